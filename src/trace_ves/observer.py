@@ -173,7 +173,7 @@ class Observer:
         for call in spoken:
             replies = [ModelText(clean(each.text), each.problem and clean(each.problem)) for each in call.replies]
             calls.append(replace(call, prompt=clean(call.prompt), replies=tuple(replies)))
-        return make_transcript(question_id, calls)
+        return make_transcript(question_id, calls, self.backbone.name.partition("@")[0])
 
     def watch(self, span: Interval, strategy: ObservationStrategy, *, limit: int | None = None) -> Clip:
         """Decode a span, centred-uniform at the strategy's rate, at most `limit` frames, none of them twice.

@@ -120,7 +120,8 @@ def test_the_answer_its_stop_its_evidence_and_its_cost_are_shown(trace_ves: Run,
     done = trace_ves("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", backbone)
     assert done.returncode == 0, done.stderr
     assert "A. red" in done.stdout
-    assert "did not change as evidence was added" in " ".join(done.stdout.replace("│", "").split())
+    assert "One reading of the clip settled every claim" in " ".join(done.stdout.replace("│", "").split())
+    assert re.search(r"seconds +.*decoding \d", done.stdout)
     assert re.search(r"0:1\d\.\d-0:\d\d\.\d +\d frames of 64 px", done.stdout)
     assert "the colour: red" in done.stdout
     frames = int(re.search(r"(\d+) supplied", done.stdout)[1])  # type: ignore[index]
@@ -140,6 +141,36 @@ def test_json_is_one_object_that_a_run_file_could_hold(trace_ves: Run, clip: Pat
     assert record["cost"]["total"]["input_tokens"] == record["usage"]["input_tokens"]
     assert set(record["cost"]["by_stage"]) == {call["stage"] for call in record["observations"]}
     assert done.stderr == ""
+
+
+def test_a_recorded_search_is_given_again_without_the_model(
+    trace_ves: Run, clip: Path, backbone: str, tmp_path: Path
+) -> None:
+    asked = ("ask", clip, "Which colour is seen?", *OPTIONS, "--json")
+    first = json.loads(trace_ves(*asked, "--backbone", backbone, "--record", tmp_path / "r.jsonl").stdout)
+    [line] = (tmp_path / "r.jsonl").read_text().splitlines()
+    assert json.loads(line)["backbone"] == "openai:red"  # without its address
+    assert trace_ves(*asked, "--backbone", backbone, "--save", tmp_path / "saved").returncode == 0
+    for recording in (tmp_path / "r.jsonl", tmp_path / "saved" / "transcript.json"):
+        again = json.loads(trace_ves(*asked, "--backbone", f"replay:{recording}").stdout)
+        same = ("answer", "stable", "timestamps", "bundle", "trajectory")
+        assert [again[key] for key in same] == [first[key] for key in same]
+    other = trace_ves(
+        "ask", clip, "?", *OPTIONS, "--method", "uniform-9", "--backbone", f"replay:{tmp_path / 'r.jsonl'}"
+    )
+    assert other.returncode == 2
+    assert "no recorded reply to the stage 'direct-answer' with these 9 frames" in other.stderr
+    assert len(other.stderr.splitlines()) == 2  # the notice that replies are recorded, and this sentence
+
+
+def test_the_sample_is_answered_offline_with_its_clips(trace_ves: Run, tmp_path: Path) -> None:
+    done = trace_ves("ask", "--sample", "--save", tmp_path / "out", **NO_KEYS)
+    assert done.returncode == 0, done.stderr
+    assert "C. a white car" in done.stdout
+    assert "settled every claim, and a second look agreed" in " ".join(done.stdout.replace("│", "").split())
+    assert "are recorded: no model is called." in done.stderr
+    assert len(list((tmp_path / "out" / "clips").glob("*.mp4"))) == 4
+    assert "In which order" in (tmp_path / "out" / "story.html").read_text()
 
 
 def test_a_question_without_options_is_answered_in_words(trace_ves: Run, clip: Path, backbone: str) -> None:
@@ -233,7 +264,9 @@ def test_without_evidence_the_contact_sheet_is_of_the_storyboard(
     assert done.returncode == 1
     with Image.open(tmp_path / "out" / "contact-sheet.jpg") as sheet:
         assert sheet.width > 8 * 240  # 32 frames in rows of eight
-    assert "no answer" in (tmp_path / "out" / "answer.md").read_text()
+    page = (tmp_path / "out" / "answer.md").read_text()
+    assert "not found" in page
+    assert "no evidence" in page
 
 
 @pytest.mark.parametrize(
@@ -326,7 +359,7 @@ def test_a_model_whose_replies_cannot_be_used_is_named_with_a_sample(
     assert "Try a larger model" in done.stderr
     shown = trace_ves(*ask)
     assert shown.returncode == 1
-    assert "no answer" in shown.stdout
+    assert "not found" in shown.stdout
     assert f"{calls} of {calls} replies could not be used" in shown.stdout
 
 

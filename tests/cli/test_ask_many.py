@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.cli.test_ask import Model, clip, serving
 from tests.cli.test_ask_session import trace_ves
 
-from trace_ves.cli.ask_many import Found, rank
+from trace_ves.cli.ask_many import rank, read_answer
 from trace_ves.cli.question_table import read_questions
 from trace_ves.core import InputError, Interval
 from trace_ves.records import ClipRecord, Prediction
@@ -66,7 +66,7 @@ def test_a_table_is_answered_kept_and_continued(
     done = trace_ves(*ask, "--price", "1,1,1")
     assert done.returncode == 0, done.stderr
     assert "1 of 3: " in done.stderr
-    assert "3 answered, 0 errors, 12 frames supplied, $0.0012; kept in" in done.stderr
+    assert "3 answers, 0 errors, 12 frames supplied, $0.0012; open " in done.stderr
     assert [line.split()[0] for line in done.stdout.splitlines() if line.strip()][2:] == ["one", "two", "3"]
     rows = list(csv.DictReader((out / "answers.csv").read_text().splitlines()))
     assert [(row["id"], row["text"], row["who asked"]) for row in rows] == [
@@ -154,8 +154,8 @@ def test_a_folder_of_videos_is_ranked_by_where_it_was_found(
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert [(row["video"], row["found"], row["text"]) for row in found["ranking"]] == [
-        ("a.mp4", "a guess", "red"),
-        ("more/b.MP4", "a guess", "red"),
+        ("a.mp4", "guess", "red"),
+        ("more/b.MP4", "guess", "red"),
     ]
     assert "left out:" in done.stderr
     assert "broken.mkv" in done.stderr
@@ -165,6 +165,16 @@ def test_a_folder_of_videos_is_ranked_by_where_it_was_found(
     assert "more/b.MP4" in shown.stdout
     rows = list(csv.DictReader((tmp_path / "out" / "ranking.csv").read_text().splitlines()))
     assert [(row["rank"], row["video"]) for row in rows] == [("1", "a.mp4"), ("2", "more/b.MP4")]
+    # each answer has its clips and page, linked from one page; what is there is not written again
+    index = (tmp_path / "out" / "index.html").read_text()
+    for row in rows:
+        saved = tmp_path / "out" / row["folder"]
+        assert f'href="{row["folder"]}/story.html"' in index
+        assert {"answer.md", "story.html", "contact-sheet.jpg"} <= {file.name for file in saved.iterdir()}
+        assert list((saved / "clips").glob("clip1.mp4"))
+    written = (saved / "story.html").stat().st_mtime_ns
+    assert trace_ves(*ask).returncode == 0
+    assert (saved / "story.html").stat().st_mtime_ns == written
     # the page opens what was kept, under the questions' own words
     from trace_ves.web.open_library import open_library
 
@@ -185,7 +195,7 @@ def test_questions_that_end_in_an_error_are_said_and_asked_again(
     assert not list(tmp_path.glob("o/*.jsonl"))
     small = trace_ves("ask", clip, "--questions", table, "--backbone", backbone, *save, "--budget", "5")
     assert small.returncode == 1
-    assert "3 answered, 3 errors" in small.stderr
+    assert "3 answers, 3 errors" in small.stderr
     assert "a budget of 5 frames is too small" in small.stdout
     again = trace_ves("ask", clip, "--questions", table, "--backbone", backbone, *save, "--budget", "5")
     assert again.returncode == 1
@@ -296,7 +306,6 @@ SURENESS = [
 @given(st.permutations(SURENESS))
 @settings(max_examples=30)
 def test_the_surest_comes_first_in_whatever_order_they_were_asked(lines: list[Prediction]) -> None:
-    rows = rank(lines)
-    assert [row.video for row in rows] == ["z", "y", "x", "v", "w", "u", "t"]
-    sure = [Found.SETTLED] * 2
-    assert [row.found for row in rows] == [*sure, Found.GUESS, Found.NO, Found.NO, Found.NOTHING, Found.ERROR]
+    rows = rank(read_answer(line, of_folder=True) for line in lines)
+    assert [row.title for row in rows] == ["z", "y", "x", "u", "v", "w", "t"]
+    assert [row.found for row in rows] == ["found", "found", "guess", "not found", "not found", "not found", "error"]

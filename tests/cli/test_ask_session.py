@@ -87,7 +87,7 @@ def test_questions_from_a_pipe_are_answered_one_by_one(trace_ves: Run, clip: Pat
     assert done.returncode == 0, done.stderr
     assert "ask>" not in done.stdout
     assert "A. red" in done.stdout
-    assert re.search(r"1\. 0:1\d\.\d-0:\d\d\.\d +the colour: red", done.stdout)
+    assert re.search(r"1\. 0:1\d\.\d-0:\d\d\.\d +red the colour: red", done.stdout)
     assert re.search(r"frames at 1\d\.\d\d s, ", done.stdout)
     assert "round 1: looked at 0:10.0-0:26.0; kept 0:12.0-0:20.0" in done.stdout
     assert "a second look at the same clips agreed" in done.stdout
@@ -258,9 +258,9 @@ def test_a_person_at_a_terminal_gets_a_prompt_history_and_colours(clip: Path, ba
         assert terminal.until(lambda shown: b"105.00 s" in shown and at_prompt(shown))
         for _ in range(30):  # Ctrl-C ends nothing; one just before Python's `select` is seen with the next key
             terminal.press(b"\x03")
-            if terminal.until(lambda shown: b"ends it" in shown, seconds=2):
+            if terminal.until(lambda shown: b"to leave" in shown, seconds=2):
                 break
-        assert terminal.until(lambda shown: b"ends it" in shown and at_prompt(shown))
+        assert terminal.until(lambda shown: b"to leave" in shown and at_prompt(shown))
         terminal.press(b"\x04")
         assert terminal.process.wait(60) == 0
         assert "▀".encode() in terminal.shown

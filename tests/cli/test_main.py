@@ -8,12 +8,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
 import pytest
 from click.testing import CliRunner
 
 import trace_ves as package
 from trace_ves.agent.settings import DEFAULT_BUDGET
-from trace_ves.cli.main import COMMANDS, group
+from trace_ves.cli.main import COMMANDS, COMMON_OPTIONS, GROUPS, group
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,9 +25,46 @@ if TYPE_CHECKING:
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "audit"
 
 
-def test_help_names_every_command(trace_ves: Run) -> None:
-    text = trace_ves("--help").stdout
-    assert all(name in text for name in COMMANDS)
+def test_help_names_every_command_by_group_on_one_screen(trace_ves: Run) -> None:
+    lines = trace_ves("--help").stdout.splitlines()
+    assert len(lines) <= 30
+    assert max(map(len, lines)) <= 80
+    listed = [name for title in GROUPS for name in GROUPS[title]]
+    assert sorted(listed) == sorted(COMMANDS)
+    assert [line.split()[0] for line in lines[lines.index("Ask:") :] if line.startswith("  ")] == listed
+
+
+@pytest.mark.parametrize("name", COMMON_OPTIONS)
+def test_common_options_come_first(trace_ves: Run, name: str) -> None:
+    first, _, rest = trace_ves(name, "--help").stdout.partition("\nOptions:\n")[2].partition("\nAdvanced:\n")
+    command = group.get_command(click.Context(group), name)
+    assert command is not None
+    options = {each.name: each.opts[-1] for each in command.params}
+    assert all(options[each] in first for each in COMMON_OPTIONS[name])
+    assert rest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("run", EXAMPLE, "--method", "blind", "--backbone", "glance", "--out", ""), "--out is empty"),
+        (("frames", "film.mp4", "--at", "1:99", "out"), "after a colon, numbers are below 60"),
+        (("ask", "film.mp4", "Why?", "--max-cost", "nan"), "nan is not a number"),
+        (("run", EXAMPLE, "--method", "blind", "--backbone", "glance", "--out", "x", "--max-cost", "-1"), "-1.0"),
+        (("ask",), "trace-ves ask --sample"),
+        (("ask", "--sample", "film.mp4"), "--sample brings its film"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(trace_ves: Run, arguments: tuple[object, ...], sentence: str) -> None:
+    done = trace_ves(*arguments)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+
+
+def test_markdown_on_standard_output_is_alone(trace_ves: Run) -> None:
+    done = trace_ves("audit", EXAMPLE, EXAMPLE / "mine.jsonl", "--resamples", "1", "--markdown", "-")
+    assert done.stdout.startswith("### VES audit")
+    assert "──" not in done.stdout
 
 
 def test_every_command_has_help() -> None:
@@ -46,6 +84,10 @@ def test_doctor_says_what_is_there_and_never_a_key(trace_ves: Run) -> None:
     assert {"package", "extras", "keys", "backbones", "decoders", "machine"} == set(found)
     assert {"name": "openai:MODEL", "present": True, "detail": "ready"} in found["backbones"]
     assert {"name": "OPENAI_API_KEY", "present": True, "detail": "set"} in found["keys"]
+    details = {each["name"]: (each["present"], each["detail"]) for each in found["backbones"]}
+    assert details["vllm:MODEL_OR_PATH"][0] is False
+    assert "vLLM is not installed" in details["vllm:MODEL_OR_PATH"][1]
+    assert trace_ves("doctor", "--try", "glance").stdout.startswith("glance works")
     assert "secret" not in done.stdout + trace_ves("doctor", OPENAI_API_KEY="sk-very-secret").stdout
 
 

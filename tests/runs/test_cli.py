@@ -28,12 +28,14 @@ def test_audit_and_cost_are_printed_and_a_second_time_nothing_is_asked(command: 
     )
     first, progress = (process := command(*arguments)).communicate(timeout=60)
     assert process.returncode == 0, progress
-    assert "VES audit" in first
-    assert "Cost per question, by stage" in first
+    assert "VES audit\n" in first
+    assert "Cost per question, by stage" not in first
+    assert "More: --full prints every table; trace-ves view out;" in first
     assert "uniform-8@models-Steady: Done 12/12" in progress
     again, quiet = command(*arguments, MODEL_SECONDS="999").communicate(timeout=60)
     assert again == first
     assert quiet == ""
+    assert "Cost per question, by stage" in command(*arguments, "--full").communicate(timeout=60)[0]
 
 
 def test_json_is_for_machines(command: Command, bench_folder: Path) -> None:
@@ -61,7 +63,8 @@ def test_a_bench_without_evidence_gives_accuracy_overall_and_by_its_groups(
         line["video"] = str(bench_folder / line["video"])
         line["duration_group"] = "short" if number < 4 else "long"
     (workplace / "plain.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    process = command("run", "plain.jsonl", "--method", "uniform-8", "--backbone", "models:Steady", "--out", "out")
+    arguments = ("run", "plain.jsonl", "--method", "uniform-8", "--backbone", "models:Steady", "--out", "out")
+    process = command(*arguments, "--full")
     out, said = process.communicate(timeout=60)
     assert process.returncode == 0, said
     assert "Answers alone" in out
@@ -82,7 +85,7 @@ def test_own_prices_turn_tokens_into_money(command: Command, bench_folder: Path,
     (workplace / "prices.toml").write_text('["models:*"]\ninput = 1000\ncached = 0\noutput = 0\n')
     process = command(
         *("run", str(bench_folder), "--method", "uniform-8", "--backbone", "models:Steady", "--out", "out"),
-        *("--prices", "prices.toml"),
+        *("--prices", "prices.toml", "--full"),
     )
     out, said = process.communicate(timeout=60)
     assert "$0.7200" in out  # 800 tokens less 80 cached ones, at a thousand dollars a million

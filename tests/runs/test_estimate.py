@@ -148,7 +148,7 @@ def test_ask_prints_an_estimate_and_sends_nothing(
 
     plain = ask()
     assert plain.exit_code == 0, plain.output
-    assert "uniform-8 with gemini:gemini-3-flash-preview (1 questions)" in plain.stdout
+    assert "uniform-8 with gemini:gemini-3-flash-preview (1 question)" in plain.stdout
     assert "nothing is sent" in plain.stderr
     (found,) = json.loads(ask("--json").stdout)
     (high,) = json.loads(ask("--json", "--detail", "gemini=high,openai=low").stdout)

@@ -171,6 +171,16 @@ def test_odd_videos_are_exact_too(new_page: Callable[..., Any], tmp_path: Path, 
             assert number_on_screen(page) == wanted
 
 
+def test_a_link_opens_a_question_at_a_moment(new_page: Callable[..., Any], address: str) -> None:
+    page = new_page()
+    page.goto(f"{address}/question?run=trace%40scripted&id=q000#t=63.04")
+    page.wait_for_selector("#player[data-ready]")
+    assert page.locator("#moment .time").inner_text() == "1:03.000"
+    assert page.locator("#here").get_attribute("href") == "#t=63"
+    page.evaluate("location.hash = '#t=21'")
+    page.wait_for_function("document.querySelector('#moment .time').textContent === '0:21.000'")
+
+
 def test_a_click_on_the_timeline_and_on_a_moment(new_page: Callable[..., Any], address: str) -> None:
     page = new_page()
     open_question(page, address, "trace", "q000")

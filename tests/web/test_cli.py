@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -187,14 +188,15 @@ def test_the_studio_serves_its_page_and_ends(world: Path, tmp_path: Path) -> Non
     ("arguments", "sentence"),
     [
         (["nowhere"], "nowhere: no such file or folder"),
-        (["."], "no video there"),
+        (["."], "there is no video in this folder"),
+        (["text.mp4"], "text.mp4"),
         (["one.mp4", "--backbone", "lab"], "lab answers about twins"),
         (["one.mp4", "--method", "no-such"], "no-such"),
         (["one.mp4", "--save", "one.mp4"], "one.mp4 is an input of this command"),
     ],
 )
 def test_what_the_studio_cannot_serve_is_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], sentence: str
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], sentence: str
 ) -> None:
     from click.testing import CliRunner
 
@@ -203,7 +205,8 @@ def test_what_the_studio_cannot_serve_is_one_sentence(
 
     monkeypatch.chdir(tmp_path)
     if "." not in arguments:
-        (tmp_path / "one.mp4").write_bytes(b"x")
+        shutil.copyfile(world / "bench" / "videos" / "one.mp4", tmp_path / "one.mp4")
+        (tmp_path / "text.mp4").write_text("no video")
     done = CliRunner().invoke(group, ["studio", *arguments, "--no-browser"])
     assert isinstance(done.exception, TraceVesError)
     assert sentence in str(done.exception)

@@ -111,6 +111,13 @@ def test_prompts_and_replies_stand_with_their_calls(runs: Path) -> None:
         ]
         assert "This reply could not be used: it is no JSON" in shown
         assert 'class="said"' not in get(address, page("question", run="trace@priced", id="q1")).text
+        for words, found in (
+            ("READ clips", ["q2"]),
+            ("read nowhere", []),
+            ("q1", ["q1"]),
+        ):  # transcripts are searched too
+            listed = get(address, page("run", name="trace@priced", text=words)).text
+            assert re.findall(r"data-row[^>]*>(q\d)<", listed) == found
 
 
 def test_a_damaged_transcript_is_said_and_one_from_elsewhere_is_not_read(runs: Path, tmp_path: Path) -> None:
@@ -126,3 +133,4 @@ def test_a_damaged_transcript_is_said_and_one_from_elsewhere_is_not_read(runs: P
     sidecar.symlink_to(elsewhere)
     with serving(open_library(runs)) as address:
         assert "secret" not in get(address, page("question", run="trace@priced", id="q2")).text
+        assert 'data-total="0"' in get(address, page("run", name="trace@priced", text="secret")).text

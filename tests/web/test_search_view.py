@@ -23,7 +23,9 @@ from trace_ves.web.library import QuestionInfo
 from trace_ves.web.search_view import (
     LONGEST_RECORD,
     LONGEST_TEXT,
+    NOT_FOUND,
     STABLE,
+    Found,
     SearchView,
     decision_text,
     fact_text,
@@ -66,7 +68,11 @@ def result_of(question: Question, record: dict[str, Any]) -> AskResult:
 
 def test_a_stable_answer_says_what_each_clip_shows() -> None:
     words = view_answer(results("trace")["plain"])
-    assert words.ending == STABLE
+    assert words.ending == "One reading of all 3 clips settled every claim, and a second look agreed."
+    steady = results("trace")["plain"].prediction.to_json()
+    for each in steady["trajectory"]["rounds"][-1]["records"]:
+        each["answer"] = steady["answer"]  # every bundle gave it
+    assert view_answer(result_of(results("trace")["plain"].question, steady)).ending == STABLE
     assert [seen.facts for seen in words.clips] == [
         ("a red balloon rises (0:21.0-0:26.0)",),
         ("a blue van passes (1:03.0-1:08.0)",),
@@ -103,9 +109,29 @@ def test_other_methods_say_what_their_stop_is_worth(run: str, words: str) -> Non
     assert words in view_answer(results(run)["plain"]).ending
 
 
-def test_no_answer_is_said_to_be_none() -> None:
+@pytest.mark.parametrize("answer", [None, "unknown", "Not visible in the clips.", "It cannot be determined", "n/a"])
+def test_not_found_is_an_answer(answer: str | None) -> None:
     plain = results("trace")["plain"]
-    assert "none is made up" in view_answer(replace(plain, prediction=replace(plain.prediction, answer=None))).ending
+    open_question = replace(plain.question, options=())
+    view = view_answer(replace(plain, question=open_question, prediction=replace(plain.prediction, answer=answer)))
+    assert (view.found, view.answer, view.ending) == (Found.NO, "not found", NOT_FOUND)
+
+
+def test_a_forced_answer_shows_no_storyboard_and_lists_what_was_read() -> None:
+    """The clips had never been read together: what their largest part settled counts."""
+    plain = results("trace")["plain"]
+    record = plain.prediction.to_json() | {"termination": "no-stable-prefix"}
+    search = record["trajectory"]
+    first, *_ = (names for step in search["rounds"] for names in step["bundles"] if names)
+    search |= {"stable_prefix": None, "fallback": {"prefix": [*first, "a9"], "answer": "A", "agrees": False}}
+    view = view_answer(result_of(plain.question, record))
+    assert len(view.settled) == 1
+    assert len(view.still_open) == 2
+    assert {*view.settled} == {fact for clip in view.clips for fact in clip.facts}
+    board = search["storyboard"]
+    view = view_answer(result_of(plain.question, record | {"bundle": [board]}))
+    assert view.clips == ()
+    assert [clip.span for clip in view.others]
 
 
 def counted(answer: str) -> AskResult:

@@ -6,7 +6,9 @@ import json
 import re
 import threading
 import time
+import zipfile
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -16,23 +18,28 @@ from tests.web.conftest import serving_app
 from tests.web.test_looks import OUTSIDE, WIDER
 from tests.web.test_server import Reply, get
 from tests.web.web_bench import ORDERS, witness
-from trace_ves.backbone.protocol import ScriptedBackbone
+from trace_ves.backbone.protocol import Generation, ScriptedBackbone
 from trace_ves.core import BackboneError, InputError
+from trace_ves.records import Usage
 from trace_ves.runs.prices import Price, Prices
 from trace_ves.video.folders import VideoFolders
 from trace_ves.web.guard import LOOPBACK_NAMES
-from trace_ves.web.search_view import STABLE
 from trace_ves.web.studio import Model, Studio
 from trace_ves.web.studio_app import create_studio_app
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from trace_ves.backbone.protocol import Request
     from trace_ves.web.studio import LiveSearch
 
 QUESTION = "In which order do these scenes appear?"
+FACTS = (
+    "a red balloon rises (0:21.0-0:26.0)",
+    "a blue van passes (1:03.0-1:08.0)",
+    "a yellow door opens (1:37.0-1:43.0)",
+)
 PRICES = Prices({"scripted": Price(input=1.0, cached=0.1, output=4.0)})
 
 
@@ -53,6 +60,13 @@ class Gate:
             if self.error is not None:
                 raise self.error
         return self._witness(request)
+
+
+class Paid(ScriptedBackbone):
+    """Each reply costs a thousand tokens."""
+
+    def generate(self, batch: Sequence[Request[Any]]) -> list[Generation[Any]]:
+        return [replace(each, usage=Usage(input_tokens=1000)) for each in super().generate(batch)]
 
 
 def make_studio(world: Path, folder: Path, gate: Gate, **options: Any) -> Studio:
@@ -108,7 +122,16 @@ def test_a_search_tells_what_happens_and_is_kept_as_a_story(world: Path, tmp_pat
     assert bundles[-1]["bundle"]["answer"] == "A"  # type: ignore[index]  # a mapping
     decided = next(event for event in events if event["kind"] == "decided")
     assert (decided["action"], decided["words"]) == ("STOP", f"bundle {len(bundles)} is stable; replay it")
-    assert events[-1] == {"kind": "done", "title": QUESTION, "answer": f"A. {ORDERS[0]}", "ending": STABLE}
+    last = events[-1]
+    assert {key: last[key] for key in ("kind", "title", "answer", "found", "open")} == {
+        "kind": "done",
+        "title": QUESTION,
+        "answer": f"A. {ORDERS[0]}",
+        "found": "found",
+        "open": [],
+    }
+    assert str(last["ending"]).endswith("settled every claim, and a second look agreed.")  # as in the terminal
+    assert [clip["facts"] for clip in last["clips"]] == [[fact] for fact in FACTS]  # type: ignore[attr-defined]  # a list
     assert json.loads((tmp_path / "saved" / "answer-001" / "record.json").read_text())["answer"] == "A"
     assert search.spent()["calls"] == kinds.count("answered")
     listed = studio.library.listed("answers")[QUESTION]
@@ -231,7 +254,7 @@ def test_from_a_question_to_its_story(new_page: Callable[..., Any], world: Path,
         page.goto(address)
         page.wait_for_selector("#send:not([disabled])", timeout=60_000)
         assert re.match(r"Costs about \$0\.\d+; \$0\.\d+ if the model thinks", page.locator("#estimate").inner_text())
-        assert page.locator("#facts").inner_text() == "2:00.0 long"
+        assert page.locator("#facts").inner_text() == "Duration 2:00"
         assert gate.calls == []
         page.get_by_label("Question").fill(QUESTION)
         for at, option in enumerate(ORDERS):
@@ -241,13 +264,16 @@ def test_from_a_question_to_its_story(new_page: Callable[..., Any], world: Path,
         page.wait_for_selector("#waiting:not([hidden])")
         assert gate.reached.wait(60)
         # everything so far is on the page while the model still thinks
-        assert page.locator("#live-line .seen path").count() >= 4
+        assert page.locator("#lanes .storyboard path").count() == 1
+        assert page.locator("#lanes .looks g > *").count() >= 3
+        assert page.locator("#lanes .clips rect:not(.back)").count() == 3
+        shown = page.locator("#look-stage").inner_text()
+        assert page.locator("#looked img").count() == int(re.search(r"(\d+) frames", shown)[1])  # type: ignore[index]
         assert page.locator("#bundles > li").first.locator(".clip").count() == 3
         assert page.locator("#bundles > li").last.locator(".clip").count() == 1
         status = page.locator("#bundles > li").first.locator(".status")
         assert (status.inner_text(), status.get_attribute("href")) == ("answerable", "/glossary#answerable")
         assert "enough to answer" in status.get_attribute("title")
-        assert page.locator("#looked img").count() > 0
         assert page.locator("#outcome").is_hidden()
         for width in (390, 768, 1440):
             page.set_viewport_size({"width": width, "height": 844})
@@ -259,13 +285,24 @@ def test_from_a_question_to_its_story(new_page: Callable[..., Any], world: Path,
         gate.opened.set()
         page.wait_for_selector("#outcome:not([hidden])")
         assert page.locator("#outcome .answer").inner_text() == f"A. {ORDERS[0]}"
-        page.get_by_role("link", name="Read its story").click()
+        assert page.locator("#evidence-clips .fact").all_inner_texts() == [f"✓ {fact}" for fact in FACTS]
+        page.locator("#lanes .evidence rect:not(.back)").nth(1).click()
+        assert page.locator("#at").inner_text() in {"at 1:02.0", "at 1:03.0"}
+        page.set_viewport_size({"width": 390, "height": 844})
+        tops = [page.locator(each).bounding_box()["y"] for each in ("#ask", "#outcome", "#lanes")]
+        assert tops == sorted(tops)
+        with page.expect_download() as packed:
+            page.get_by_role("link", name="Download clips and page").click()
+        with zipfile.ZipFile(packed.value.path()) as archive:
+            assert {"clips/clip3.mp4", "story.html", "answer.md"} <= set(archive.namelist())
+        page.get_by_role("link", name="View details").click()
         page.wait_for_url("**/question?run=answers*")
         assert page.locator("h1").inner_text() == QUESTION
         assert page.locator(".round").count() >= 2
         page.get_by_role("link", name="Ask", exact=True).click()
         page.wait_for_selector("#before li")
-        assert page.locator("#before li").all_inner_texts() == [f"{QUESTION} done"]
+        [asked] = page.locator("#before li").all_inner_texts()
+        assert asked == f"{QUESTION}: A. {ORDERS[0]} one.mp4, done"
 
 
 def test_cancel_and_hostile_words(new_page: Callable[..., Any], world: Path, tmp_path: Path) -> None:
@@ -292,4 +329,40 @@ def test_cancel_and_hostile_words(new_page: Callable[..., Any], world: Path, tmp
         assert page.locator("#send").is_enabled()
         gate.opened.set()
         page.reload()
-        assert page.locator("#before li").all_inner_texts() == [f"{hostile} cancelled"]
+        assert page.locator("#before li").all_inner_texts() == [f"{hostile} one.mp4, cancelled"]
+
+
+def test_a_video_of_your_own_and_the_limit(new_page: Callable[..., Any], world: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "none"
+    empty.mkdir()
+    film = (world / "bench" / "videos" / "one.mp4").read_bytes()
+    model = Model("scripted", Paid(Gate()))
+    studio = Studio(VideoFolders([empty]), model, tmp_path / "answers", PRICES, max_cost=0.0001)
+    with studio_page(studio) as address:
+        page = new_page()
+        page.goto(address)
+        assert page.locator("#welcome").is_visible()
+        assert page.locator("#send").is_disabled()
+        page.locator("#file").set_input_files({"name": "../mein film?.mp4", "mimeType": "video/mp4", "buffer": film})
+        page.wait_for_selector("#send:not([disabled])", timeout=60_000)
+        assert page.locator("select[name=video]").input_value() == "mein film.mp4"
+        page.locator(".samples button").first.click()
+        page.get_by_role("button", name="Ask", exact=True).click()
+        page.wait_for_selector("#outcome:not([hidden])")
+        assert "limit of this session is reached" in page.locator("#outcome .ending").inner_text()
+        assert page.locator("#session-spent").inner_text().startswith("$0.0")
+        own = {"X-CSRF-Token": csrf_of(address), "Sec-Fetch-Site": "same-origin"}
+        body = {"video": "mein film.mp4", "question": "Why?", "method": "trace"}
+        for path, sent, sentence in (
+            ("/ask", body, "this session has spent $0.0"),
+            ("/ask/upload?name=notes.txt", {}, "does not end like a video"),
+            ("/ask/upload?name=bad.mp4", {}, "bad.mp4"),
+            ("/ask/fetch", {"address": "http://127.0.0.1:9/film.mp4"}, "127.0.0.1"),
+        ):
+            refused = post(address, path, sent, **own)
+            assert (refused.status, sentence in refused.text) == (422, True), refused.text
+        assert [path.name for path in studio.uploads.iterdir()] == ["mein film.mp4"]
+        assert post(address, "/ask/upload?name=x.mp4", {}, **{"X-CSRF-Token": "guess"}).status == 403
+        assert get(address, "/ask", "POST", "x" * 70_000, **own).status == 413
+        too_long = {**own, "Content-Length": str(5 * 1024**3)}
+        assert get(address, "/ask/upload?name=x.mp4", "POST", **too_long).status == 413

@@ -557,7 +557,7 @@ class Search:
         chosen = tuple(frames[(2 * number + 1) * len(frames) // (2 * count)] for number in range(count))
         clips = (replace(self.storyboard, frames=chosen),) if chosen else ()
         option = force_answer(self.inquiry, clips) if clips else None
-        return replace(self.answer(option, Termination.NO_STABLE_PREFIX, ()), bundle=clips)
+        return self.answer(option, Termination.NO_STABLE_PREFIX, ())  # a storyboard is no evidence
 
     def answer(
         self,

@@ -77,6 +77,7 @@ BACKBONE_MODULES: Final = (  # modules that register backbones; imported when a 
     "backbone.gemini",
     "backbone.hf",
     "backbone.openai",
+    "backbone.replay",
     "backbone.vllm",
     "twin.backbones",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -15,8 +16,10 @@ from rich.table import Table
 from rich.text import Text
 
 from trace_ves.cli.progress import Display
-from trace_ves.observer import UNLIMITED, ReplyRejected, RoundStarted
-from trace_ves.web.search_view import describe_event, span_text, view_answer
+from trace_ves.core import Termination
+from trace_ves.core.display import describe_stage
+from trace_ves.observer import UNLIMITED, CallAnswered, ReplyRejected, RoundStarted, StageStarted
+from trace_ves.web.search_view import Found, count_words, describe_event, span_text, view_answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,10 +30,13 @@ if TYPE_CHECKING:
     from trace_ves.observer import Progress
     from trace_ves.runs.asking import AskResult
     from trace_ves.runs.prices import Prices
-    from trace_ves.web.search_view import EvidenceClip
+    from trace_ves.web.search_view import EvidenceClip, SearchView
 
 THUMBNAIL_COLUMNS: Final = 24
 HALF_BLOCK: Final = "▀"
+MOST_OTHERS: Final = 3  # clips shown that do not support the answer
+LEAST_SECONDS: Final = 0.05  # stages that took less are not listed
+_DECODING: Final = "decoding"
 
 
 class SearchScreen(Display):
@@ -39,12 +45,18 @@ class SearchScreen(Display):
     def __init__(self, console: Console | None = None) -> None:
         super().__init__(console)
         self.rejected: list[ReplyRejected] = []  # replies of the model that could not be used, in the order they came
+        self.seconds: dict[str, float] = {}  # by the clock, for each stage; what lies between calls is decoding
+        self._stage, self._since = _DECODING, time.monotonic()
         self._round = ""
         self._shown = self._spinner = Spinner("dots", Text("opening the video"))
 
     def __call__(self, progress: Progress) -> None:
         """Show what is going on."""
-        event = progress.event
+        event, now = progress.event, time.monotonic()
+        self.seconds[self._stage] = self.seconds.get(self._stage, 0.0) + now - self._since
+        self._since = now
+        if isinstance(event, StageStarted | CallAnswered):
+            self._stage = describe_stage(event.stage).title if isinstance(event, StageStarted) else _DECODING
         if isinstance(event, ReplyRejected):
             self.rejected.append(event)
         elif isinstance(event, RoundStarted):
@@ -63,28 +75,33 @@ def _budget(progress: Progress) -> Table:
     return row
 
 
-def show_result(result: AskResult, *, console: Console | None = None, title: str = "answer") -> None:
-    """Print the answer with all that is needed to judge it."""
+def show_result(
+    result: AskResult,
+    *,
+    console: Console | None = None,
+    title: str = "answer",
+    seconds: Mapping[str, float] | None = None,
+) -> None:
+    """Print the answer with all that is needed to judge it; `seconds` is how long each stage took."""
     console = console or Console()
     view = view_answer(result)
-    parts: list[RenderableType] = [
-        Text(view.answer, style="bold" if result.answer else "bold red"),
-        Text(view.ending, style="green" if result.stable else "yellow"),
-        Text(),
-    ]
-    if view.clips:
-        parts.append(_evidence(view.clips, pictures=_shows_colours(console)))
+    colour = {Found.SETTLED: "green", Found.GUESS: "yellow"}.get(view.found, "red")
+    parts: list[RenderableType] = [Text(view.answer, style="bold"), Text(view.ending, style=colour), Text()]
+    label = "looked at" if result.termination is Termination.SINGLE_PASS else "evidence"
+    rows = [(label, clip) for clip in view.clips] + [("also seen", clip) for clip in view.others[:MOST_OTHERS]]
+    if rows:
+        parts.append(_evidence(rows, pictures=_shows_colours(console)))
     if view.remark:
         parts.append(Text(view.remark, style="yellow"))
-    parts.append(_facts(result, view.still_open))
+    parts.append(_facts(result, view, seconds or {}))
     console.print(Panel(Group(*parts), title=Text(title, overflow="ellipsis", no_wrap=True), title_align="left"))
 
 
 def show_clip(seen: EvidenceClip, *, console: Console) -> None:
     """Print one clip of the evidence: when it is, what was seen, and each of its frames."""
     console.print(Text.assemble((span_text(seen.span), "bold"), f"  {_size(seen)}"))
-    for fact in seen.facts:
-        console.print(Text(fact))
+    for line in seen.caption:
+        console.print(Text(line))
     if not _shows_colours(console):
         console.print(Text("frames at " + ", ".join(f"{frame.seconds:.2f} s" for frame in seen.frames)))
         return
@@ -94,43 +111,45 @@ def show_clip(seen: EvidenceClip, *, console: Console) -> None:
     console.print(Columns(pictures, padding=(0, 2)))
 
 
-def _evidence(clips: Sequence[EvidenceClip], *, pictures: bool) -> Table:
+def _evidence(rows: Sequence[tuple[str, EvidenceClip]], *, pictures: bool) -> Table:
     """A row for each clip: its middle frame where the terminal can show it, its time, and what was seen there."""
     table = Table.grid(padding=(0, 2))
-    for seen in clips:
-        words = Text.assemble(("evidence  ", "dim"), (span_text(seen.span), "bold"), f"  {_size(seen)}")
-        for fact in seen.facts:
-            words.append(f"\n          {fact}")
-        if pictures:
-            middle = seen.frames[len(seen.frames) // 2] if seen.frames else None
-            table.add_row(draw_thumbnail(middle).append("\n") if middle else Text(), words)
-        else:
-            table.add_row(words)
+    for label, seen in rows:
+        words = Text.assemble((span_text(seen.span), "bold"), f"  {_size(seen)}")
+        for line in seen.caption:
+            is_fact = line in seen.facts
+            words.append(f"\n✓ {line}" if is_fact else f"\n{line}", "green" if is_fact else "")
+        middle = seen.frames[len(seen.frames) // 2] if seen.frames and pictures else None
+        picture = [draw_thumbnail(middle).append("\n") if middle else Text()] if pictures else []
+        table.add_row(*picture, Text(label, "dim"), words)
     return table
 
 
 def _size(seen: EvidenceClip) -> str:
-    if not seen.frames:
-        return "no frames"
-    count = len(seen.frames)
-    return f"{count} frame{'' if count == 1 else 's'} of {seen.frames[0].picture.height} px"
+    return f"{count_words(len(seen.frames), 'frame')} of {seen.frames[0].picture.height} px" if seen.frames else ""
 
 
-def _facts(result: AskResult, still_open: tuple[str, ...]) -> Table:
+def _facts(result: AskResult, view: SearchView, seconds: Mapping[str, float]) -> Table:
     facts = Table.grid(padding=(0, 2))
-    facts.add_column(style="dim")
+    facts.add_column(style="dim", min_width=len("still open"))
     facts.add_column()
-    if not result.bundle:
-        facts.add_row("evidence", "none kept")
-    for place, need in enumerate(still_open):
-        facts.add_row("" if place else "still open", Text(need))
+    if not view.clips:
+        facts.add_row("evidence", "none: no clip that shows it was kept")
+    shown = {fact for clip in view.clips for fact in clip.facts}
+    unshown = [words for words in view.settled if words not in shown]
+    for label, claims in (("settled", unshown), ("still open", view.still_open)):
+        for place, words in enumerate(claims):
+            facts.add_row("" if place else label, Text(words))
     usage, calls = result.log.usage, result.log.calls
     remembered = sum(len(call.timestamps) for call in calls if call.remembered)
     earlier = f", {remembered} of them shown for an earlier question" if remembered else ""
     facts.add_row("frames", f"{result.log.frames_supplied} supplied, {len(result.log.timestamps)} different{earlier}")
-    if shown := max((call.subtitles or 0 for call in calls), default=0):
-        facts.add_row("subtitles", f"up to {shown} lines shown as text beside the frames")
-    facts.add_row("calls", f"{len(calls)} in {result.prediction.seconds:.1f} s with {result.prediction.backbone}")
+    if lines := max((call.subtitles or 0 for call in calls), default=0):
+        facts.add_row("subtitles", f"up to {count_words(lines, 'line')} shown as text beside the frames")
+    prediction = result.prediction
+    facts.add_row("calls", f"{len(calls)} in {prediction.seconds:.1f} s with {prediction.backbone}")
+    if longest := [(stage, spent) for stage, spent in seconds.items() if spent >= LEAST_SECONDS]:
+        facts.add_row("seconds", ", ".join(f"{stage} {spent:.1f}" for stage, spent in longest))
     if usage.input_tokens or usage.output_tokens:
         facts.add_row(
             "tokens", f"{usage.input_tokens:,} in ({usage.cached_tokens:,} cached), {usage.output_tokens:,} out"

@@ -11,14 +11,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from trace_ves.cli.options import FiniteRange, backbone_option, backbone_options, subtitles_option, transcripts_option
+from trace_ves.cli.options import (
+    backbone_option,
+    backbone_options,
+    cost_options,
+    subtitles_option,
+    transcripts_option,
+)
 from trace_ves.cli.process import read_text
-from trace_ves.cli.video_argument import VideoArgument, fetch_options, local_video
+from trace_ves.cli.video_argument import Sample, VideoArgument, fetch_options, local_video
 from trace_ves.core.display import GLANCE_NOTICE, simulation_notes
+from trace_ves.core.question import LETTERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from trace_ves.backbone.protocol import Backbone
     from trace_ves.observer import ReplyRejected
     from trace_ves.records import Prediction
     from trace_ves.runs.asking import AskResult
@@ -26,7 +34,9 @@ if TYPE_CHECKING:
     from trace_ves.runs.prices import Prices
     from trace_ves.video.download import FetchRules
 
+SAMPLE_CREDITS: Final = "Film: Big Buck Bunny (Blender Foundation, CC BY 3.0), Intel's sample videos (CC BY 4.0)."
 COST_REACHED: Final = 3  # the exit status where --max-cost ended it
+NOT_FOUND: Final = 4  # and where what was asked for was not found
 
 
 @dataclass(frozen=True)
@@ -38,6 +48,7 @@ class AskOptions:
     budget: int | None
     subtitles: bool
     transcripts: bool
+    record: Path | None
     save: Path | None
     overwrite: bool
     as_json: bool
@@ -75,9 +86,11 @@ class AskOptions:
 
         return None if self.max_cost is None else CostLimit(self.max_cost, self.prices)
 
-    def print_notice(self) -> None:
-        """Say on standard error where the model only sees drawn worlds, or simulates."""
+    def print_notice(self, model: Backbone | None = None) -> None:
+        """Say on standard error if replies are recorded, simulated, or limited to synthetic videos."""
         notice = GLANCE_NOTICE if self.spec().partition(":")[0] == "glance" else simulation_notes([self.spec()])
+        if recorded := ", ".join(getattr(model, "recorded_from", ())):
+            notice = f"The replies of {recorded} are recorded: no model is called."
         if notice and not self.as_json:
             click.echo(notice, err=True)
 
@@ -103,7 +116,7 @@ def check_video(video: Path, chosen: AskOptions) -> None:
 
     if chosen.subtitles:
         refuse_unread_subtitles([open_method(chosen.method)])
-    if (chosen.backbone or "").partition(":")[0] == "lab":  # it answers about twins that were never drawn
+    if (chosen.backbone or "").partition(":")[0] == "lab":  # it answers about simulated videos
         return
     with closing(SharedVideo(video)) as opened:
         if opened.duration and chosen.subtitles:
@@ -123,7 +136,7 @@ SAMPLE_LENGTH: Final = 200
 
 
 @click.command("ask", short_help="Ask questions about a video, or about all videos of a folder.")
-@click.argument("video", type=VideoArgument())
+@click.argument("video", type=VideoArgument(), required=False)
 @click.argument("question", required=False)
 @click.option(
     "-o",
@@ -131,65 +144,75 @@ SAMPLE_LENGTH: Final = 200
     "options",
     multiple=True,
     metavar="TEXT",
-    help="One option; repeat for each. None: answer in words.",
+    help="One option; repeat for each. Omit for a free-text answer.",
 )
 @click.option(
     "--questions",
     "table",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Answer every question of a table, CSV or JSON lines.",
+    help="Answer every question in a table, CSV or JSON lines.",
 )
+@click.option("--sample", is_flag=True, help="See a sample film and question answered, offline, from recorded replies.")
 @backbone_option
-@click.option(
-    "--method", default="trace", show_default=True, help="For example trace, uniform-64, avp, package.module:callable."
-)
+@click.option("--method", default="trace", show_default=True, help="trace, uniform-64, avp, package.module:callable, …")
 @click.option(
     "--budget",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Frames that may be supplied over all calls.  [default: 112 for trace; others as their definition says]",
+    help="Most frames to show the model.  [default: 112 for trace; the method's own for others]",
 )
 @backbone_options
 @fetch_options
 @subtitles_option
-@click.option("--workers", default=4, show_default=True, type=click.IntRange(1, 256), help="Questions at once.")
-@click.option("--prices", "price_file", type=click.Path(path_type=Path, dir_okay=False), help="TOML of token prices.")
-@click.option("--price", metavar="IN,CACHED,OUT", help="Of a model that has none: dollars for a million tokens.")
 @click.option(
-    "--max-cost",
-    type=FiniteRange(min=0, min_open=True),
-    metavar="DOLLARS",
-    help="Stop once this much has been spent; exit status 3.",
+    "--workers", default=4, show_default=True, type=click.IntRange(1, 256), help="Questions to run in parallel."
 )
-@click.option("--estimate", "estimate_only", is_flag=True, help="Print what the answer will cost, and send nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON, and nothing else.")
+@cost_options
+@click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
 @click.option(
     "--save",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Save the answer: clips, frames, page, record. Many questions are kept there and can be continued.",
+    help="Write clips, frames, a page and the record to DIR. Many questions can be continued there.",
 )
 @transcripts_option
-@click.option("--overwrite", is_flag=True, help="Replace an answer that --save finds in DIR.")
-@click.option("--view", is_flag=True, help="Open the story of the answer in the browser.")
+@click.option(
+    "--record",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the prompts and replies to FILE, without frames; --backbone replay:FILE gives them again.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace the answer in DIR.")
+@click.option("--view", is_flag=True, help="Open the search in the browser.")
 def ask_command(
     *,
-    video: Path | str,
+    video: Path | str | None,
     question: str | None,
     options: tuple[str, ...],
     table: Path | None,
+    sample: bool,
     fetch_rules: FetchRules,
     **given: Any,
 ) -> int:
     """Ask QUESTION about VIDEO, a file or an http(s) address. A dash for QUESTION reads it from standard input.
 
-    Without QUESTION, a prompt opens to ask again and again. If VIDEO is a folder, all its videos are asked, and ranked
-    by where it was found. With --questions, a table is answered.
+    Without QUESTION, a prompt opens where you can ask several. If VIDEO is a folder, the question is asked about each
+    of its videos, and the videos are ranked by how sure the answer is.
 
-    The exit status is 1 where most replies of the model could not be used, so that the answer has little support.
+    The exit status is 4 if it was not found, 3 if --max-cost stopped it, and 1 if most replies could not be used.
     """
     chosen = AskOptions.of(given)
+    if sample:
+        if video is not None or options or table is not None:
+            raise click.UsageError("--sample brings its film and its question; leave out VIDEO, QUESTION and options.")
+        video, chosen = Sample().film, replace(chosen, backbone=chosen.backbone or Sample().spec)
+        question, options = Sample().question()
+        if not chosen.as_json:
+            lettered = [f"  {letter}. {option}" for letter, option in zip(LETTERS, options, strict=False)]
+            click.echo("\n".join([SAMPLE_CREDITS, f"Question: {question}", *lettered]), err=True)
+    if video is None:
+        raise click.UsageError("Name a video. To see an answer first, without a key: trace-ves ask --sample")
     words = read_text(question, options)
     is_folder = isinstance(video, Path) and video.is_dir()
     _check_combination(chosen, words, options, table, is_folder=is_folder)
@@ -208,7 +231,10 @@ def ask_command(
         from trace_ves.cli.ask_session import ask_in_session
 
         return ask_in_session(file, chosen)
-    return _ask_once(file, words, options, chosen)
+    status = _ask_once(file, words, options, chosen)
+    if sample and not chosen.as_json:
+        click.echo('Next: --save DIR writes the clips and a page. Your own: trace-ves ask VIDEO "QUESTION"', err=True)
+    return status
 
 
 def _check_combination(
@@ -224,6 +250,8 @@ def _check_combination(
             raise click.UsageError("-o gives the options of QUESTION; at the prompt they follow it after bars.")
         if chosen.estimate_only:
             raise click.UsageError("--estimate needs to know how many questions there are; give QUESTION.")
+    if chosen.record is not None and (is_folder or table is not None):
+        raise click.UsageError("--record is for one video; --save DIR writes .transcripts, which replay: reads too.")
     if chosen.view and (words is None or is_folder):
         raise click.UsageError("--view opens the story of one answer; `trace-ves view DIR` opens what --save kept.")
 
@@ -243,9 +271,9 @@ def _ask_once(video: Path, words: str, options: tuple[str, ...], chosen: AskOpti
             return chosen.show_estimate([opened.duration])
     if chosen.save is not None:
         prepare_folder(chosen.save, video, overwrite=chosen.overwrite)
-    chosen.print_notice()
     model = open_backbone(spec, **chosen.model)
-    result, is_usable = search_and_print(
+    chosen.print_notice(model)
+    result, status = search_and_print(
         partial(
             ask,
             video,
@@ -255,6 +283,7 @@ def _ask_once(video: Path, words: str, options: tuple[str, ...], chosen: AskOpti
             method=chosen.method,
             budget=chosen.budget,
             subtitles=chosen.subtitles,
+            record=chosen.record,
         ),
         chosen,
     )
@@ -266,31 +295,34 @@ def _ask_once(video: Path, words: str, options: tuple[str, ...], chosen: AskOpti
         from trace_ves.cli.pages import view_answer
 
         view_answer(result)
-    return int(not is_usable)
+    return status
 
 
 def search_and_print(
     search: Callable[..., AskResult], chosen: AskOptions, *, title: str = "answer"
-) -> tuple[AskResult, bool]:
-    """Show a search while it goes on, and print its answer; also whether most replies of the model could be used."""
+) -> tuple[AskResult, int]:
+    """Show a search while it goes on, and print its answer; also the exit status."""
     from rich.console import Console
 
     from trace_ves.cli.answer_panel import SearchScreen, show_result
+    from trace_ves.web.search_view import Found, view_answer
 
     with SearchScreen(Console(stderr=True, quiet=chosen.as_json)) as screen:
         result = search(listener=screen)
     if not chosen.transcripts:
         result = replace(result, transcript=None)
+    found = view_answer(result).found
     if chosen.as_json:
         cost = chosen.cost([result.prediction]).to_json()
-        record = result.to_json() | {"cost": {"total": cost["total"], "by_stage": cost["by_stage"]}}
-        click.echo(json.dumps(record, ensure_ascii=False))
+        seconds = {stage: round(spent, 3) for stage, spent in screen.seconds.items()}
+        spent = {"total": cost["total"], "by_stage": cost["by_stage"], "seconds": seconds}
+        click.echo(json.dumps(result.to_json() | {"found": found, "cost": spent}, ensure_ascii=False))
     else:
-        show_result(result, title=title)
-    is_usable = 2 * len(screen.rejected) <= len(result.log.calls)
-    if not is_usable:
+        show_result(result, title=title, seconds=screen.seconds)
+    if 2 * len(screen.rejected) > len(result.log.calls):
         click.echo(f"warning: {_describe_rejected(result, screen.rejected)}", err=True)
-    return result, is_usable
+        return result, 1
+    return result, NOT_FOUND if found is Found.NO else 0
 
 
 def _describe_rejected(result: AskResult, rejected: Sequence[ReplyRejected]) -> str:

@@ -7,8 +7,7 @@ import json
 import shutil
 import time
 from contextlib import closing, suppress
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,14 +15,14 @@ import click
 from rich.console import Console
 
 from trace_ves.backbone.replies import folded
-from trace_ves.cli.ask import COST_REACHED, check_question, check_video
+from trace_ves.cli.ask import COST_REACHED, NOT_FOUND, check_question, check_video
 from trace_ves.cli.progress import LateProgress
 from trace_ves.cli.question_table import print_rows, read_questions, write_rows
-from trace_ves.core import InputError, Interval, Question, Termination, TraceVesError
+from trace_ves.core import InputError, Question, TraceVesError
 from trace_ves.core.files import cache_dir
-from trace_ves.records import ClipRecord
-from trace_ves.records.search import TraceRecord, read_search
-from trace_ves.web.search_view import span_text
+from trace_ves.records.transcript import TranscriptIndex
+from trace_ves.runs.job import Job
+from trace_ves.web.search_view import Found, SearchView, count_words, span_text, view_search
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,100 +32,85 @@ if TYPE_CHECKING:
     from trace_ves.runs.asking import VideoQuestion
 
 
-class Found(StrEnum):
-    """How sure it is that what was asked for is in a video, the surest first."""
-
-    SETTLED = "found"
-    GUESS = "a guess"
-    NO = "not there"
-    NOTHING = "nothing found"
-    ERROR = "error"
-
-
 _DENIALS: Final = frozenset({"no", "none", "nothing", "nowhere", "never", "nobody", "not", "0", "zero", "absent"})
-"""An answer that begins with one of these says that it is not there."""
+"""An answer that begins with one of these says that a video does not show it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
-    """One video and what was found in it."""
+class Answered:
+    """One line, with its question and the view of its search."""
 
-    found: Found
-    open_claims: int
     line: Prediction
+    view: SearchView
+    question: Question | None = None
+    title: str = ""  # the question, or the video
+    folder: str = ""  # where its clips and page are, below the folder of --save
 
     @property
-    def video(self) -> str:
-        """Its name, which is the id of its question."""
-        return self.line.question_id
+    def found(self) -> Found:
+        """How sure it is."""
+        return self.view.found
+
+    @property
+    def answer(self) -> str:
+        """The answer, or the error."""
+        return self.line.error or self.view.answer
+
+    @property
+    def where(self) -> str:
+        """The spans of the clips that support it."""
+        return ", ".join(span_text(clip.span) for clip in self.view.clips)
 
     def to_json(self) -> dict[str, object]:
         """For machines."""
         return {
-            "video": self.video,
+            "video": self.line.question_id,
             "found": self.found,
             "answer": self.line.answer,
             "text": self.line.extra.get("text"),
-            "evidence": [[span.start, span.end] for span in _evidence(self.line)],
-            "open_claims": self.open_claims,
+            "evidence": [[clip.span.start, clip.span.end] for clip in self.view.clips],
+            "open_claims": len(self.view.still_open),
             "frames_supplied": self.line.frames_supplied,
             "error": self.line.error,
         }
 
+    def cells(self) -> dict[str, Any]:
+        """The columns of a CSV file."""
+        spans = "; ".join(f"{clip.span.start:.2f}-{clip.span.end:.2f}" for clip in self.view.clips)
+        return {
+            "answer": self.line.answer or "",
+            "text": self.line.extra.get("text") or "",
+            "found": self.found,
+            "evidence": spans,
+            "seen": "; ".join(clip.seen for clip in self.view.clips if clip.seen),
+            "frames": self.line.frames_supplied,
+            "folder": self.folder,
+            "error": self.line.error or "",
+        }
 
-def rank(lines: Iterable[Prediction]) -> list[Ranked]:
-    """The videos of these lines, the one where it was found most surely first."""
+
+def rank(answers: Iterable[Answered]) -> list[Answered]:
+    """The answers, the surest first."""
     order = list(Found)
-    rows = []
-    for line in lines:
-        search = read_search(line.trajectory)
-        flags = search.rounds[-1].flags if isinstance(search, TraceRecord) and search.rounds else None
-        rows.append(Ranked(_found(line), len(flags.unmet_needs) if flags else 0, line))
-    return sorted(rows, key=lambda row: (order.index(row.found), row.open_claims, -len(_evidence(row.line)), row.video))
+    return sorted(
+        answers,
+        key=lambda each: (
+            order.index(each.found),
+            len(each.view.still_open),
+            -len(each.view.clips),
+            each.line.question_id,
+        ),
+    )
 
 
-def _found(line: Prediction) -> Found:
-    text = line.extra.get("text")
-    if line.error is not None:
-        return Found.ERROR
-    if not isinstance(text, str):
-        return Found.NOTHING
-    if folded(text)[:1] and folded(text)[0] in _DENIALS:
-        return Found.NO
-    return Found.SETTLED if line.termination == Termination.STABLE_PREFIX_FOUND else Found.GUESS
-
-
-def _evidence(line: Prediction) -> list[Interval]:
-    """The spans of the clips that support an answer, in order of time."""
-    return sorted(clip.span for clip in line.bundle if isinstance(clip, ClipRecord))
-
-
-def _answer(line: Prediction) -> str:
-    if line.error is not None:
-        return f"error: {line.error}"
-    text = line.extra.get("text")
-    letter = f"{line.answer}. " if line.extra.get("options") and line.answer else ""
-    return f"{letter}{text}" if isinstance(text, str) else "no answer"
-
-
-def _settled(line: Prediction) -> str:
-    return "yes" if line.termination == Termination.STABLE_PREFIX_FOUND else "no"
-
-
-def _where(line: Prediction) -> str:
-    return ", ".join(map(span_text, _evidence(line)))
-
-
-def _cells(line: Prediction) -> dict[str, Any]:
-    """The columns of an answer in a CSV file."""
-    return {
-        "answer": line.answer or "",
-        "text": line.extra.get("text") or "",
-        "settled": _settled(line),
-        "evidence": "; ".join(f"{span.start:.2f}-{span.end:.2f}" for span in _evidence(line)),
-        "frames": line.frames_supplied,
-        "error": line.error or "",
-    }
+def read_answer(line: Prediction, question: Question | None = None, *, of_folder: bool = False) -> Answered:
+    """A line with the view of its search; in a folder, an answer that denies is not found."""
+    view = view_search(line, question)
+    words = folded(str(line.extra.get("text") or ""))
+    if of_folder and view.found in {Found.SETTLED, Found.GUESS} and words[:1] and words[0] in _DENIALS:
+        view = replace(view, found=Found.NO)
+    title = line.question_id if of_folder or question is None else question.text
+    return Answered(line, view, question, title)
 
 
 MOST_VIDEOS: Final = 10_000
@@ -142,15 +126,19 @@ def ask_table(video: Path, file: Path, chosen: AskOptions) -> int:
     lines, status = _answer_all([(row.question, duration) for row in rows], chosen, inputs=[video, file])
     if lines is None:
         return status
-    answered = [(row, lines[row.question.id]) for row in rows if row.question.id in lines]
+    rows = [row for row in rows if row.question.id in lines]
+    answered = [read_answer(lines[row.question.id], row.question) for row in rows]
+    answered = _save(answered, chosen, f"{video.name}: {file.name}")
     if chosen.save is not None:
-        cells = [{**row.cells, "id": row.question.id, **_cells(line)} for row, line in answered]
+        cells = [{**row.cells, "id": row.question.id, **each.cells()} for row, each in zip(rows, answered, strict=True)]
         write_rows(chosen.save / "answers.csv", cells)
     if not chosen.as_json:
-        header = ("", "Question", "Answer", "Settled", "Where")
-        asked = [(row.question.id, row.question.text, line) for row, line in answered]
-        print_rows(header, [(name, text, _answer(line), _settled(line), _where(line)) for name, text, line in asked])
-    return _finish({"answers": [line.to_json() for _, line in answered]}, lines, chosen, status)
+        header = ("", "Question", "Found", "Answer", "Where")
+        print_rows(
+            header, [(each.line.question_id, each.title, each.found, each.answer, each.where) for each in answered]
+        )
+    found = [each.line.to_json() | {"found": each.found} for each in answered]
+    return _finish({"answers": found}, lines, chosen, status)
 
 
 def ask_videos(folder: Path, words: str, options: tuple[str, ...], chosen: AskOptions) -> int:
@@ -163,17 +151,40 @@ def ask_videos(folder: Path, words: str, options: tuple[str, ...], chosen: AskOp
     lines, status = _answer_all(asked, chosen, inputs=[Path(question.video) for question, _ in asked])
     if lines is None:
         return status
-    ranked = rank(lines.values())
+    questions = {question.id: question for question, _ in asked}
+    ranked = rank(read_answer(line, questions[line.question_id], of_folder=True) for line in lines.values())
+    ranked = _save(ranked, chosen, words.strip())
     if chosen.save is not None:
-        cells = [{"video": row.video, "found": row.found} | _cells(row.line) for row in ranked]
-        write_rows(chosen.save / "ranking.csv", [{"rank": place} | each for place, each in enumerate(cells, 1)])
+        cells = [{"rank": place, "video": each.title} | each.cells() for place, each in enumerate(ranked, 1)]
+        write_rows(chosen.save / "ranking.csv", cells)
     if not chosen.as_json:
-        places = [_where(row.line) if row.found in {Found.SETTLED, Found.GUESS} else "" for row in ranked]
-        shown = [(row.video, row.found, _answer(row.line), place) for row, place in zip(ranked, places, strict=True)]
         header = ("", "Video", "Found", "Answer", "Where")
+        shown = [(each.title, each.found, each.answer, "" if each.found is Found.NO else each.where) for each in ranked]
         print_rows(header, [(str(number), *row) for number, row in enumerate(shown, 1)])
     found = {"question": words.strip(), "ranking": [row.to_json() for row in ranked]}
-    return _finish(found, lines, chosen, status)
+    nowhere = bool(ranked) and all(each.found is Found.NO for each in ranked)
+    return _finish(found, lines, chosen, status or (NOT_FOUND if nowhere else 0))
+
+
+def _save(answered: list[Answered], chosen: AskOptions, title: str) -> list[Answered]:
+    """With --save: each answer in its own folder, where it is not there yet, and a page over all of them."""
+    from trace_ves.web.saving import save_line, write_index
+
+    if chosen.save is None:
+        return answered
+    saved = []
+    run = chosen.save / f"{Job(chosen.method, chosen.spec(), chosen.budget).name}.jsonl"
+    transcripts = TranscriptIndex(run)
+    with LateProgress() as progress:
+        for done, each in enumerate(answered):
+            progress("saving", done, len(answered))
+            folder = ""
+            if each.line.error is None and each.question is not None:
+                folder = save_line(each.line, each.question, chosen.save, transcripts.read(each.line.question_id))
+            saved.append(replace(each, folder=folder))
+    rows = [(each.title, each.view, each.answer, each.folder) for each in rank(saved)]
+    write_index(chosen.save / "index.html", title, rows)
+    return saved
 
 
 def _videos_in(folder: Path) -> list[tuple[Path, float]]:
@@ -222,7 +233,8 @@ class _Progress(LateProgress):
         spent = "" if self._dollars is None else f", ${self._dollars:.4f}"
         self("asking", self._done, self._total, f"{note}{spent}")
         if line.error or not self.console.is_terminal:
-            self.print(f"{note}: {line.question_id}: {_answer(line)}")
+            failed = "error: " if line.error else ""
+            self.print(f"{note}: {line.question_id}: {failed}{read_answer(line).answer}")
 
 
 def _answer_all(
@@ -232,7 +244,7 @@ def _answer_all(
     from trace_ves.core.files import refuse_inputs
     from trace_ves.runs.asking import VideoQuestion, ask_many
     from trace_ves.runs.evaluate import LEAST_CONCURRENCY
-    from trace_ves.runs.job import Job, RunOptions
+    from trace_ves.runs.job import RunOptions
     from trace_ves.runs.methods import open_method, refuse_unread_subtitles
 
     if chosen.subtitles:
@@ -255,8 +267,8 @@ def _answer_all(
     if save and save.exists() and not save.is_dir():
         raise InputError(f"{save} is a file; name a folder for --save.")
     folder = save or _folder_to_continue(questions, chosen)
-    files = [folder / name for name in (f"{job.name}.jsonl", "answers.csv", "ranking.csv")]
-    refuse_inputs([folder, *files], inputs=inputs)
+    names = (f"{job.name}.jsonl", "answers.csv", "ranking.csv", "index.html")
+    refuse_inputs([folder, *(folder / name for name in names)], inputs=inputs)
     chosen.print_notice()
     with _Progress(len(asked), chosen) as progress:
         lines, _ = ask_many(
@@ -310,7 +322,7 @@ def _duration(video: Path, chosen: AskOptions) -> float:
     from trace_ves.runs.video_pool import SharedVideo
 
     opener = None
-    if (chosen.backbone or "").partition(":")[0] == "lab":  # it opens videos that were never drawn
+    if (chosen.backbone or "").partition(":")[0] == "lab":  # it opens simulated videos
         opener = opener_of(open_backbone(chosen.spec()))
     with closing(SharedVideo(video, opener)) as shared:
         return shared.duration
@@ -324,6 +336,7 @@ def _finish(found: dict[str, Any], lines: dict[str, Prediction], chosen: AskOpti
     if chosen.as_json:
         click.echo(json.dumps(found | {"cost": {"frames_supplied": frames, "dollars": dollars}}, ensure_ascii=False))
     spent = "" if dollars is None else f", ${dollars:.4f}"
-    kept = f"; kept in {chosen.save}" if chosen.save else ""
-    click.echo(f"{len(lines)} answered, {errors} errors, {frames} frames supplied{spent}{kept}", err=True)
+    saved = f"; open {chosen.save / 'index.html'}" if chosen.save else ""
+    answers, failed = count_words(len(lines), "answer"), count_words(errors, "error")
+    click.echo(f"{answers}, {failed}, {frames:,} frames supplied{spent}{saved}", err=True)
     return status or int(bool(errors))

@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.text import Text
 
 from trace_ves.cli.answer_panel import show_clip
-from trace_ves.cli.ask import COST_REACHED, check_video, search_and_print
+from trace_ves.cli.ask import COST_REACHED, NOT_FOUND, check_video, search_and_print
 from trace_ves.core import InputError, Termination, TraceVesError
 from trace_ves.runs.asking import AskSession, answer_text
-from trace_ves.web.search_view import span_text, view_answer
+from trace_ves.web.search_view import count_words, span_text, view_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 SEPARATOR: Final = "|"  # between a question and its options
 HELP: Final = """\
 Write a question and press Enter. Options follow after bars:  Which colour is the car? | red | blue
-  /evidence [N]   what supports the answer: all clips, or clip N with each of its frames
-  /why            round by round: where was looked, what was kept, why it stopped
-  /budget [N]     frames that each answer may use; without N, what it is now
-  /history        what was asked and answered so far
+  /evidence [N]   the clips that support the answer, or clip N frame by frame
+  /why            the search round by round, and why it stopped
+  /budget [N]     show or set the frames for each answer
+  /history        questions and answers so far
   /cost           what the answers cost so far
   /save DIR       save the last answer: clips, frames, page, record
   /help           this text
-  /quit           end (or Ctrl-D); Ctrl-C gives up the question under way
+  /quit           leave (or Ctrl-D); Ctrl-C stops the question under way
 """
 
 
@@ -50,10 +50,15 @@ def ask_in_session(video: Path, chosen: AskOptions) -> int:
     open_method(chosen.method)
     check_video(video, chosen)
     spec = chosen.spec()
-    chosen.print_notice()
     model = open_backbone(spec, **chosen.model)
+    chosen.print_notice(model)
     with AskSession(
-        video, backbone=model, method=chosen.method, budget=chosen.budget, subtitles=chosen.subtitles
+        video,
+        backbone=model,
+        method=chosen.method,
+        budget=chosen.budget,
+        subtitles=chosen.subtitles,
+        record=chosen.record,
     ) as session:
         return _Prompt(session, chosen).run()
 
@@ -85,14 +90,14 @@ class _Prompt:
         }
 
     def run(self) -> int:
-        """Go on until the person or the pipe ends it."""
+        """Go on until the user or the pipe ends it."""
         for line in self._lines():
             try:
                 self._take(line)
             except TraceVesError as error:
                 self._complain(str(error))
             except KeyboardInterrupt:
-                self._complain("given up; what was answered is kept.")
+                self._complain("stopped; earlier answers are still here.")
             if self._is_over:
                 break
         return self._status
@@ -103,7 +108,7 @@ class _Prompt:
         if is_terminal:
             with suppress(ImportError):  # not on every platform
                 import_module("readline")  # gives `input` its history
-            click.echo(f"{self._session.video.name}: ask a question. /help shows what else there is.", err=True)
+            click.echo(f"{self._session.video.name}: ask a question. /help lists the commands.", err=True)
         elif hasattr(sys.stdin, "reconfigure"):
             sys.stdin.reconfigure(errors="replace")
         while True:
@@ -116,7 +121,7 @@ class _Prompt:
             except KeyboardInterrupt:
                 if not is_terminal:
                     raise
-                click.echo("\n/quit or Ctrl-D ends it.", err=True)
+                click.echo("\n/quit or Ctrl-D to leave.", err=True)
                 continue
             words = line.encode("utf-8", "replace").decode("utf-8").strip()
             if words and not words.startswith("#"):
@@ -140,10 +145,10 @@ class _Prompt:
             self._status, self._is_over = COST_REACHED, True
             return
         question, *options = line.split(SEPARATOR)
-        result, is_usable = search_and_print(
+        result, status = search_and_print(
             partial(self._session.ask, question, options), self._chosen, title=question.strip()
         )
-        self._status = self._status if is_usable else 1
+        self._status = self._status if status == NOT_FOUND else self._status or status
         self._last_result = result
         self._asked.append((result.question, result.prediction))
         if self._limit is not None:
@@ -161,7 +166,7 @@ class _Prompt:
             raise InputError("no clips support the last answer.")
         if not number:
             for place, seen in enumerate(clips, 1):
-                shown = "; ".join(seen.facts) or f"{len(seen.frames)} frames"
+                shown = " ".join(seen.caption) or count_words(len(seen.frames), "frame")
                 self._say(f"{place}. {span_text(seen.span)}  {shown}")
             return
         if not number.isdecimal() or not 1 <= int(number) <= len(clips):
@@ -174,7 +179,7 @@ class _Prompt:
                 raise InputError(f"/budget takes a number of frames from 1 up, found {number!r}.")
             self._session.budget = int(number)
         frames = self._session.budget
-        self._say(f"{frames} frames for each answer" if frames else "as many frames as the method says")
+        self._say(f"{frames} frames for each answer" if frames else "the method's default number of frames")
 
     def _history(self, _: str) -> None:
         self._last()
@@ -188,7 +193,9 @@ class _Prompt:
         dollars = "no price is known" if cost.dollars is None else f"${cost.dollars:.4f}"
         sent = sum(len(call.timestamps) for line in lines for call in line.observations if not call.remembered)
         tokens = cost.total.usage.input_tokens + cost.total.usage.output_tokens
-        self._say(f"{len(lines)} answers, {sent} frames sent, {tokens:,} tokens, {dollars}")
+        self._say(
+            f"{count_words(len(lines), 'answer')}, {count_words(sent, 'frame')} sent, {tokens:,} tokens, {dollars}"
+        )
 
     def _save(self, folder: str) -> None:
         if not folder:

@@ -216,7 +216,7 @@ def audit_command(
     if strict and warnings:
         raise InputError(f"{warnings[0]} Without --strict this is a warning.")
     _write_files(report, loaded.items, outputs)
-    _print(report, json_file, warnings)
+    _print(report, json_file, warnings, tables="-" not in map(str, outputs.values()))
 
 
 def _refuse_inputs(written: Sequence[Path | None], bench: Bench, runs: Sequence[Path | None]) -> None:
@@ -249,17 +249,20 @@ def _write_files(report: AuditReport, items: Sequence[Item], outputs: dict[str, 
         "latex_file": report_latex,
     }
     for option, render in renderers.items():
-        if path := outputs[option]:
+        if (path := outputs[option]) and str(path) == "-":
+            click.echo(render(report))
+        elif path:
             write_output(path, render(report))
     if folder := outputs["figures_folder"]:
         from trace_ves.ves.figures import draw_figures
 
-        for drawn in draw_figures(report, items, folder):
-            click.echo(f"drew {drawn}", err=True)
+        drawn = draw_figures(report, items, folder)
+        figures = len({Path(file).stem for file in drawn})
+        click.echo(f"{figures} figure{'' if figures == 1 else 's'} in {folder}, as SVG, PNG and PDF", err=True)
 
 
-def _print(report: AuditReport, json_file: str | None, warnings: list[str]) -> None:
-    """Print tables, or JSON if requested, to standard output and warnings to standard error."""
+def _print(report: AuditReport, json_file: str | None, warnings: list[str], *, tables: bool) -> None:
+    """Tables on standard output, unless something else was asked for there; warnings on standard error."""
     from dataclasses import replace
 
     from rich.console import Console
@@ -273,7 +276,7 @@ def _print(report: AuditReport, json_file: str | None, warnings: list[str]) -> N
         click.echo(text)
     elif json_file is not None:
         write_output(Path(json_file), text + "\n")
-    if json_file != "-":
+    if json_file != "-" and tables:
         console, quiet = Console(), replace(report, warnings=())
         if console.is_terminal:
             print_report(quiet, console)

@@ -158,7 +158,9 @@ def _moment(value: str) -> float:
     if not re.fullmatch(r"(\d+:)?(\d+:)?\d+(\.\d+)?", value, re.ASCII):
         raise click.BadParameter(f"{value!r} is not a time; write seconds, M:SS or H:MM:SS, such as 75.5 or 1:15.5.")
     seconds = 0.0
-    for part in value.split(":"):
+    for place, part in enumerate(value.split(":")):
+        if place and float(part) >= 60:
+            raise click.BadParameter(f"{value!r} is no time: after a colon, numbers are below 60.")
         seconds = 60 * seconds + float(part)
     if not math.isfinite(seconds):
         raise click.BadParameter(f"{value[:20]}… is too large.")

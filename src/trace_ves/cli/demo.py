@@ -1,4 +1,4 @@
-"""`trace-ves demo`: all of it, offline: a small twin, TRACE against the baselines, the audit, the figures, the page."""
+"""`trace-ves demo`: synthetic videos, TRACE against the baselines, the audit, figures and a page, all offline."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ COLUMNS: Final = ("Fr", "Acc", "EP", "Cov@2", "ECA@2")
 WORKERS: Final = 2
 
 
-@click.command("demo", short_help="All of it on a small drawn world, offline, in minutes.")
+@click.command("demo", short_help="Run a full offline demo on synthetic video.")
 @click.option("--out", default="demo", show_default=True, type=click.Path(path_type=Path, file_okay=False))
-@click.option("--questions", default=8, show_default=True, type=click.IntRange(2, 600), help="Questions to draw.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="The same seed, the same world.")
+@click.option("--questions", default=8, show_default=True, type=click.IntRange(2, 600), help="Number of questions.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of the synthetic videos.")
 def demo_command(*, out: Path, questions: int, seed: int) -> None:
-    """Draw a small world on video, let TRACE and the baselines look for answers in it, and audit what they looked at.
+    """Generate a small synthetic benchmark, run TRACE and the baselines on it, and audit what they looked at.
 
-    Needs no key, no GPU and no network. The same command continues where it was stopped.
+    Needs no key, no GPU and no network. Run the same command again to continue where it stopped. For a search on real
+    footage, see `trace-ves ask --sample`.
     """
     from rich.console import Console
     from rich.padding import Padding
@@ -42,15 +43,15 @@ def demo_command(*, out: Path, questions: int, seed: int) -> None:
     from trace_ves.ves.figures import draw_figures
 
     console = Console()
-    console.print(f"[bold]1/4[/]  drawing a world with {questions} questions")
+    console.print(f"[bold]1/4[/]  generating a synthetic benchmark with {questions} questions")
     _draw(out / "bench", questions, seed)
     bench = load_bench(out / "bench")
-    console.print(f"[bold]2/4[/]  {len(METHODS)} methods look for answers; every frame they are given is logged")
+    console.print(f"[bold]2/4[/]  {len(METHODS)} methods search for answers; every frame they see is logged")
     console.print(Padding(GLANCE_NOTICE, (0, 0, 0, 6)), style="dim")
     found = _run(bench, out / "runs", questions)
-    console.print("[bold]3/4[/]  the audit: was every interval that the answer depends on really looked at?\n")
+    console.print("[bold]3/4[/]  the audit: did they look at every interval that the answer depends on?\n")
     _show(found, console)
-    console.print("[bold]4/4[/]  figures and a page to look at")
+    console.print("[bold]4/4[/]  figures and a page")
     draw_figures(found.audit, bench.items, out / "figures")
     story = _story(found, bench, out)
     where = out.resolve()

@@ -18,8 +18,18 @@ from pydantic import BaseModel, Field
 from trace_ves._version import __version__
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.registry import account_variables, default_spec, open_backbone, registrations
+from trace_ves.backbone.replies import answer_reply, question_variables
 from trace_ves.backbone.secret import find_secret
-from trace_ves.core import BackboneConfigError, Clip, Frame, Interval, MissingExtraError, ObservationStrategy
+from trace_ves.core import (
+    BackboneConfigError,
+    Clip,
+    Frame,
+    Interval,
+    MissingExtraError,
+    ObservationStrategy,
+    Question,
+    UnknownStageError,
+)
 from trace_ves.core.files import cache_dir
 
 if TYPE_CHECKING:
@@ -106,17 +116,18 @@ def _next_step() -> str:
     try:
         spec = default_spec()
     except BackboneConfigError as error:
-        return f"Next: {error}"
+        return f"Next: trace-ves ask --sample shows an answer without a model. For your own videos, {error}"
     return f"Next: trace-ves doctor --try {spec}, then trace-ves ask VIDEO QUESTION; it will use {spec}."
 
 
 def _package() -> list[Finding]:
     cache = cache_dir()
     there = next(folder for folder in (cache, *cache.absolute().parents) if folder.is_dir())
+    writable = os.access(there, os.W_OK)
     return [
         Finding("trace-ves", True, __version__),
         Finding("python", True, f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
-        Finding("cache", os.access(there, os.W_OK), str(cache)),
+        Finding("cache", writable, str(cache) if writable else f"{cache} cannot be written; set TRACE_VES_CACHE_DIR"),
     ]
 
 
@@ -149,6 +160,8 @@ def _backbones() -> list[Finding]:
             lacks.append(f"pip install 'trace-ves[{known.extra}]'")
         if known.variables and not any(find_secret(variable) for variable in known.variables):
             lacks.append(f"set {' or '.join(known.variables)}")
+        if known.scheme == "vllm" and shutil.which(os.environ.get("TRACE_VES_VLLM") or "vllm") is None:
+            lacks.append("vLLM is not installed: set TRACE_VES_VLLM to the bin/vllm of a separate environment")
         findings.append(Finding(known.forms[0], not lacks, ", ".join(lacks) or "ready"))
     return findings
 
@@ -162,7 +175,8 @@ def _importable(module: str) -> bool:
 
 def _keys() -> list[Finding]:
     return [
-        Finding(key, bool(find_secret(key)), "set" if find_secret(key) else "not set") for key in account_variables()
+        Finding(key, bool(find_secret(key)), "set" if find_secret(key) else f"not set: trace-ves keys set {key}")
+        for key in account_variables()
     ]
 
 
@@ -184,7 +198,7 @@ def _machine() -> list[Finding]:
     cores = Finding("cores", True, str(count))
     tool = shutil.which("nvidia-smi")
     if tool is None:
-        return [cores, Finding("GPU", False, "none found; only local models (hf:) want one")]
+        return [cores, Finding("GPU", False, "none found; only local models (hf:, vllm:) need one")]
     asked = subprocess.run(  # noqa: S603  a fixed program with fixed arguments
         [tool, "--query-gpu=name,memory.total", "--format=csv,noheader"],
         capture_output=True,
@@ -251,7 +265,15 @@ class Trial:
 def try_backbone(spec: str) -> Trial:
     """Ask a backbone about one picture. A service that fails raises `BackboneError`, as it would in a run."""
     clip = Clip(Interval(0, 1), ObservationStrategy(), (Frame(0, 0.0, RedSquare()),))
-    [generation] = open_backbone(spec, cache=False).generate([Request(PROMPT, {}, Square, (clip,))])
+    backbone = open_backbone(spec, cache=False)
+    try:
+        [generation] = backbone.generate([Request(PROMPT, {}, Square, (clip,))])
+    except UnknownStageError:  # a backbone of rules, which has none for squares
+        asked = Question("test", "", "Which colour is the square?", ("red", "blue"))
+        known = Prompt("direct-answer", "$question $options")
+        [answered] = backbone.generate([Request(known, question_variables(asked), answer_reply(asked), (clip,))])
+        passed = not isinstance(answered.reply, ModelFault)
+        return Trial(passed, f"{spec} {'works' if passed else 'fails'}; it answers about synthetic videos only.")
     took = (
         f"{generation.seconds:.1f} s, {generation.usage.input_tokens} tokens in, {generation.usage.output_tokens} out"
     )

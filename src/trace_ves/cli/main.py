@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -26,30 +27,77 @@ if TYPE_CHECKING:
     from threading import Event
 
 COMMANDS: Final = {
-    "demo": ("demo", "All of it on a small drawn world, offline, in minutes."),
-    "ask": ("ask", "Ask questions about a video, or about all videos of a folder."),
-    "studio": ("pages", "Ask questions about videos on a page, and watch the search."),
-    "audit": ("audit", "Check which evidence the frames of a run really covered."),
-    "run": ("run", "Answer the questions of a bench with methods and backbones."),
-    "view": ("pages", "See on a page what each method looked at, and why it stopped."),
-    "counterfactual": ("counterfactual", "Mask evidence, and see whether the answers of a run change."),
-    "build": ("build", "Build a bench on your own footage, in five stages."),
-    "frames": ("benches", "Write the exact frames that a run looked at, or those of any video at some moments."),
-    "release": ("benches", "Pack a bench and runs so that anyone can replay the audit."),
-    "synth": ("benches", "Write the VES twin: drawn videos with questions whose evidence is known."),
+    "ask": ("ask", "Ask questions about a video, or all videos in a folder."),
+    "studio": ("pages", "Ask in the browser, and watch the search."),
     "mcp": ("pages", "Let an assistant look at videos and ask about them."),
+    "run": ("run", "Answer the questions of a bench with methods and models."),
+    "audit": ("audit", "Check which evidence the frames of a run covered."),
+    "view": ("pages", "See what each method looked at, and why it stopped."),
+    "counterfactual": ("counterfactual", "Mask evidence, and see whether answers change."),
+    "frames": ("benches", "Write the exact frames that a run looked at."),
+    "build": ("build", "Build a bench on your own footage, in five stages."),
     "import": ("benches", "Turn a published benchmark into a bench."),
     "keys": ("keys", "Store API keys: set, list, remove."),
+    "release": ("benches", "Pack a bench and runs so that others can audit them."),
+    "synth": ("benches", "Generate a synthetic benchmark with known evidence."),
+    "demo": ("demo", "Run a full offline demo on synthetic video."),
     "doctor": ("doctor", "Show what is installed and ready, and what to do next."),
-    "dev": ("dev", "Tools for developers: schemas, a glance server, shell completion."),
+    "dev": ("dev", "Schemas, a glance server, shell completion."),
 }
 """Each command: its module, and its one-line help."""
+GROUPS: Final = {
+    "Ask": ("ask", "studio", "mcp"),
+    "Evaluate": ("run", "audit", "view", "counterfactual", "frames"),
+    "Build": ("build", "import", "release", "synth"),
+    "Tools": ("keys", "demo", "doctor", "dev"),
+}
+COMMON_OPTIONS: Final = {
+    "ask": ("options", "sample", "backbone", "table", "save", "view", "estimate_only", "max_cost", "as_json"),
+    "run": ("methods", "backbones", "out", "budget", "limit", "estimate_only", "max_cost", "full", "as_json"),
+    "audit": ("log_format", "samplers", "json_file", "csv_file", "markdown_file", "figures_folder", "strict"),
+    "studio": ("sample", "backbone", "max_cost", "save", "port", "no_browser"),
+    "view": ("bench", "videos", "port", "file", "question", "no_browser"),
+}
+"""The options that help shows first; the rest is under "Advanced"."""
 
 
-@click.group(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+class GroupedCommands(LazyGroup):
+    """Lists the commands by group, and the options of a command by how common they are."""
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """All commands on one screen, none of them imported."""
+        formatter.write("\n")
+        for title, names in GROUPS.items():
+            formatter.write(f"{title}:\n" + "".join(f"  {name:16}{COMMANDS[name][1]}\n" for name in names))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command of this name; its help has its common options first."""
+        command = super().get_command(ctx, cmd_name)
+        if command is not None and cmd_name in COMMON_OPTIONS:
+            command.format_options = partial(_format_options, command, COMMON_OPTIONS[cmd_name])  # type: ignore[method-assign]
+        return command
+
+
+def _format_options(
+    command: click.Command, common: Sequence[str], ctx: click.Context, formatter: click.HelpFormatter
+) -> None:
+    options = [param for param in command.get_params(ctx) if isinstance(param, click.Option)]
+    names = {option.name: option for option in options}
+    first = [names[name] for name in common if name in names]
+    first += [option for option in options if "--help" in option.opts]
+    rest = [option for option in options if option not in first]
+    for title, part in (("Options", first), ("Advanced", rest)):
+        with formatter.section(title):
+            formatter.write_dl([line for option in part if (line := option.get_help_record(ctx)) is not None])
+
+
+@click.group(cls=GroupedCommands, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="trace-ves %(version)s")
 def group() -> None:
-    """Ask questions of long videos, and audit what any method really looked at."""
+    """Ask questions about long videos, and audit what any method really looked at.
+
+    To see it work, offline and without a key: trace-ves ask --sample
+    """
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

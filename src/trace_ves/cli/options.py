@@ -7,6 +7,7 @@ from collections import Counter
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -92,6 +93,9 @@ def refuse_repeated_options(command: click.Command) -> click.Command:
             for option, count in counted.items():
                 if count > 1:
                     raise click.UsageError(f"{option.opts[-1]} was given {count} times; give it once.", ctx)
+            for param in order:
+                if isinstance(param.type, click.Path) and values.get(param.name) == "":
+                    raise click.UsageError(f"{param.opts[-1]} is empty; name a file or a folder.", ctx)
             return values, left, order
 
         parser.parse_args = parse_once
@@ -179,6 +183,26 @@ class SpecType(click.ParamType[str]):
         return canonical_spec(str(value))
 
 
+_COST_OPTIONS = (
+    click.option("--estimate", "estimate_only", is_flag=True, help="Estimate the cost without calling the model."),
+    click.option(
+        "--max-cost",
+        type=FiniteRange(min=0, min_open=True),
+        metavar="DOLLARS",
+        help="Stop once this much has been spent; exit status 3.",
+    ),
+    click.option("--prices", "price_file", type=click.Path(path_type=Path, dir_okay=False), help="Token prices, TOML."),
+    click.option("--price", metavar="IN,CACHED,OUT", help="Price per million tokens, for models not in the table."),
+)
+
+
+def cost_options(command: F) -> F:
+    """Adds the options of estimates, limits and prices."""
+    for option in reversed(_COST_OPTIONS):
+        command = option(command)
+    return command
+
+
 backbone_option = click.option(
     "--backbone",
     type=SpecType(),
@@ -197,5 +221,5 @@ transcripts_option = click.option(
 subtitles_option = click.option(
     "--subtitles",
     is_flag=True,
-    help="Show the model the subtitles: a .srt or .vtt beside the video, or a text track. Only trace uses them.",
+    help="Show the model the .srt or .vtt beside a video, or a text track in it. Only the trace method uses subtitles.",
 )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trace_ves.cli.options import FiniteRange, backbone_option, backbone_options, requires_extra
+from trace_ves.cli.video_argument import Sample
 from trace_ves.core.errors import InputError
 from trace_ves.core.files import refuse_inputs
 
@@ -24,18 +25,20 @@ if TYPE_CHECKING:
 folder_option = click.Path(path_type=Path, file_okay=False)
 
 
-@click.command("view", short_help="See on a page what each method looked at, and why it stopped.")
+@click.command("view", short_help="See what each method looked at, and why it stopped.")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--bench", type=click.Path(path_type=Path), help="The bench of these runs; else the one they name.")
 @click.option("--videos", type=folder_option, help="The folder of the videos; else that of the bench.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Any other than loopback asks for a token.")
-@click.option("--port", default=8642, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
 @click.option(
-    "--export", "file", type=click.Path(path_type=Path), metavar="FILE.html", help="Write one question's story."
+    "--host", default="127.0.0.1", show_default=True, help="Address to listen on; visitors need the printed link."
+)
+@click.option("--port", default=8642, show_default=True, type=click.IntRange(0, 65535), help="0 picks a free port.")
+@click.option(
+    "--export", "file", type=click.Path(path_type=Path), metavar="FILE.html", help="Write one question as a page."
 )
 @click.option("--question", metavar="ID", help="The question for --export.")
 @click.option("--run", "run_name", metavar="NAME", help="The run for --export; not needed where there is one.")
-@click.option("--no-browser", is_flag=True, help="Print the address and open nothing.")
+@click.option("--no-browser", is_flag=True, help="Print the address; do not open a browser.")
 def view_command(
     *,
     folder: Path,
@@ -98,7 +101,7 @@ def _open_runs(folder: Path, bench: Path | None, videos: Path | None) -> Iterato
 def announce(url: str, *, browser: bool, err: bool = False) -> None:
     """Print where a page is served, and open it in the browser."""
     click.echo(url, err=err)
-    click.echo("Ctrl-C ends it.", err=True)
+    click.echo("Press Ctrl-C to stop.", err=True)
     if browser:
         webbrowser.open(url)
 
@@ -117,7 +120,7 @@ def serve_library(library: Library, *, host: str, port: int, browser: bool, ques
 
 
 def view_answer(result: AskResult) -> None:
-    """Serve the story of an answer that was just given, from its own video, until it is interrupted."""
+    """Serve the page of an answer from its own video until interrupted."""
     from trace_ves.web.saving import answer_library
 
     with requires_extra("The page", "web"), answer_library(result) as library:
@@ -140,8 +143,9 @@ def _export(library: Library, file: Path, question: str | None, run_name: str | 
     click.echo(f"{file}: {frames} frames, {size / 1e6:.1f} MB")
 
 
-@click.command("studio", short_help="Ask questions about videos on a page, and watch the search.")
-@click.argument("videos", metavar="VIDEOS...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.command("studio", short_help="Ask in the browser, and watch the search.")
+@click.argument("videos", metavar="[VIDEOS]...", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--sample", is_flag=True, help="Offer the sample film and its question, with recorded replies.")
 @backbone_option
 @click.option(
     "--method", default="trace", show_default=True, help="Chosen first on the page; any name that `ask` takes."
@@ -149,53 +153,81 @@ def _export(library: Library, file: Path, question: str | None, run_name: str | 
 @click.option(
     "--budget", type=click.IntRange(1, 100_000), metavar="N", help="Frames for a question, unless the page says."
 )
+@click.option(
+    "--max-cost",
+    type=FiniteRange(min=0, min_open=True),
+    default=1.0,
+    show_default=True,
+    metavar="DOLLARS",
+    help="Stop once the session has spent this much.",
+)
 @backbone_options
 @click.option("--save", type=click.Path(path_type=Path), metavar="DIR", help="Save every answer in its own folder.")
-@click.option("--port", default=8643, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
-@click.option("--no-browser", is_flag=True, help="Print the address and open nothing.")
+@click.option("--port", default=8643, show_default=True, type=click.IntRange(0, 65535), help="0 picks a free port.")
+@click.option("--no-browser", is_flag=True, help="Print the address; do not open a browser.")
 def studio_command(
     *,
     videos: tuple[Path, ...],
+    sample: bool,
     backbone: str | None,
     method: str,
     budget: int | None,
+    max_cost: float,
     save: Path | None,
     port: int,
     no_browser: bool,
     **model_options: Any,
 ) -> None:
-    """Ask about the videos in VIDEOS, files or folders, on a page of this machine alone.
+    """Ask about videos on a page that only this machine can open. VIDEOS are files or folders to start with.
 
-    The page shows what a question will cost before anything is sent, the search while it goes on, and its story.
-    Nothing is kept but what --save writes.
+    Drop more videos on the page, or paste an address. It shows what a question will cost, the search as it goes on,
+    and the clips that support the answer. Only --save keeps anything.
     """
     with requires_extra("The studio", "web"):
         from trace_ves.web.serve import serve_app
-        from trace_ves.web.studio import Model, Studio
+        from trace_ves.web.studio import Model, SampleQuestion, Studio
         from trace_ves.web.studio_app import create_studio_app
     from trace_ves.backbone.registry import default_spec, open_backbone
     from trace_ves.backbone.retry import WaitingNotices
     from trace_ves.runs.methods import open_method
     from trace_ves.runs.prices import load_prices
+    from trace_ves.video import open as open_video
     from trace_ves.video.folders import VideoFolders
     from trace_ves.web.saving import make_folder
 
+    samples: list[SampleQuestion] = []
+    if sample:
+        shipped = Sample()
+        samples = [SampleQuestion(*shipped.question(), shipped.film.name)]
+        videos, backbone = (*videos, shipped.film), backbone or shipped.spec
     found = VideoFolders(videos)
-    if not found.names(1):
-        raise InputError(f"{', '.join(map(str, videos))}: no video there; name a video file, or a folder with some.")
+    for path in videos:
+        if not path.is_dir():
+            with open_video(path):  # what is no video is said now
+                pass
+        elif not VideoFolders([path]).names(1):
+            raise InputError(f"{path}: there is no video in this folder.")
     open_method(method)
     if save is not None:
         refuse_inputs([save], inputs=videos)
         make_folder(save)
     spec = backbone or default_spec()
     if spec.partition(":")[0] == "lab":
-        raise InputError(
-            "lab answers about twins that were never drawn, so there is no video to ask about; use glance."
-        )
+        raise InputError("lab answers about simulated videos, so there is nothing to show; use glance.")
     model = Model(spec, open_backbone(spec, **model_options), model_options)
 
     with tempfile.TemporaryDirectory(prefix="trace-ves-studio-") as folder, WaitingNotices() as waiting:
-        studio = Studio(found, model, Path(folder), load_prices(), method=method, budget=budget, save=save)
+        studio = Studio(
+            found,
+            model,
+            Path(folder),
+            load_prices(),
+            method=method,
+            budget=budget,
+            save=save,
+            max_cost=max_cost,
+            samples=samples,
+        )
         try:
             serve_app(
                 lambda hosts, token: create_studio_app(studio, hosts=hosts, token=token, waiting=waiting.lines),

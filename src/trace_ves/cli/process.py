@@ -27,7 +27,7 @@ SWALLOWING: Final = frozenset({"dump_python", "dump_json", "model_dump", "model_
 
 @contextmanager
 def noted_interrupts() -> Iterator[threading.Event]:
-    """An event that is set once the person has pressed Ctrl-C, whatever exception comes of it.
+    """An event that is set once Ctrl-C was pressed, whichever exception follows.
 
     No interrupt is raised where it would be swallowed: it comes once more in a moment, until it is somewhere else.
     """

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from trace_ves.cli.options import FiniteRange, SpecType, backbone_options, subtitles_option, transcripts_option
+from trace_ves.cli.options import SpecType, backbone_options, cost_options, subtitles_option, transcripts_option
 from trace_ves.cli.process import sentence
 
 if TYPE_CHECKING:
@@ -21,31 +22,36 @@ if TYPE_CHECKING:
 @click.argument("bench", type=click.Path(path_type=Path))
 @click.option("--method", "methods", required=True, metavar="NAME,…", help="trace, uniform-64, vote-5, blind, avp, …")
 @click.option(
-    "--backbone", "backbones", required=True, multiple=True, type=SpecType(), metavar="SPEC", help="May be repeated."
+    "--backbone",
+    "backbones",
+    required=True,
+    multiple=True,
+    type=SpecType(),
+    metavar="SPEC",
+    help="The model, for example gemini:MODEL; repeat for several.",
 )
 @click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="The folder of run files.")
-@click.option("--workers", default=8, show_default=True, type=click.IntRange(1, 1024), help="Questions at once.")
 @click.option(
-    "--engine", default="local", show_default=True, type=click.Choice(["local", "ray"]), help="What runs them."
+    "--workers", default=8, show_default=True, type=click.IntRange(1, 1024), help="Questions to run in parallel."
+)
+@click.option(
+    "--engine",
+    default="local",
+    show_default=True,
+    type=click.Choice(["local", "ray"]),
+    help="Threads of this machine, or Ray.",
 )
 @click.option("--address", metavar="HOST:PORT", help="The Ray cluster; without it, this machine.")
-@click.option("--budget", type=click.IntRange(1), help="Supplied frames a question may cost, for every method.")
-@click.option("--limit", type=click.IntRange(1), help="Only the first questions of the bench.")
+@click.option("--budget", type=click.IntRange(1), metavar="N", help="Frames per question, for every method.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Run only the first N questions of the bench.")
 @click.option("--allow-dropped-frames", is_flag=True, help="Go on where a server drops frames that exceed its context.")
-@click.option("--retry-errors", is_flag=True, help="Ask again what ended in an error.")
+@click.option("--retry-errors", is_flag=True, help="Ask questions again that ended in an error.")
 @backbone_options
-@click.option("--prices", "price_file", type=click.Path(path_type=Path, dir_okay=False), help="TOML of token prices.")
-@click.option("--price", metavar="IN,CACHED,OUT", help="Of a model that has none: dollars for a million tokens.")
-@click.option("--estimate", "estimate_only", is_flag=True, help="Print what the run will cost, and send nothing.")
-@click.option(
-    "--max-cost",
-    type=FiniteRange(min=0, min_open=True),
-    metavar="DOLLARS",
-    help="Stop once the run has cost this much; exit status 3.",
-)
+@cost_options
 @subtitles_option
 @transcripts_option
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@click.option("--full", is_flag=True, help="Print every table: families, intervals, comparisons, stages, cost.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def run_command(
     *,
     bench: Path,
@@ -65,13 +71,14 @@ def run_command(
     max_cost: float | None,
     subtitles: bool,
     transcripts: bool,
+    full: bool,
     as_json: bool,
     **model_options: Any,
 ) -> int:
     """Answer the questions of BENCH with each method and each backbone.
 
-    What is finished is never asked again: the same command continues a run that was stopped. Name your own
-    method or backbone as package.module:callable.
+    Finished questions are never asked again: the same command continues a run that was stopped. Name your own method or
+    backbone as package.module:callable.
     """
     from trace_ves.backbone.registry import is_own_code
     from trace_ves.benches import load_bench
@@ -123,31 +130,42 @@ def run_command(
             refuse_dropped_frames=not allow_dropped_frames,
             **model_options,
         )
-    status = _report(found, as_json=as_json)
-    if cost_limit is not None and cost_limit.stopped:
-        click.echo(
-            f"stopped: the run has cost ${cost_limit.spent:.4f}, and --max-cost is ${cost_limit.dollars:g}. What is "
-            "answered is kept; the same command with a higher --max-cost goes on.",
-            err=True,
-        )
-        return 3
-    return status
-
-
-def _report(found: Results, *, as_json: bool) -> int:
-    """Print the audit and the cost by stage; the exit status is 1 where questions ended in an error."""
-    from rich.console import Console
-
-    from trace_ves.runs.cost import cost_table
-    from trace_ves.ves.terminal import print_report, print_table
-
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
     else:
-        console = Console()
-        console = console if console.is_terminal else Console(width=120)
-        print_report(found.audit, console)
-        print_table(cost_table(found.costs), console)
+        _report(found, bench, out, questions=len(loaded.items[:limit]), full=full)
     for warning in found.warnings:
         click.echo(sentence(f"warning: {warning}."), err=True)
+    if cost_limit is not None and cost_limit.stopped:
+        click.echo(
+            f"stopped: the run has cost ${cost_limit.spent:.4f}, and --max-cost is ${cost_limit.dollars:g}. Run the "
+            "same command with a higher --max-cost to continue.",
+            err=True,
+        )
+        return 3
     return int(any(found.errors.values()))
+
+
+def _report(found: Results, bench: Path, out: Path, *, questions: int, full: bool) -> None:
+    """Print the main table of the audit, or all of them, and where the rest is."""
+    from rich.console import Console
+
+    from trace_ves.cli.run_table import shorten_names
+    from trace_ves.runs.cost import cost_table
+    from trace_ves.ves.tables import tables
+    from trace_ves.ves.terminal import print_report, print_table
+
+    console = Console()
+    console = console if console.is_terminal else Console(width=120)
+    costs = cost_table(found.costs)
+    if full:
+        print_report(found.audit, console)
+        print_table(shorten_names(costs), console)
+        return
+    main = shorten_names(tables(found.audit)[0])
+    lines = {run.name: len(run.predictions) for run in found.runs}
+    missing = [f"{name} {count} of {questions}" for name, count in lines.items() if count < questions]
+    title = f"{main.title} (incomplete: {', '.join(missing)} questions answered)" if missing else main.title
+    print_table(replace(main, title=title), console)
+    spent = f" {costs.note}" if costs.note else ""
+    click.echo(f"More: --full prints every table; trace-ves view {out}; trace-ves audit {bench} {out}/*.jsonl.{spent}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from rich import box
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
     from trace_ves.runs.job import Job
     from trace_ves.runs.prices import Price, Prices
     from trace_ves.runs.run import Plan
+    from trace_ves.ves.table import Table as AuditTable
 
 PLAIN_EVERY_SECONDS: Final = 30.0  # how often a line is printed where standard error is no terminal
 LEAST_SECONDS: Final = 0.5  # a shorter time says nothing about a rate
+LONGEST_NAME: Final = 40
 COLUMNS: Final = ("Done", "Errors", "Rate", "Cost", "Acc so far", "Left")
 
 
@@ -128,7 +131,7 @@ class RunTable(Display, Watcher):
         with self._lock:
             for job, tally in self._tallies.items():
                 done, errors, *others = tally.cells()
-                run = Text(job.name, style=TRACE_TERMINAL if is_trace(job.name) else "")
+                run = Text(short_name(job.name), style=TRACE_TERMINAL if is_trace(job.name) else "")
                 table.add_row(run, done, Text(errors, style="red" if tally.errors else ""), *others)
             if len(self._tallies) > 1:
                 table.add_section()
@@ -150,6 +153,25 @@ def _sum_cells(tallies: list[Tally]) -> tuple[str, ...]:
     )
     done, errors, rate, cost, _, left = whole.cells()
     return done, errors, rate, cost, "", left
+
+
+def short_name(name: str) -> str:
+    """A backbone or run without the scheme and path of its address, and cut in the middle where it is still long."""
+    name = re.sub(r"@https?://([^/\s,)]+)[^\s,)]*", r"@\1", name)
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 15]}…{name[-14:]}"
+
+
+def shorten_names(table: AuditTable) -> AuditTable:
+    """A table with short names in its headings and rows."""
+    sections = tuple(
+        replace(
+            section,
+            heading=" ".join(map(short_name, section.heading.split(" "))),
+            rows=tuple(replace(row, name=short_name(row.name)) for row in section.rows),
+        )
+        for section in table.sections
+    )
+    return replace(table, sections=sections)
 
 
 def duration(seconds: float) -> str:

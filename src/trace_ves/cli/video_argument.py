@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -67,3 +68,27 @@ def local_video(video: Path | str, rules: FetchRules, *, quiet: bool = False) ->
     if not quiet:
         click.echo(f"{fetched.path.name}: {size_words(fetched.bytes)}, sha256 {fetched.sha256}", err=True)
     return fetched.path
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The film and the question that come with the package, and the recorded replies of a model that looked at it."""
+
+    folder: Path = Path(__file__).parents[1] / "sample"
+
+    @property
+    def film(self) -> Path:
+        """The film; LICENSE.md beside it names its sources."""
+        return self.folder / "film.mp4"
+
+    @property
+    def spec(self) -> str:
+        """The backbone that gives the recorded replies."""
+        return f"replay:{self.folder / 'recording.jsonl'}"
+
+    def question(self) -> tuple[str, tuple[str, ...]]:
+        """The question and its options."""
+        from trace_ves.benches import load_bench
+
+        asked = load_bench(self.folder).items[0].question
+        return asked.text, asked.options

@@ -31,6 +31,8 @@ TRANSCRIPT: Final = "transcript.json"  # What was said in the calls of a saved a
 
 LONGEST_TEXT_CHARS: Final = 100_000  # A prompt or a reply beyond this is cut; no stage writes as much
 MOST_CHARS: Final = 2_000_000  # Texts of one question; what a question says beyond is left out, call by call
+MOST_RECORDING_BYTES: Final = 64 * 1024**2  # A recording that is read whole
+MOST_SEARCHED_BYTES: Final = 256 * 1024**2  # A search reads the beginning of a sidecar
 MOST_FILE_BYTES: Final = 2 * 1024**3  # A sidecar of this size grows no more
 
 
@@ -67,6 +69,8 @@ class Transcript(SparseRecord):
     question_id: Name
     prompts: tuple[str, ...] = ()
     calls: tuple[CallTranscript, ...] = ()
+    backbone: str | None = None
+    """The model that answered, without its address; version 0.1.0 did not say."""
 
     def prompt_of(self, call: CallTranscript) -> str:
         """The rendered prompt of a call."""
@@ -90,7 +94,7 @@ class SpokenCall:
     raw: bool = True
 
 
-def make_transcript(question_id: str, calls: Sequence[SpokenCall]) -> Transcript:
+def make_transcript(question_id: str, calls: Sequence[SpokenCall], backbone: str | None = None) -> Transcript:
     """The record of a question's calls; texts that are too long are cut, each prompt is kept once."""
     prompts: dict[str, int] = {}
     left = MOST_CHARS
@@ -106,7 +110,7 @@ def make_transcript(question_id: str, calls: Sequence[SpokenCall]) -> Transcript
             cut = len(reply.text) > allowed
             replies.append(ModelText(reply.text[:allowed], reply.problem, len(reply.text)) if cut else reply)
         kept.append(CallTranscript(call.stage, place, call.clips, tuple(replies), call.raw))
-    return Transcript(question_id, tuple(text[:LONGEST_TEXT_CHARS] for text in prompts), tuple(kept))
+    return Transcript(question_id, tuple(text[:LONGEST_TEXT_CHARS] for text in prompts), tuple(kept), backbone)
 
 
 # --- the sidecar of a run -----------------------------------------------------------------------
@@ -118,7 +122,7 @@ def transcripts_path(run: Path) -> Path:
 
 
 class TranscriptFile:
-    """The sidecar that grows with a run. It is made with its first line; nothing that befalls it stops the run."""
+    """The sidecar that grows with a run. It is made with its first line; trouble with it never stops the run."""
 
     def __init__(self, run: Path, *, max_bytes: int = MOST_FILE_BYTES) -> None:
         self.path: Final = transcripts_path(run)
@@ -183,6 +187,19 @@ class TranscriptIndex:
         except (ValueError, FieldError) as error:
             raise FormatError(f"the transcript of {question_id!r}: {error}.", path=self.path) from None
 
+    def search(self, words: Sequence[str]) -> set[str]:
+        """The questions in whose prompts and replies all of these words occur, whatever their case."""
+        found: dict[str, bool] = {}
+        try:
+            with self.path.open("rb") as file:
+                while (raw := file.readline(MAX_LINE_BYTES + 1)).endswith(b"\n") and file.tell() <= MOST_SEARCHED_BYTES:
+                    text = raw.decode("utf-8", "replace").casefold()
+                    if (name := _question_id(raw)) is not None:
+                        found[name] = all(word in text for word in words)  # the last line of a question counts
+        except OSError:
+            return set()
+        return {name for name, is_match in found.items() if is_match}
+
     def _start(self, status: os.stat_result) -> int:
         """Where the last reading ended; the beginning of a file that was replaced or cut meanwhile."""
         identity = (status.st_dev, status.st_ino)
@@ -215,11 +232,26 @@ def read_transcript(run: Path, question_id: str) -> Transcript | None:
 def read_saved_transcript(folder: Path) -> Transcript | None:
     """What was said in the calls of the answer that `ask --save` wrote into a folder; None where it was left out."""
     path = folder / TRANSCRIPT
+    return read_recording(path)[0] if path.exists() else None
+
+
+def read_recording(path: Path) -> list[Transcript]:
+    """The transcripts in a file: one as JSON, or one on each line. A damaged file is a `FormatError`."""
     try:
-        return Transcript.from_json(parse_object(path.read_bytes()))
-    except FileNotFoundError:
-        return None
+        with path.open("rb") as file:
+            raw = file.read(MOST_RECORDING_BYTES + 1)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
-    except (ValueError, FieldError) as error:
-        raise FormatError(f"{error}; it is not what ask --save wrote.", path=path) from None
+    if len(raw) > MOST_RECORDING_BYTES:
+        raise FormatError(f"has more than {MOST_RECORDING_BYTES // 1024**2} MiB; no recording is as long.", path=path)
+    lines = [raw] if raw.lstrip()[1:2].isspace() else raw.splitlines()
+    found = []
+    for number, line in enumerate(lines, 1):
+        try:
+            found.append(Transcript.from_json(parse_object(line)))
+        except (ValueError, FieldError) as error:
+            message = f"{error}; it is not what --record or --save wrote."
+            raise FormatError(message, path=path, line=number if len(lines) > 1 else None) from None
+    if not found:
+        raise FormatError("is empty; it is not what --record or --save wrote.", path=path)
+    return found

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves.backbone.registry import canonical_spec, default_spec, open_backbone
 from trace_ves.core import InputError, Question, Termination
+from trace_ves.core.files import refuse_inputs, write_output
+from trace_ves.core.jsonl import dump_line
 from trace_ves.core.question import MAX_OPTIONS, MIN_OPTIONS
 from trace_ves.observer import Memory
 from trace_ves.records.prediction import Prediction, SavedAnswer
@@ -43,7 +45,7 @@ class AskResult:
     bundle: tuple[Clip, ...]
     """The raw clips that support the answer."""
     log: ObservationLog
-    """Every call, with the frames it was given."""
+    """Every call, with its frames."""
     prediction: Prediction
     """The same as a line of a run file, with the account of the whole search."""
     duration: float
@@ -101,16 +103,25 @@ def ask(
     budget: int | None = None,
     listener: Listener | None = None,
     subtitles: bool = False,
+    record: str | PathLike[str] | None = None,
 ) -> AskResult:
     """Answer a question about a video file; without options, in a few words.
 
     `backbone` is a spec such as `gemini:MODEL`, or an object; left out, it is the first provider whose key is set.
     `method` is a name, or a callable. `budget` bounds the frames supplied over all calls. `listener` hears what is
-    going on. `subtitles` shows the model what is said in the video, which must have subtitles then.
+    going on. `subtitles` shows the model what is said in the video, which must have subtitles then. `record` names a
+    file for the prompts and replies, which the backbone `replay:FILE` gives again.
     """
     make_question(str(video), question, options)
-    session = AskSession(video, backbone=backbone, method=method, budget=budget, listener=listener, subtitles=subtitles)
-    with session:
+    with AskSession(
+        video,
+        backbone=backbone,
+        method=method,
+        budget=budget,
+        listener=listener,
+        subtitles=subtitles,
+        record=record,
+    ) as session:
         return session.ask(question, options)
 
 
@@ -130,6 +141,7 @@ class AskSession:
         budget: int | None = None,
         listener: Listener | None = None,
         subtitles: bool = False,
+        record: str | PathLike[str] | None = None,
     ) -> None:
         self.video: Final = Path(video)
         self.budget = budget
@@ -149,6 +161,10 @@ class AskSession:
         if subtitles:
             refuse_unread_subtitles([self._method])
             require_subtitles(self.video, self._source)
+        self._record = None if record is None else Path(record)
+        if self._record is not None:
+            refuse_inputs([self._record], inputs=[self.video])
+            write_output(self._record, "")  # says before the search that it cannot be written
 
     @property
     def backbone(self) -> str:
@@ -170,6 +186,9 @@ class AskSession:
             subtitles=self._subtitles,
             memory=self._memory,
         )
+        if self._record is not None:  # a search that failed is recorded too
+            with self._record.open("ab") as file:
+                file.write(dump_line(answered.transcript.to_json()))
         if answered.error is not None:
             raise answered.error
         answer = answered.answer

@@ -241,6 +241,11 @@ _COLUMNS: Final[dict[Column, Callable[[Spent, int], str]]] = {
 ESTIMATED_COLUMNS: Final = 5  # The first of them, which can be known before a run
 
 
+def count_questions(number: int) -> str:
+    """A number of questions in words."""
+    return f"{number:,} question{'' if number == 1 else 's'}"
+
+
 def cost_table(costs: Sequence[RunCost]) -> Table:
     """What runs cost, by stage."""
     sums = [f"{cost.name} ${cost.dollars:.2f}" for cost in costs if cost.dollars]
@@ -264,7 +269,7 @@ def stage_table(
             is_unpriced = cost.price is None and spent.usage.input_tokens + spent.calls
             money = "?" if is_unpriced else f"${(spent.dollars(cost.price) or 0.0) / count:.4f}"
             rows.append(Row(stage, tuple((Value(cell),) for cell in (*cells, money))))
-        sections.append(Section(f"{cost.name} ({cost.questions} questions)", tuple(rows)))
+        sections.append(Section(f"{cost.name} ({count_questions(cost.questions)})", tuple(rows)))
     return Table(key, title, "Stage", (*list(_COLUMNS)[:columns], Column("Money")), tuple(sections), note)
 
 

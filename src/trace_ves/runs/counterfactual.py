@@ -360,7 +360,7 @@ def flip_table(summary: Summary, run: str, backbone: str = "") -> Table:
 
 
 def _row(name: str, rate: FlipRate, paper: float) -> Row:
-    half = None if rate.ci95 is None else (rate.ci95[1] - rate.ci95[0]) / 2
+    half = None if rate.ci95 is None or rate.questions < 2 else (rate.ci95[1] - rate.ci95[0]) / 2
     parts = map(number, (rate.another, rate.no_answer, paper))
     cells = (Value(str(rate.questions)), number(rate.percent, half=half), *parts)
     return Row(name, tuple((cell,) for cell in cells))

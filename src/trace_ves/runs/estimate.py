@@ -20,7 +20,7 @@ from trace_ves.backbone.replies import reply_schema
 from trace_ves.core import InputError, UnknownStageError
 from trace_ves.observer import Observer
 from trace_ves.records import Usage
-from trace_ves.runs.cost import ESTIMATED_COLUMNS, Spent, long_call, stage_table
+from trace_ves.runs.cost import ESTIMATED_COLUMNS, Spent, count_questions, long_call, stage_table
 from trace_ves.runs.methods import default_budget, open_method
 from trace_ves.runs.prices import price_notes
 from trace_ves.twin.lab import Lab, WorldVideo
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 MEASURED_QUESTIONS: Final = 24
 THINKING_TOKENS: Final = 500  # A call's thinking in the second sum; how much a model thinks is not known before
 
-_WITHOUT_TOKENS: Final = frozenset({"glance", "lab"})
+WITHOUT_TOKENS: Final = frozenset({"glance", "lab", "replay"})  # backbones that read no text
 _TWIN_QUESTIONS: Final = 120
 _SEED: Final = 20_260_115
 
@@ -110,9 +110,9 @@ class _Measuring:
                 cached, written = self._found(schema, parts), None
             said = reply.model_dump_json() if hasattr(reply, "model_dump_json") else ""
             usage = Usage(self._tokens(parts) + text_tokens(schema), cached, text_tokens(said), written)
-            stage = self.by_stage.setdefault(request.stage, Spent())
-            if self._spec.partition(":")[0] in _WITHOUT_TOKENS:
+            if self._spec.partition(":")[0] in WITHOUT_TOKENS:
                 usage = Usage()
+            stage = self.by_stage.setdefault(request.stage, Spent())
             flex = usage if self._flex else Usage()
             long = long_call(usage, flex=self._flex)
             stage += Spent(1, request.frames_supplied, usage=usage, flex=flex, long_calls=long)
@@ -200,8 +200,8 @@ def estimate_table(estimates: Sequence[Estimate]) -> Table:
         notes.append(
             f"{each.name}: no price; give one with --price or --prices."
             if plain is None
-            else f"{each.name}: ${plain:.2f} for {each.questions} questions without thinking, ${thinking:.2f} with "
-            f"{THINKING_TOKENS} thinking tokens a call."
+            else f"{each.name}: ${plain:.2f} for {count_questions(each.questions)} without thinking, "
+            f"${thinking:.2f} with {THINKING_TOKENS} thinking tokens a call."
         )
     notes += price_notes(each.price for each in estimates)
     title = "Estimated cost per question, by stage"

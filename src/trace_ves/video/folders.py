@@ -32,13 +32,13 @@ class VideoFolders:
         for path in given:
             if not path.exists():
                 raise InputError(f"{path}: no such file or folder; name a video, or a folder with videos.")
-        self._given = tuple(path.resolve() for path in given)
-        self.roots: Final = tuple(dict.fromkeys(path if path.is_dir() else path.parent for path in self._given))
+        self.given: Final = tuple(path.resolve() for path in given)
+        self.roots: Final = tuple(dict.fromkeys(path if path.is_dir() else path.parent for path in self.given))
         """Where files may lie."""
 
     def find(self, name: str) -> Path:
         """The file of this name, relative to a folder or absolute; outside and missing are the same error."""
-        for given in self._given:
+        for given in self.given:
             paths = [given] if name in {given.name, str(given)} else []
             if given.is_dir():
                 paths = [given / name, *([given.parent / name] if name.startswith(f"{given.name}/") else [])]
@@ -56,7 +56,7 @@ class VideoFolders:
         return list(islice(self._names(), most))
 
     def _names(self) -> Iterator[str]:
-        for given in self._given:
+        for given in self.given:
             for path in walk_videos(given) if given.is_dir() else [given]:
                 name = path.relative_to(given).as_posix() if given.is_dir() else path.name
                 for shown in (name, f"{given.name}/{name}"):

@@ -201,7 +201,7 @@ def _need_run(library: Library, key: str) -> None:
 def _video(library: Library, question_id: str) -> Path:
     path = library.video_of(library.info(question_id))
     if path is None:
-        raise HTTPException(404, "This question has no video in the folders that were given.")
+        raise HTTPException(404, "The video of this question is not in the folders of this page.")
     return path
 
 

@@ -48,7 +48,7 @@ def write_story(library: Library, key: str, question_id: str, file: Path) -> tup
         left_out=len(moments) - count,
         **_inlined(),
     )
-    write_atomic(file, page, private=True)  # it holds frames of footage that may be private
+    write_atomic(file, page)
     return count, len(page.encode())
 
 

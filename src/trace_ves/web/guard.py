@@ -12,7 +12,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -47,12 +47,21 @@ class Guard:
     `secure` is for servers that browsers reach over TLS: their cookies are sent over nothing else.
     """
 
-    def __init__(self, app: ASGIApp, *, hosts: Collection[str] | None, token: str | None, secure: bool = False) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        hosts: Collection[str] | None,
+        token: str | None,
+        secure: bool = False,
+        body_bytes: Mapping[str, int] | None = None,
+    ) -> None:
         if hosts is None and token is None:
             raise ValueError("a server that any name may call needs a token")
         self._app = app
         self._hosts = hosts
         self._token = token
+        self._body_bytes = body_bytes or {}  # of addresses that take more than the others
         # cookies do not distinguish ports, so that two servers on one machine need two names
         self._secure = secure
         name = f"trace_ves_{hashlib.sha256((token or '').encode()).hexdigest()[:8]}"
@@ -82,7 +91,7 @@ class Guard:
         if self._hosts is not None and _name(headers.get("host", "")) not in self._hosts:
             return PlainTextResponse("This page answers to its own address alone.\n", status_code=421)
         if self._token is None or self._is_token(request.cookies.get(self._cookie, "")):
-            return _body_refusal(headers)
+            return _body_refusal(headers, self._body_bytes.get(scope["path"], MOST_BODY_BYTES))
         if any(name == "token" and self._is_token(value) for name, value in query):
             return self._welcome(scope, [(name, value) for name, value in query if name != "token"])
         return PlainTextResponse("A token is needed: open the address that the command printed.\n", status_code=401)
@@ -98,12 +107,12 @@ class Guard:
         return response
 
 
-def _body_refusal(headers: Headers) -> Response | None:
+def _body_refusal(headers: Headers, most: int) -> Response | None:
     """Refuse a body that is too long, or that does not say how long it is."""
     if "transfer-encoding" in headers:
         status, sentence = 411, "Send the body with a Content-Length."
-    elif int(headers.get("content-length", "0")) > MOST_BODY_BYTES:  # the server has checked that it is a number
-        status, sentence = 413, f"A body here has at most {MOST_BODY_BYTES} bytes."
+    elif int(headers.get("content-length", "0")) > most:  # the server has checked that it is a number
+        status, sentence = 413, f"A body here has at most {most} bytes."
     else:
         return None
     return JSONResponse({"detail": sentence}, status_code=status, headers={"Connection": "close"})

@@ -127,7 +127,8 @@ class Library:
             state = run.generation, len(self.questions)
             known = self._listed.get(key)
             if known is None or known[0] != state:
-                known = state, Listing(self._questions, run)
+                allowed = self.allows(run.transcripts.path)
+                known = state, Listing(self._questions, run, has_transcripts=allowed)
                 self._listed[key] = known
             return known[1]
 

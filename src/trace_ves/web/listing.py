@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
@@ -112,8 +112,9 @@ class Listed:
 class Listing(Mapping[str, Listed]):
     """Every question of a run: those of the bench in its order, then those that the bench does not know."""
 
-    def __init__(self, questions: QuestionColumns, run: RunIndex) -> None:
+    def __init__(self, questions: QuestionColumns, run: RunIndex, *, has_transcripts: bool = False) -> None:
         self._questions, self._run = questions, run
+        self._said = lru_cache(maxsize=16)(run.transcripts.search if has_transcripts else lambda _: set[str]())
         unknown = run.entries.keys() - questions.id_set
         strays = [name for name in run.entries if name in unknown] if unknown else []
         self.ids: Final = [*questions.ids, *strays]
@@ -203,7 +204,8 @@ class Listing(Mapping[str, Listed]):
         words = filters.text.casefold().split()
         if words:
             texts = [*self._questions.search_texts, *map(str.casefold, self._strays)]
-            places = [at for at in places if all(word in texts[at] for word in words)]
+            said = self._said(tuple(words))
+            places = [at for at in places if self.ids[at] in said or all(word in texts[at] for word in words)]
         return places
 
     @cached_property

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import io
 import json
+import re
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.core import InputError
-from trace_ves.core.files import refuse_inputs
+from trace_ves.core import Clip, InputError, Termination
+from trace_ves.core.files import refuse_inputs, write_output
+from trace_ves.records import ClipRecord, ObservationLog
 from trace_ves.records.search import TraceRecord, read_search
 from trace_ves.records.transcript import TRANSCRIPT
+from trace_ves.runs.asking import AskResult
 from trace_ves.ves.renderers import text
 from trace_ves.web.search_view import clock, span_text, view_answer
 
@@ -22,8 +27,9 @@ if TYPE_CHECKING:
 
     from PIL import Image
 
-    from trace_ves.core import Frame
-    from trace_ves.runs.asking import AskResult
+    from trace_ves.core import Frame, Question
+    from trace_ves.records import Prediction
+    from trace_ves.records.transcript import Transcript
     from trace_ves.web.library import Library
     from trace_ves.web.search_view import EvidenceClip, SearchView
 
@@ -54,7 +60,7 @@ def answer_html(result: AskResult) -> str:
 
 
 def _clip_html(seen: EvidenceClip) -> str:
-    facts = "".join(f"<li>{text(fact)}</li>" for fact in seen.facts)
+    facts = "".join(f"<li>{text(line)}</li>" for line in seen.caption)
     step = max(1, len(seen.frames) / PICTURES_OF_A_CLIP)
     spread = [seen.frames[int(at * step)] for at in range(min(len(seen.frames), PICTURES_OF_A_CLIP))]
     pictures = "".join(map(_picture_html, spread))
@@ -101,7 +107,7 @@ def sheet_rows(result: AskResult) -> list[SheetRow]:
 
     with videos.open(result.question.video) as source:
         frames = source.frames_at([float(seconds) for seconds in moments][:STORYBOARD_FRAMES], height=180)
-    heading = "no clip was kept; the video was looked over at these moments"
+    heading = "no evidence: frames of the first look over the whole video"
     return [("" if first else heading, frames[first : first + COLUMNS]) for first in range(0, len(frames), COLUMNS)]
 
 
@@ -151,6 +157,7 @@ SHEET: Final = "contact-sheet.jpg"
 PREVIEW: Final = "preview.gif"
 FRAMES: Final = "frames"
 CLIPS: Final = "clips"
+ANSWERS: Final = "answers"  # the folder of many answers
 
 
 def _replaced_files(folder: Path) -> list[Path]:
@@ -209,6 +216,48 @@ def save_result(
         raise InputError(f"{folder}: the answer could not be saved whole: {error.strerror or error}.") from error
 
 
+def save_line(line: Prediction, question: Question, folder: Path, transcript: Transcript | None) -> str:
+    """Write a line of many as `save_answer` writes one, unless it is there already; gives its folder's name."""
+    slug = re.sub(r"[^A-Za-z0-9_-]+", "-", question.id).strip("-")[:60]
+    name = slug if slug == question.id else f"{slug}-{hashlib.sha256(question.id.encode()).hexdigest()[:6]}".strip("-")
+    place = folder / ANSWERS / name
+    clips: list[Clip] = []
+    duration = line.extra.get("duration")
+    if Path(question.video).is_file():  # a simulated video has no frames
+        from trace_ves import video as videos
+
+        with videos.open(question.video) as source:
+            for clip in line.bundle:
+                if isinstance(clip, ClipRecord):
+                    frames = tuple(source.frames_at(list(clip.timestamps), height=clip.height))
+                    clips.append(Clip(clip.span, clip.strategy, frames))
+    result = AskResult(
+        question,
+        line.answer,
+        Termination(line.termination or Termination.SINGLE_PASS),
+        tuple(clips),
+        ObservationLog(line.observations),
+        replace(line, extra={key: line.extra[key] for key in ("video", "subtitles") if key in line.extra}),
+        duration if isinstance(duration, float) else 0.0,
+        transcript,
+    )
+    try:
+        is_there = json.loads((place / RECORD).read_bytes()) == json.loads(json.dumps(result.to_json()))
+    except (OSError, ValueError):
+        is_there = False
+    if not (is_there and (place / ANSWER).is_file()):  # the answer's page is written last
+        save_answer(result, place, overwrite=True)
+    return f"{ANSWERS}/{name}"
+
+
+def write_index(file: Path, title: str, rows: Sequence[tuple[str, SearchView, str, str]]) -> None:
+    """A page over many answers, where the extra for pages is installed: title, view, answer and folder of each."""
+    with suppress(ModuleNotFoundError):
+        from trace_ves.web import views
+
+        write_output(file, views.render("answers.html", title=title, rows=rows))
+
+
 def _write_clips(result: AskResult, folder: Path, on_progress: Callable[[int, int], None]) -> list[str]:
     """The frames that the model was given, and each clip as a video; the names of the videos in order of time."""
     from trace_ves.video.clip_file import write_clip
@@ -262,11 +311,14 @@ def answer_page(
     lines += ["", f"**{_plain(view.answer)}**", "", view.ending, ""]
     for number, seen in enumerate(view.clips, 1):
         name, time = f"{CLIPS}/clip{number}.mp4", span_text(seen.span)
-        facts = "".join(f"\n   - {_plain(fact)}" for fact in seen.facts)
+        facts = "".join(f"\n   - {_plain(line)}" for line in seen.caption)
         lines.append(f"{number}. {f'[{time}]({name})' if name in clips else time}{facts}")
+    for seen in view.others:
+        lines.append(f"\nAlso seen, not used: {span_text(seen.span)}. {_plain(' '.join(seen.caption))}".rstrip())
     lines += [f"\nStill open: {'; '.join(map(_plain, view.still_open))}."] if view.still_open else []
     lines += [f"\n{view.remark}"] if view.remark else []
-    lines += ["", f"![What was seen]({SHEET})"] if pictures else []
+    caption = "The evidence" if view.clips else "Frames of the first look over the video; no evidence"
+    lines += ["", f"![{caption}]({SHEET})"] if pictures else []
     beside = [("the search as a page", STORY)] if story else []
     beside += [("what was said in each call", TRANSCRIPT)] if result.transcript else []
     beside += [("preview", PREVIEW)] if pictures else []

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from trace_ves.backbone.replies import folded, same_answer
 from trace_ves.core import Interval, Termination
 from trace_ves.core.display import describe_stage
 from trace_ves.observer import Decided, RoundStarted, StageStarted
@@ -63,8 +66,24 @@ FATES: Final[dict[Fate, str]] = {
 }
 """What became of an anchor."""
 
+
+class Found(StrEnum):
+    """How sure it is that a video shows what was asked for, the surest first."""
+
+    SETTLED = "found"
+    GUESS = "guess"
+    NO = "not found"
+    ERROR = "error"
+
+
 STABLE: Final = "The answer did not change as evidence was added, and a second look at the same clips agreed."
-NO_ANSWER: Final = "Nothing that was looked at supports an answer, and none is made up."
+NOT_FOUND: Final = "Nothing that was looked at shows it. Ask in other words, or try a larger --budget."
+_UNKNOWN: Final = re.compile(
+    r"(?:unknown|unclear|undetermined|undeterminable|unanswerable|indeterminate|n a|no (?:answer|evidence|information)"
+    r"|not (?:answerable|clear|determinable|enough|found|known|mentioned|possible|present|seen|shown|specified|visible)"
+    r"|(?:it |this )?(?:cannot|can not|cant|could not) (?:be )?(?:answer|determine|identif|know|say|see|tell|told))"
+)
+"""How the words of an open answer begin that says nothing was found."""
 NOTHING_LEFT: Final = "nothing is left to look at"
 _GUESS: Final = "take this as a guess"
 ENDINGS: Final[dict[str, str]] = {
@@ -113,6 +132,11 @@ def fact_text(value: FactValue) -> str:
             return value
 
 
+def count_words(number: int, noun: str) -> str:
+    """A number with its noun: `1 clip`, `2 clips`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def claim_text(claim: Claim) -> str:
     """A claim without the words that only the model needs."""
     return claim.text.removeprefix(_TIME_CLAIM)
@@ -151,11 +175,19 @@ def describe_event(event: Event) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceClip:
-    """A clip that supports the answer, and what was seen there."""
+    """A clip, what the model saw there, and the claims that it settles."""
 
     span: Interval
     facts: tuple[str, ...] = ()
     frames: tuple[Frame, ...] = ()  # empty where only the record is at hand
+    seen: str = ""  # in the model's words
+    wanted: tuple[str, ...] = ()  # the claims that it was looked at for
+
+    @property
+    def caption(self) -> tuple[str, ...]:
+        """What was seen, and which claims it settles; else those it was looked at for."""
+        claims = self.facts or tuple(f"looked at for: {claim}" for claim in self.wanted)
+        return tuple(filter(None, (self.seen, *claims)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +207,10 @@ class SearchView:
 
     answer: str  # the letter with the option's text, or the open answer
     ending: str  # why the search stopped, and how far to trust it; empty where the line does not say
-    clips: tuple[EvidenceClip, ...]  # in order of time
+    found: Found
+    clips: tuple[EvidenceClip, ...]  # in order of time; a storyboard is no evidence
+    others: tuple[EvidenceClip, ...]  # clips that were kept or dropped, and do not support the answer
+    settled: tuple[str, ...]  # the claims that the clips settle, and how
     still_open: tuple[str, ...]  # the claims that the clips do not settle
     remark: str  # what the reader should know before counting on the clips
     effort: str  # frames, calls, model and method, in one clause
@@ -194,8 +229,8 @@ class SearchView:
 
     def reading_of(self, bundle: tuple[str, ...]) -> PrefixRecord | None:
         """The last reading of a bundle, with which a replay is compared; None where it was never read."""
-        prefixes = _last_trajectory(self.record, bundle) if isinstance(self.record, TraceRecord) else []
-        return prefixes[-1][1] if prefixes else None
+        prefixes = _readings(self.record, bundle) if isinstance(self.record, TraceRecord) else []
+        return prefixes[-1][1] if prefixes and prefixes[-1][0] == bundle else None
 
     @staticmethod
     def prefixes(step: RoundRecord) -> tuple[Prefix, ...]:
@@ -218,9 +253,10 @@ class SearchView:
             return [*self.calls, self.ending]
         lines = [f"to be settled: {'; '.join(self.claims.values())}"]
         for step in self.record.rounds:
-            looked = ", ".join(span_text(candidate.span) for candidate in step.candidates) or "nowhere new"
-            kept = ", ".join(span_text(anchor.clip.span) for anchor in step.anchors) or "nothing"
-            lines.append(f"round {step.number}: looked at {looked}; kept {kept}")
+            looked = ", ".join(span_text(candidate.span) for candidate in step.candidates)
+            kept = ", ".join(span_text(anchor.clip.span) for anchor in step.anchors)
+            where = f"looked at {looked}" if looked else "no new segments"
+            lines.append(f"round {step.number}: {where}; {f'kept {kept}' if step.anchors else 'nothing kept'}")
             lines += [f"  {decision_text(decision)}" for decision in step.decisions]
             if step.replay is not None:
                 lines.append(f"  a second look at the same clips {'agreed' if step.replay.agrees else 'disagreed'}")
@@ -238,35 +274,65 @@ def view_search(prediction: Prediction, question: Question | None = None, clips:
     seen = [EvidenceClip(clip.span, frames=clip.frames) for clip in clips]
     if not seen:
         seen = [EvidenceClip(clip.span) for clip in prediction.bundle if isinstance(clip, ClipRecord)]
-    seen.sort(key=lambda clip: clip.span)
     text = prediction.answer
     letters = question.letters if question else ()
     if question is not None and text in letters:
         text = question.option(text)
-    facts: Mapping[Interval, tuple[str, ...]] = {}
+    others: list[EvidenceClip] = []
+    settled: dict[str, tuple[Interval, ...]] = {}
     still_open: tuple[str, ...] = ()
     remark = ""
     anchors: dict[str, AnchorRecord] = {}
+    fates: dict[str, Fate] = {}
     if isinstance(record, TraceRecord):
         anchors = {anchor.id: anchor for step in record.rounds for anchor in step.anchors}
-        facts, still_open = _settled_claims(record, [clip.span for clip in seen], anchors)
+        fates = _fates(record)
+        by_span = {anchor.clip.span: anchor for anchor in anchors.values()}
+        outside = [anchors[name] for name, fate in fates.items() if fate in {"kept", "dropped"} and name in anchors]
+        seen = [clip for clip in seen if clip.span in by_span or clip.span != record.storyboard.span]
+        others = [EvidenceClip(anchor.clip.span) for anchor in outside]
+        settled, still_open = _settled_claims(record, [clip.span for clip in seen], anchors)
         remark = _count_remark(text, record, len(seen))
+
+        def with_caption(clip: EvidenceClip) -> EvidenceClip:
+            facts = tuple(words for words, spans in settled.items() if clip.span in spans)
+            anchor = by_span.get(clip.span)
+            if anchor is None:
+                return replace(clip, facts=facts)
+            claims = {claim.id: claim_text(claim) for claim in record.claims}
+            wanted = tuple(claims[name] for name in anchor.candidate.claims if name in claims)
+            return replace(clip, facts=facts, seen=anchor.seen, wanted=wanted)
+
+        seen, others = [with_caption(clip) for clip in seen], [with_caption(clip) for clip in others]
     calls = prediction.observations
+    found = _found(prediction, text, is_open=not letters)
+    answer = f"{prediction.answer}. {text}" if prediction.answer in letters else text or ""
     by = f", by {prediction.method}" if prediction.method else ""
     return SearchView(
-        answer=f"{prediction.answer}. {text}" if prediction.answer in letters else text or "no answer",
-        ending=_ending(prediction, record),
-        clips=tuple(replace(clip, facts=facts.get(clip.span, ())) for clip in seen),
+        answer="not found" if found is Found.NO else answer,
+        ending=_ending(prediction, record, found),
+        found=found,
+        clips=tuple(sorted(seen, key=lambda clip: clip.span)),
+        others=tuple(sorted(others, key=lambda clip: clip.span)),
+        settled=tuple(settled),
         still_open=still_open,
         remark=remark,
-        effort=f"{prediction.frames_supplied} frames in {len(calls)} calls to {prediction.backbone}{by}",
+        effort=f"{prediction.frames_supplied} frames in {count_words(len(calls), 'call')} to {prediction.backbone}{by}",
         kind=record.kind if record else "own" if own_record else "none",
         record=record,
         own_record=own_record,
         anchors=anchors,
-        fates=_fates(record) if isinstance(record, TraceRecord) else {},
+        fates=fates,
         calls=tuple(f"{describe_stage(call.stage).doing}: {len(call.timestamps)} frames" for call in calls),
     )
+
+
+def _found(prediction: Prediction, text: str | None, *, is_open: bool) -> Found:
+    if prediction.error is not None:
+        return Found.ERROR
+    if text is None or (is_open and _UNKNOWN.match(" ".join(folded(text)))):
+        return Found.NO
+    return Found.SETTLED if prediction.termination == Termination.STABLE_PREFIX_FOUND else Found.GUESS
 
 
 def _read_record(trajectory: Mapping[str, object]) -> tuple[SearchRecord | None, str]:
@@ -294,58 +360,64 @@ def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
-def _ending(prediction: Prediction, record: SearchRecord | None) -> str:
-    if not prediction.termination:
-        return ""
-    if prediction.answer is None:
-        return NO_ANSWER
-    if prediction.termination == Termination.NO_STABLE_PREFIX and isinstance(record, TraceRecord):
-        rounds = record.rounds
-        if any(step.replay is not None and not step.replay.agrees for step in rounds):
-            return f"A second look at the same clips gave another answer, and nothing settled it: {_GUESS}."
-        if rounds and rounds[-1].decisions and rounds[-1].decisions[-1].action is None:
-            return f"Nothing was left to look at, and the evidence had not settled: {_GUESS}."
-        return f"Frames or rounds ran out before the evidence settled: {_GUESS}. A larger budget looks further."
-    return ENDINGS.get(prediction.termination, "")
+def _ending(prediction: Prediction, record: SearchRecord | None, found: Found) -> str:
+    if found is Found.NO and prediction.termination:
+        return NOT_FOUND
+    if not isinstance(record, TraceRecord) or not prediction.termination:
+        return ENDINGS.get(prediction.termination or "", "")
+    rounds = record.rounds
+    if prediction.termination == Termination.STABLE_PREFIX_FOUND:
+        last = next((step for step in reversed(rounds) if record.stable_prefix in step.bundles), None)
+        answers = [each.answer for each in last.records] if last else []
+        clips = len(record.stable_prefix or ())
+        what = "the clip" if clips == 1 else f"all {clips} clips"
+        once = f"One reading of {what} settled every claim, and a second look agreed."
+        return once if sum(same_answer(each, prediction.answer) for each in answers) == 1 else STABLE
+    if any(step.replay is not None and not step.replay.agrees for step in rounds):
+        return f"A second look at the same clips gave another answer, and nothing settled it: {_GUESS}."
+    if rounds and rounds[-1].decisions and rounds[-1].decisions[-1].action is None:
+        return f"Nothing was left to look at, and the evidence had not settled: {_GUESS}."
+    return f"Frames or rounds ran out before the evidence settled: {_GUESS}. Try a larger --budget."
 
 
 def _settled_claims(
     search: TraceRecord, clips: Sequence[Interval], anchors: Mapping[str, AnchorRecord]
-) -> tuple[dict[Interval, tuple[str, ...]], tuple[str, ...]]:
-    """The facts of the final bundle by the span of the clip that shows them, and the claims that stay open."""
-    prefixes = _last_trajectory(search, _final_bundle(search))
-    if not prefixes:
-        return {}, tuple(map(claim_text, search.claims))
-    final = prefixes[-1][1]
-    facts: dict[Interval, tuple[str, ...]] = {}
+) -> tuple[dict[str, tuple[Interval, ...]], tuple[str, ...]]:
+    """The claims that the final bundle settles, each with the clips that show it, and those that stay open."""
+    prefixes = _readings(search, _final_bundle(search))
+    final = prefixes[-1][1] if prefixes else None
+    settled: dict[str, tuple[Interval, ...]] = {}
+    still_open = []
     for claim in search.claims:
-        value = final.facts.get(claim.id)
+        value = final.facts.get(claim.id) if final else None
         if value is None:
-            continue
-        if isinstance(value, Interval):  # the clips that its time falls into
-            places = [span for span in clips if span.intersection(value) is not None]
-            words = f"{claim_text(claim)} ({fact_text(value)})"
+            is_explored = claim.kind is ClaimKind.EXPLORED
+            is_open = bool(search.unexplored) if is_explored else not search.stable_prefix
+            if is_open or final is None or claim.id in final.unmet_needs:
+                still_open.append(claim_text(claim))
+        elif isinstance(value, Interval):  # the clips that its time falls into
+            places = tuple(span for span in clips if span.intersection(value) is not None)
+            settled[f"{claim_text(claim)} ({fact_text(value)})"] = places
         else:  # the clip whose addition settled it
             settling = [names[-1] for names, record in prefixes if names and record.facts.get(claim.id) == value]
-            places = [anchors[name].clip.span for name in settling[:1] if name in anchors]
-            words = f"{claim_text(claim)}: {fact_text(value)}"
-        for span in places:
-            facts[span] = (*facts.get(span, ()), words)
-    return facts, tuple(claim_text(claim) for claim in search.claims if claim.id in final.unmet_needs)
+            places = tuple(anchors[name].clip.span for name in settling[:1] if name in anchors)
+            settled[f"{claim_text(claim)}: {fact_text(value)}"] = places
+    return settled, tuple(still_open)
 
 
 def _final_bundle(search: TraceRecord) -> tuple[str, ...]:
     return search.stable_prefix or (search.fallback.prefix if search.fallback else ())
 
 
-def _last_trajectory(search: TraceRecord, bundle: tuple[str, ...]) -> list[tuple[tuple[str, ...], PrefixRecord]]:
-    """The bundles that were read up to this one, in the last round that read it; empty where none did."""
-    for step in reversed(search.rounds):
+def _readings(search: TraceRecord, bundle: tuple[str, ...]) -> list[tuple[tuple[str, ...], PrefixRecord]]:
+    """The bundles that were read up to this one, in the last round that did; else up to the largest part of it."""
+    best: list[tuple[tuple[str, ...], PrefixRecord]] = []
+    for step in search.rounds:
         prefixes = list(zip(step.bundles, step.records, strict=False))
         for at, (names, _) in enumerate(prefixes):
-            if names == bundle:
-                return prefixes[: at + 1]
-    return []
+            if set(names) <= set(bundle) and (not best or len(names) >= len(best[-1][0])):
+                best = prefixes[: at + 1]
+    return best
 
 
 def _fates(record: TraceRecord) -> dict[str, Fate]:
@@ -366,9 +438,9 @@ def _count_remark(text: str | None, record: TraceRecord, clips: int) -> str:
         return ""
     counted, remarks = text.strip() if text else "", []
     if counted.isdecimal() and int(counted) > clips:
-        shown = f"{clips} clip{'' if clips == 1 else 's'}"
         remarks.append(
-            f"The answer counts {counted}, with {shown} as evidence: a clip may show several, or some were not found."
+            f"The answer counts {counted}, with {count_words(clips, 'clip')} as evidence: a clip may show several, "
+            "or some were not found."
         )
     if record.unexplored:
         remarks.append(f"Not looked at closely: {', '.join(map(span_text, record.unexplored))}.")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import re
 import threading
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import count
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from trace_ves import video as videos
@@ -19,6 +22,7 @@ from trace_ves.records.transcript import transcripts_path
 from trace_ves.runs.asking import AskResult, ask, make_question
 from trace_ves.runs.cost import Spent
 from trace_ves.runs.estimate import THINKING_TOKENS, Estimate, estimate
+from trace_ves.video.folders import VIDEO_SUFFIXES, VideoFolders
 from trace_ves.web.library import Library, QuestionInfo
 from trace_ves.web.open_library import TITLE_LENGTH
 from trace_ves.web.search_view import describe_event, view_answer
@@ -31,7 +35,6 @@ if TYPE_CHECKING:
     from trace_ves.core import Interval, Question
     from trace_ves.observer import Listener, Progress
     from trace_ves.runs.prices import Price, Prices
-    from trace_ves.video.folders import VideoFolders
 
 LONGEST_TEXT: Final = 2000
 Json = dict[str, object]
@@ -86,13 +89,17 @@ class LiveSearch(threading.Thread):
         *,
         keep: Callable[[AskResult], Json],
         price: Price | None,
+        most_dollars: float = math.inf,
     ) -> None:
         super().__init__(name=f"search-{number}", daemon=True)
         self.number: Final = number
         self.title: Final = title  # the question, by which its story is found
         self.video: Final = video
         self.state: State = "running"
+        self.result: AskResult | None = None
+        self.answer = ""  # in words, once it is there
         self._answer, self._keep, self._price = answer, keep, price
+        self._most_dollars = most_dollars
         self._events: list[Json] = []
         self._spent = Spent()
         self._lock = threading.Lock()
@@ -106,6 +113,11 @@ class LiveSearch(threading.Thread):
         with self._lock:
             return self._events[count:]
 
+    @property
+    def dollars(self) -> float:
+        """What its calls cost so far; 0 where no price is known."""
+        return self._spent.dollars(self._price) or 0.0
+
     def spent(self) -> Json:
         """What its calls came to so far."""
         with self._lock:
@@ -116,7 +128,10 @@ class LiveSearch(threading.Thread):
         try:
             result = self._answer(self._hear)
             if self.state == "running":
-                self._end("done", self._keep(result))
+                self.result = result
+                last = self._keep(result)
+                self.answer = str(last["answer"])
+                self._end("done", last)
         except Exception as error:  # noqa: BLE001  the page waits for an end, whatever happened
             sentence = str(error) if isinstance(error, TraceVesError) else described(error)
             self._end("failed", {"sentence": sentence})
@@ -127,6 +142,8 @@ class LiveSearch(threading.Thread):
                 raise TraceVesError("the search was cancelled.")  # so that it sends no further call
             if isinstance(progress.event, CallAnswered):
                 self._spent.add(progress.event.call)
+            if isinstance(progress.event, StageStarted) and self.dollars >= self._most_dollars:  # before it is sent
+                raise TraceVesError(f"the limit of this session is reached. {LIMIT_ADVICE}")
             self._events.append(event_of(progress))
 
     def _end(self, state: State, event: Json) -> None:
@@ -137,6 +154,8 @@ class LiveSearch(threading.Thread):
                 self._events.append({"kind": state, **event})
 
 
+LIMIT_ADVICE: Final = "Start the studio with a higher --max-cost to go on."
+MOST_UPLOAD_BYTES: Final = 4 * 1024**3
 RUN: Final = "answers"  # the run that the answers are
 METHODS: Final = ("trace", "uniform-16", "uniform-64", "avp", "vca")
 """What the page offers, beside the method of the command line."""
@@ -155,6 +174,22 @@ class Model:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class SampleQuestion:
+    """A question that the page offers; about any video where it names none."""
+
+    question: str
+    options: tuple[str, ...] = ()
+    video: str | None = None
+
+
+SAMPLES: Final = (
+    SampleQuestion("What happens in this video, in order?"),
+    SampleQuestion("How many people are seen?"),
+    SampleQuestion("What text is shown, and when?"),
+)
+
+
 class Studio:
     """The questions of one user. `folder` takes the answers as a run, which the story pages read."""
 
@@ -168,20 +203,50 @@ class Studio:
         method: str = "trace",
         budget: int | None = None,
         save: Path | None = None,
+        max_cost: float = 1.0,
+        samples: Sequence[SampleQuestion] = (),
     ) -> None:
-        self.videos: Final = found
+        self.max_cost: Final = max_cost  # dollars that the session may spend
+        self.samples: Final = tuple(samples)
+        self.uploads: Final = folder / "videos"
+        self.uploads.mkdir(parents=True, exist_ok=True)
+        self.videos: Final = VideoFolders([*found.given, self.uploads])
         self.model: Final = model
         self.prices: Final = prices
         self.methods: Final = tuple(dict.fromkeys((method, *METHODS)))  # the first one is chosen when the page opens
         self.budget: Final = budget
         self.searches: list[LiveSearch] = []
-        self._folder = folder
+        self.folder: Final = folder
         self._save = save
         self._questions: dict[str, QuestionInfo] = {}
         self._lock = threading.Lock()
-        self.library: Final = Library(folder, self._questions, [folder, *found.roots], found.roots[0])
+        self.library: Final = Library(folder, self._questions, [folder, *self.videos.roots], self.videos.roots[0])
         self.library.home = "Ask"
         self._estimate = lru_cache(maxsize=256)(self._fresh_estimate)
+
+    @property
+    def dollars(self) -> float:
+        """What the session has cost."""
+        return sum(search.dollars for search in self.searches)
+
+    def add_video(self, name: str, write: Callable[[Path], object]) -> str:
+        """Take in a video under a name like this one; what cannot be decoded is an `InputError`."""
+        given = PurePath(name.replace("\\", "/")).name
+        stem = re.sub(r"[^\w.() -]+", "-", PurePath(given).stem).strip(". -")[:80] or "video"
+        suffix = PurePath(given).suffix.lower()
+        if suffix not in VIDEO_SUFFIXES:
+            raise InputError(f"{given[:80]!r} does not end like a video, for example with .mp4, .mov or .mkv.")
+        names = (f"{stem}{suffix}" if at == 1 else f"{stem} ({at}){suffix}" for at in count(1))
+        with self._lock:
+            place = next(path for name in names if not (path := self.uploads / name).exists())
+            place.touch()
+        try:
+            write(place)
+            with videos.open(place):
+                return place.name
+        except BaseException:
+            place.unlink(missing_ok=True)
+            raise
 
     @property
     def current(self) -> LiveSearch | None:
@@ -208,8 +273,20 @@ class Studio:
             "thinking_tokens": THINKING_TOKENS,
         }
 
-    def begin(self, name: str, text: str, options: Sequence[str], method: str, budget: int | None) -> LiveSearch:
+    def begin(
+        self,
+        name: str,
+        text: str,
+        options: Sequence[str],
+        method: str,
+        budget: int | None,
+        *,
+        subtitles: bool = False,
+    ) -> LiveSearch:
         """Begin to answer a question; what is wrong with it is an `InputError`."""
+        if self.dollars >= self.max_cost:
+            spent = f"this session has spent ${self.dollars:.2f} of ${self.max_cost:g}"
+            raise InputError(f"{spent}. {LIMIT_ADVICE}")
         path = self.videos.find(name)
         self._check_method(method)
         question = make_question(str(path), text, options)
@@ -232,9 +309,11 @@ class Studio:
                     method=method,
                     budget=budget,
                     listener=listener,
+                    subtitles=subtitles,
                 ),
                 keep=lambda result: self._keep(result, title, number),
                 price=self.prices.of(self.model.spec),
+                most_dollars=self.max_cost - self.dollars,
             )
             self.searches.append(search)
         search.start()
@@ -262,7 +341,7 @@ class Studio:
 
     def _keep(self, result: AskResult, title: str, number: int) -> Json:
         """Write an answer down as a line of the run, and save it where that was asked for."""
-        run = self._folder / f"{RUN}.jsonl"
+        run = self.folder / f"{RUN}.jsonl"
         if result.transcript is not None:
             with transcripts_path(run).open("ab") as file:
                 file.write(dump_line(replace(result.transcript, question_id=title).to_json()))
@@ -270,7 +349,18 @@ class Studio:
             file.write(dump_line(replace(result.prediction, question_id=title, backbone=self.model.spec).to_json()))
         self.library.refresh(now=True)
         view = view_answer(result)
-        event: Json = {"title": title, "answer": view.answer, "ending": view.ending}
+        event: Json = {"title": title, "answer": view.answer, "ending": view.ending, "found": view.found}
+        event["clips"] = [
+            {
+                "start": clip.span.start,
+                "end": clip.span.end,
+                "picture": _middle_frame(clip.span, [frame.seconds for frame in clip.frames]),
+                "seen": clip.seen,
+                "facts": list(clip.facts),
+            }
+            for clip in view.clips
+        ]
+        event["open"] = list(view.still_open)
         try:
             if self._save is not None:
                 places = (self._save / f"answer-{number:03d}" for number in count(number))

@@ -5,14 +5,18 @@ The model is the one that was named on the command line: nothing that a browser 
 
 import asyncio
 import hmac
+import os
 import secrets
+import shutil
+import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Header, HTTPException, Query, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import FileResponse, JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from starlette.types import ASGIApp
 
@@ -21,9 +25,10 @@ from trace_ves.core.display import simulation_notes
 from trace_ves.core.question import MAX_OPTIONS
 from trace_ves.web import views
 from trace_ves.web.app import MOST_ROWS_OF_PIXELS, FootageDep, frame_response, page_app, without_folders
+from trace_ves.web.footage import CONTENT_TYPES
 from trace_ves.web.glossary import glossary
 from trace_ves.web.guard import Guard
-from trace_ves.web.studio import RUN, BusyError, LiveSearch, Studio
+from trace_ves.web.studio import MOST_UPLOAD_BYTES, RUN, SAMPLES, BusyError, LiveSearch, Studio
 
 MOST_VIDEOS: Final = 2000  # videos that the page offers
 WAIT_SECONDS: Final = 10.0  # how long a request for new events waits
@@ -53,7 +58,14 @@ class AskBody(EstimateBody):
     """A question about a video."""
 
     question: Text
+    subtitles: bool = False
     options: Annotated[list[Text], Field(max_length=MAX_OPTIONS)] = []
+
+
+class FetchBody(StrictBody):
+    """The address of a video."""
+
+    address: Annotated[str, StringConstraints(min_length=8, max_length=2000)]
 
 
 class CancelBody(StrictBody):
@@ -76,9 +88,13 @@ def create_studio_app(
     app.add_api_route("/ask", begin, methods=["POST"], dependencies=[Depends(checked)])
     app.add_api_route("/ask/estimate", estimated, methods=["POST"], dependencies=[Depends(checked)])
     app.add_api_route("/ask/cancel", cancel, methods=["POST"], dependencies=[Depends(checked)])
+    app.add_api_route("/ask/fetch", fetch, methods=["POST"], dependencies=[Depends(checked)])
+    app.add_api_route("/ask/upload", upload, methods=["POST"], dependencies=[Depends(checked)])
     app.add_api_route("/ask/events", events, response_class=JSONResponse)
     app.add_api_route("/ask/frame", frame, response_class=Response)
-    return Guard(app, hosts=hosts, token=token)
+    app.add_api_route("/ask/video", film, response_class=FileResponse)
+    app.add_api_route("/ask/download", download, response_class=FileResponse)
+    return Guard(app, hosts=hosts, token=token, body_bytes={"/ask/upload": MOST_UPLOAD_BYTES})
 
 
 def _studio(request: Request) -> Studio:
@@ -110,6 +126,10 @@ def ask_page(request: Request, studio: StudioDep) -> str:
         budget=studio.budget,
         spec=studio.model.spec,
         notes=simulation_notes([studio.model.spec]),
+        is_recorded=studio.model.spec.startswith("replay:"),
+        samples=studio.samples or SAMPLES,
+        max_cost=studio.max_cost,
+        is_priced=studio.prices.of(studio.model.spec) is not None,
         searches=studio.searches,
         run=RUN,
         terms={name: glossary()[name].short for name in TERMS},
@@ -127,7 +147,34 @@ def begin(studio: StudioDep, body: AskBody) -> dict[str, int]:
     """Begin to answer a question."""
     options = [option for option in body.options if option.strip()]
     with _explaining_errors():
-        return {"search": studio.begin(body.video, body.question, options, body.method, body.budget).number}
+        wanted = (body.video, body.question, options, body.method, body.budget)
+        return {"search": studio.begin(*wanted, subtitles=body.subtitles).number}
+
+
+async def upload(
+    request: Request, studio: StudioDep, name: Annotated[str, Query(min_length=1, max_length=1000)]
+) -> dict[str, str]:
+    """Take in a video that was chosen on the page, while the studio runs."""
+    with tempfile.NamedTemporaryFile(dir=studio.uploads, prefix=".upload-") as part:
+        async for chunk in request.stream():  # the guard has checked its length
+            await asyncio.to_thread(part.write, chunk)
+        part.flush()
+
+        def take(place: Path) -> None:
+            place.unlink()
+            os.link(part.name, place)
+
+        with _explaining_errors():
+            return {"video": await asyncio.to_thread(studio.add_video, name, take)}
+
+
+def fetch(studio: StudioDep, body: FetchBody) -> dict[str, str]:
+    """Fetch a video by its public address."""
+    from trace_ves.video.fetching import fetch_video
+
+    with _explaining_errors():
+        fetched = fetch_video(body.address)
+        return {"video": studio.add_video(fetched.path.name, lambda place: shutil.copyfile(fetched.path, place))}
 
 
 def cancel(studio: StudioDep, body: CancelBody) -> dict[str, str]:
@@ -155,6 +202,7 @@ async def events(
         "events": [event | sentence for event, sentence in zip(news, sentences, strict=True)],
         "state": found.state,
         "spent": found.spent(),
+        "session": {"dollars": studio.dollars, "limit": studio.max_cost},
         "waiting": request.app.state.waiting(),
     }
 
@@ -170,6 +218,29 @@ def frame(
 ) -> Response:
     """The frame on screen at a moment of a video, as JPEG."""
     return frame_response(footage, request, studio.videos.find(video), t, height)
+
+
+def film(studio: StudioDep, video: Annotated[str, Query(min_length=1, max_length=4096)]) -> FileResponse:
+    """A video as it is, whole or by ranges."""
+    path = studio.videos.find(video)
+    kind = CONTENT_TYPES.get(path.suffix.lower())
+    if kind is None:
+        raise HTTPException(415, "This kind of file is shown frame by frame.")
+    return FileResponse(path, media_type=kind)
+
+
+def download(studio: StudioDep, search: Annotated[int, Query(ge=1)]) -> FileResponse:
+    """An answer as a ZIP file: clips, frames, contact sheet, page and record."""
+    result = _search(studio, search).result
+    if result is None:
+        raise HTTPException(404, f"Search {search} has no answer.")
+    archive = studio.folder / f"answer-{search}.zip"
+    if not archive.exists():
+        with tempfile.TemporaryDirectory(dir=archive.parent) as scratch, _explaining_errors():
+            result.save(Path(scratch) / "answer")
+            made = shutil.make_archive(str(Path(scratch) / "packed"), "zip", Path(scratch) / "answer")
+            Path(made).replace(archive)
+    return FileResponse(archive, media_type="application/zip", filename=f"answer-{search}.zip")
 
 
 def _search(studio: Studio, number: int) -> LiveSearch:

@@ -51,6 +51,7 @@ function tellMoment() {
   const at = data.supplied.indexOf(seconds);
   output.querySelector(".seen-by").textContent =
     at < 0 ? "" : data.stages[at].length ? `supplied to ${data.stages[at].join(", ")}` : "supplied";
+  document.querySelector("#here")?.setAttribute("href", `#t=${Number(seconds.toFixed(3))}`);
   document.dispatchEvent(new CustomEvent("moment", { detail: seconds }));
 }
 
@@ -142,11 +143,18 @@ async function loadTimes() {
   if (!response.ok) return;
   times = new Float64Array(await response.arrayBuffer());
   root.dataset.frames = String(times.length);
-  const wanted = new URLSearchParams(location.hash.slice(1)).get("t");
-  if (wanted !== null && Number.isFinite(Number(wanted))) seek(Number(wanted));
-  else tellMoment();
+  if (!followLink()) tellMoment();
   root.dataset.ready = "true";
 }
+
+// An address that ends with #t=SECONDS opens the question at that moment.
+function followLink() {
+  const wanted = new URLSearchParams(location.hash.slice(1)).get("t");
+  if (wanted === null || !Number.isFinite(Number(wanted))) return false;
+  seek(Number(wanted));
+  return true;
+}
+addEventListener("hashchange", followLink);
 
 function stepTo(list, direction) {
   const next = direction > 0 ? list.find((each) => each > seconds + 1e-9) : list.findLast((each) => each < seconds - 1e-9);
@@ -194,7 +202,7 @@ if (stored) {
   times = Float64Array.from(data.supplied);
   data.duration = Math.max(data.duration, times.at(-1) ?? 0);
   root.dataset.mode = "stills";
-  if (times.length) show(0);
+  if (times.length && !followLink()) show(0);
   root.dataset.ready = "true";
 } else if (data.hasVideo) {
   video.addEventListener("error", useStills);

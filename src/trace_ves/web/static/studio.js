@@ -5,7 +5,6 @@ const form = document.querySelector("#ask");
 const csrf = document.querySelector("meta[name=csrf]").content;
 const find = (selector) => document.querySelector(selector);
 const SVG = "http://www.w3.org/2000/svg";
-const MOST_LOOKED = 24; // pictures of one look
 let search = data.current;
 let video = null; // what the running search is about: its name and its length
 let durations = new Map();
@@ -81,13 +80,14 @@ async function estimate() {
   const number = ++asking;
   find("#send").disabled = true;
   if (!wanted.video) return;
-  find("#poster").src = frameAt(wanted.video, 0, 180);
+  show(wanted.video);
   find("#estimate").textContent = "Estimating what it will cost; nothing is sent …";
   try {
     const found = await post("/ask/estimate", wanted);
     if (number !== asking) return;
     durations.set(wanted.video, found.duration);
-    find("#facts").textContent = `${clock(found.duration)} long`;
+    film.poster = frameAt(wanted.video, found.duration / 5, 360); // the first frame is often black
+    find("#facts").textContent = `Duration ${clock(found.duration, 0)}`;
     words(found);
     say();
     find("#send").disabled = search !== 0;
@@ -101,7 +101,7 @@ async function estimate() {
 // --- meanwhile: what is going on ----------------------------------------------------------------
 
 function clear(title) {
-  find("#live-search").hidden = false;
+  for (const part of ["#live-search", "#answer-panel", "#lanes", "#watch .meters"]) find(part).hidden = false;
   find("#asked").textContent = title;
   find("#doing").textContent = "opening the video";
   find("#outcome").hidden = true;
@@ -111,8 +111,8 @@ function clear(title) {
   for (const list of ["#looked", "#bundles", "#decisions"]) find(list).replaceChildren();
   find("#bundles").append(made("li", { className: "quiet none", textContent: "nothing found yet" }));
   find("#decisions").append(made("li", { className: "quiet none", textContent: "none yet" }));
-  find("#live-line .seen").replaceChildren();
-  find("#live-line .spans").replaceChildren();
+  find("#evidence-panel").hidden = true;
+  for (const name of ["storyboard", "looks", "clips", "evidence"]) lane(name).replaceChildren();
   find("#live-end").textContent = video.seconds ? clock(video.seconds, 0) : "";
 }
 
@@ -121,26 +121,76 @@ function picture(moment, label) {
   return [image, made("span", { textContent: label })];
 }
 
-function thinned(moments) {
-  if (moments.length <= MOST_LOOKED) return moments;
-  return Array.from({ length: MOST_LOOKED }, (_, at) => moments[Math.round((at * (moments.length - 1)) / (MOST_LOOKED - 1))]);
+// --- the video, and the search drawn under it -----------------------------------------------------
+
+const film = find("#film");
+const still = find("#still");
+
+function show(name) {
+  if (film.dataset.name === name) return;
+  film.dataset.name = name;
+  find("#watch").hidden = false;
+  film.hidden = false;
+  still.hidden = true;
+  film.src = `/ask/video?${new URLSearchParams({ video: name })}`;
 }
 
-function mark(event) {
+// A file that the browser cannot play is shown frame by frame.
+film.addEventListener("error", () => {
+  if (!film.dataset.name) return;
+  film.hidden = true;
+  still.hidden = false;
+  still.src = frameAt(film.dataset.name, Number(still.dataset.at ?? 0), 360);
+});
+film.addEventListener("timeupdate", () => playhead(film.currentTime));
+
+function playhead(moment) {
+  const seconds = durations.get(film.dataset.name) || 1;
+  for (const line of document.querySelectorAll("#lanes .head")) {
+    line.setAttribute("x1", (1000 * moment) / seconds);
+    line.setAttribute("x2", (1000 * moment) / seconds);
+  }
+  find("#at").textContent = `at ${clock(moment)}`;
+}
+
+function jump(moment) {
+  still.dataset.at = String(moment);
+  if (film.hidden) still.src = frameAt(film.dataset.name, moment, 360);
+  else film.currentTime = moment;
+  playhead(moment);
+}
+
+find("#lanes").addEventListener("click", (event) => {
+  const svg = event.target.closest("svg");
+  if (!svg) return;
+  const marked = event.target.closest("[data-start]");
+  const box = svg.getBoundingClientRect();
+  const clicked = ((durations.get(film.dataset.name) || 0) * (event.clientX - box.left)) / box.width;
+  jump(marked ? Number(marked.dataset.start) : clicked);
+});
+
+function lane(name) {
+  return find(`#lanes [data-lane=${name}] g`);
+}
+
+function ticks(name, moments) {
   const scale = 1000 / (video.seconds || 1);
   const path = document.createElementNS(SVG, "path");
-  path.setAttribute("class", event.colour);
-  path.setAttribute("d", event.frames.map((moment) => `M${(moment * scale).toFixed(2)} 8V38`).join(""));
-  find("#live-line .seen").append(path);
-  const spans = event.frames.length > 1 && event.spans.length < 20 ? event.spans : [];
-  find("#live-line .spans").replaceChildren(
-    ...spans.map(([start, end]) => {
-      const box = document.createElementNS(SVG, "rect");
-      for (const [name, value] of Object.entries({ x: start * scale, width: Math.max(1, (end - start) * scale), y: 2, height: 42 }))
-        box.setAttribute(name, value);
-      return box;
-    }),
-  );
+  path.setAttribute("d", moments.map((moment) => `M${(moment * scale).toFixed(2)} 2V14`).join(""));
+  lane(name).append(path);
+}
+
+function bars(name, spans, title = () => "") {
+  const scale = 1000 / (video.seconds || 1);
+  for (const [at, [start, end]] of spans.entries()) {
+    const box = document.createElementNS(SVG, "rect");
+    const places = { x: start * scale, width: Math.max(3, (end - start) * scale), y: 2, height: 12, "data-start": start };
+    for (const [key, value] of Object.entries(places)) box.setAttribute(key, value);
+    const words = document.createElementNS(SVG, "title");
+    words.textContent = `${clock(start)}-${clock(end)} ${title(at)}`;
+    box.append(words);
+    lane(name).append(box);
+  }
 }
 
 let round = "";
@@ -153,6 +203,10 @@ function bundle(event) {
   const clips = event.spans.map(([start, end], at) =>
     made("div", { className: "clip" }, ...picture(said.pictures[at], `${clock(start, 0)}-${clock(end, 0)}`)),
   );
+  if (event.spans.length > lane("clips").children.length) {
+    lane("clips").replaceChildren();
+    bars("clips", event.spans);
+  }
   find("#bundles .none")?.remove();
   find("#bundles").prepend(made("li", {}, ...clips, status, answer));
   while (find("#bundles").children.length > 12) find("#bundles").lastElementChild.remove();
@@ -168,14 +222,16 @@ function decide(event) {
   find("#doing").replaceChildren(made("b", { textContent: round }), event.words);
 }
 
-const told = {
+const handlers = {
   round: (event) => (round = `Round ${event.number}`),
   stage: (event) => {
     find("#doing").replaceChildren(made("b", { textContent: round }), event.words);
     if (!event.frames.length) return;
-    mark(event);
+    if (event.colour === "sky") ticks("storyboard", event.frames);
+    else if (event.colour === "orange") bars("looks", event.spans);
+    else ticks("looks", event.frames);
     find("#look-stage").textContent = `${event.title}, ${event.frames.length} frames`;
-    find("#looked").replaceChildren(...thinned(event.frames).map((moment) => made("li", {}, ...picture(moment, clock(moment)))));
+    find("#looked").replaceChildren(...event.frames.map((moment) => made("li", {}, ...picture(moment, clock(moment)))));
   },
   answered: (event) => event.bundle && bundle(event),
   decided: decide,
@@ -185,25 +241,41 @@ const told = {
     find("#decisions").append(made("li", { className: "fault", textContent: text }));
   },
   done: (event) => {
-    finish(event.answer, `${event.ending} ${event.sentence ?? ""}`);
-    find("#story").hidden = false;
+    const number = search;
+    finish(event.answer, `${event.ending} ${event.sentence ?? ""}`, event.found);
+    for (const claim of event.open) find("#outcome .open").append(made("li", { textContent: `Still open: ${claim}` }));
+    bars("evidence", event.clips.map((clip) => [clip.start, clip.end]), (at) => event.clips[at].facts.join("; "));
+    find("#evidence-clips").replaceChildren(...event.clips.map(evidence));
+    find("#evidence-panel").hidden = !event.clips.length;
+    find("#story").hidden = find("#download").hidden = false;
+    find("#download").href = `/ask/download?${new URLSearchParams({ search: String(number) })}`;
     find("#story").href = `/question?${new URLSearchParams({ run: data.run, id: event.title })}`;
     find("#story").focus({ preventScroll: true });
     const link = made("a", { href: find("#story").href, textContent: event.title });
-    find("#before ol").prepend(made("li", {}, link, " ", made("span", { className: "quiet", textContent: "done" })));
+    find("#before ol").prepend(made("li", {}, link, `: ${event.answer} `, made("span", { className: "quiet", textContent: `${video.name}, done` })));
     find("#before").hidden = false;
   },
   failed: (event) => finish("The search failed", event.sentence),
   cancelled: () => finish("Cancelled", "No further call is sent; one that was under way is thrown away."),
 };
 
-function finish(answer, ending) {
+function evidence(clip) {
+  const button = made("button", { type: "button", title: "Show this moment" }, ...picture(clip.picture, `${clock(clip.start)}-${clock(clip.end)}`));
+  button.addEventListener("click", () => jump(clip.picture));
+  const words = made("div", {}, made("p", { textContent: clip.seen }));
+  for (const fact of clip.facts) words.append(made("p", { className: "fact", textContent: `✓ ${fact}` }));
+  return made("li", {}, button, words);
+}
+
+function finish(answer, ending, found = "error") {
   find("#doing").textContent = "";
   find("#waiting").hidden = true;
   find("#outcome").hidden = false;
   find("#outcome .answer").textContent = answer;
   find("#outcome .ending").textContent = ending;
-  find("#story").hidden = true;
+  find("#outcome .open").replaceChildren();
+  find("#outcome").dataset.found = found;
+  find("#story").hidden = find("#download").hidden = true;
   find("#look-when").textContent = "Looked at last";
   find("#live-search").dataset.ended = "true";
   ended();
@@ -218,6 +290,7 @@ function meters(found, event) {
   const money = dollars(found.spent.dollars);
   const tokens = (found.spent.input_tokens ?? 0) + (found.spent.output_tokens ?? 0);
   find("#spent").textContent = `${found.spent.calls} calls, ${tokens.toLocaleString("en")} tokens${money === null ? "" : `, ${money} so far`}`;
+  find("#session-spent").textContent = `$${found.session.dollars.toFixed(found.session.dollars && found.session.dollars < 0.01 ? 4 : 2)}`;
   find("#waiting").textContent = found.waiting.join(" ");
   find("#waiting").hidden = !found.waiting.length || found.state !== "running";
 }
@@ -238,7 +311,7 @@ async function follow(number) {
       after += found.events.length;
       for (const event of found.events) {
         meters(found, event);
-        told[event.kind]?.(event);
+        handlers[event.kind]?.(event);
       }
       meters(found);
       if (found.state !== "running" && !found.events.length) ended();
@@ -258,14 +331,15 @@ function watch(number, title, name) {
   find("#send").disabled = true;
   find("#cancel").hidden = false;
   clear(title);
-  find("#live-search").scrollIntoView({ block: "nearest" });
+  show(name);
+  find("#answer-panel").scrollIntoView({ block: "nearest" });
   follow(number);
 }
 
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
   const values = new FormData(form);
-  const body = { ...chosen(), question: values.get("question"), options: values.getAll("option") };
+  const body = { ...chosen(), question: values.get("question"), options: values.getAll("option"), subtitles: values.has("subtitles") };
   if (body.options.filter((option) => option.trim()).length === 1) {
     say("Give two options or more, or none for an answer in words.");
     return;
@@ -293,6 +367,82 @@ find("#more-options").addEventListener("click", () => {
   const input = made("input", { name: "option", maxLength: 4000 });
   find("#options").append(made("li", {}, made("label", {}, made("span", { className: "unseen", textContent: "Option " }), made("b", { textContent: letter }), " ", input)));
   input.focus();
+});
+
+// --- a video of your own --------------------------------------------------------------------------
+
+function offer(name) {
+  const list = form.elements.video;
+  list.querySelector("option[value='']")?.remove();
+  if (![...list.options].some((option) => option.value === name)) list.append(made("option", { value: name, textContent: name }));
+  list.value = name;
+  find("#drop .invite b")?.remove();
+  find("#welcome")?.remove();
+  estimate();
+}
+
+function loading(words, share) {
+  find("#loading").hidden = words === null;
+  find("#loading span").textContent = words ?? "";
+  if (share === undefined) find("#loading progress").removeAttribute("value");
+  else find("#loading progress").value = share;
+}
+
+function upload(file) {
+  say();
+  const sending = new XMLHttpRequest();
+  sending.open("POST", `/ask/upload?${new URLSearchParams({ name: file.name })}`);
+  sending.setRequestHeader("X-CSRF-Token", csrf);
+  sending.upload.onprogress = (event) => loading(`${file.name}: ${Math.round((100 * event.loaded) / event.total)} %`, event.loaded / event.total);
+  sending.onloadend = () => {
+    loading(null);
+    let found = { detail: "The file could not be sent." };
+    try {
+      found = JSON.parse(sending.responseText);
+    } catch {}
+    if (sending.status === 200) offer(found.video);
+    else say(found.detail);
+  };
+  sending.send(file);
+}
+
+find("#file").addEventListener("change", (event) => event.target.files[0] && upload(event.target.files[0]));
+for (const kind of ["dragover", "dragleave", "drop"]) {
+  document.addEventListener(kind, (event) => {
+    event.preventDefault();
+    find("#drop").classList.toggle("over", kind === "dragover");
+    if (kind === "drop" && event.dataTransfer.files[0]) upload(event.dataTransfer.files[0]);
+  });
+}
+
+async function fetchAddress() {
+  const address = find("#address").value.trim();
+  if (!address) return;
+  say();
+  loading("fetching …");
+  try {
+    offer((await post("/ask/fetch", { address })).video);
+    find("#address").value = "";
+  } catch (error) {
+    say(error.message);
+  }
+  loading(null);
+}
+find("#fetch").addEventListener("click", fetchAddress);
+find("#address").addEventListener("keydown", (event) => {
+  if (event.key !== "Enter") return;
+  event.preventDefault();
+  fetchAddress();
+});
+
+find(".samples").addEventListener("click", (event) => {
+  const sample = JSON.parse(event.target.closest("[data-sample]")?.dataset.sample ?? "null");
+  if (!sample) return;
+  if (sample.video) offer(sample.video);
+  form.elements.question.value = sample.question;
+  while (find("#options").children.length < sample.options.length) find("#more-options").click();
+  document.querySelectorAll("#options input").forEach((input, at) => (input.value = sample.options[at] ?? ""));
+  form.elements.question.focus();
 });
 
 form.addEventListener("change", (event) => {

@@ -25,7 +25,7 @@ function element(name, attributes) {
   return made;
 }
 
-// A number that is wider than its box stands behind it, and where there is no room either, it waits for the zoom.
+// A number that is wider than its box goes beside it, and where there is no room either, it waits for the zoom.
 function fitCounts(line) {
   const intervals = [...line.querySelectorAll(".interval")];
   const boxes = intervals.map((each) => each.querySelector(".gold").getBoundingClientRect());
