@@ -39,7 +39,7 @@ def trust_or_force(
 def last_record(
     bundles: tuple[PrefixBundle, ...], trajectory: Trajectory
 ) -> tuple[tuple[PrefixBundle, ...], Trajectory]:
-    """No trajectory: prefix bundles are formed and read as ever, but the reconciler knows the largest one alone."""
+    """No trajectory: prefix bundles are formed and read as usual, but the reconciler sees only the largest one."""
     return bundles[-1:], trajectory[-1:]
 
 

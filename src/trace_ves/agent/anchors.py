@@ -1,6 +1,6 @@
 """The values that pass between the modules of TRACE and hold pixels: looks, anchors and bundles of them.
 
-Values that go on record as they are (claims, prefix records, actions) are defined in `records.search`.
+Values that are recorded unchanged (claims, prefix records, actions) are defined in `records.search`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Inquiry:
         ]
 
     def subtitles(self, spans: Sequence[Interval], most_chars: int) -> SubtitleExcerpt | None:
-        """What is said in these spans, the question's own words first; None where no subtitles are to be shown."""
+        """What is said in these spans, the question's own words first; None if no subtitles may be shown."""
         known = self.observer.subtitles
         about = " ".join((self.question.text, *self.question.options))
         return None if known is None else known.excerpt(spans, most_chars=most_chars, about=about)

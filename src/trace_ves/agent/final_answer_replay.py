@@ -1,4 +1,4 @@
-"""Final answer replay: answer once more from the raw clips alone, in a call that returns an answer and nothing else."""
+"""Final answer replay: answer again from the raw clips alone, in a call that returns an answer and nothing else."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ class Search:
             if bundles is None and not candidates:
                 break  # DROP left what can be neither read nor added to
             if bundles is None:
-                continue  # a forced answer from everything found is reserved; what is left beside it goes on looking
+                continue  # a forced answer from everything found is reserved; the rest is spent on more looks
             self.assemble(bundles)  # r_j <- EA(E_j, q, O) for each newly formed E_j; tau = (r_1, ..., r_n)
             action = self.reconcile()  # (u, U_t, j*) <- TR(tau, R_t, B)
 
@@ -365,7 +365,7 @@ class Search:
         return replace(self.storyboard, frames=frames, title="Scan")
 
     def extract(self, candidates: Sequence[Candidate]) -> None:
-        """Look at the candidates, once more where the model is not sure; keep the anchors found."""
+        """Look at the candidates, again where the model is not sure; keep the anchors found."""
         looks = self.look(candidates)
         looks += self.look(self.payable_looks(closer_looks(looks, self.settings), looks))
         kept = frames_in(self.state.anchors)
@@ -373,7 +373,7 @@ class Search:
         gap = self.settings.adjoining_seconds if self.inquiry.counts else None
         found = without_repeats(found, self.state.anchors, self.looked_at, gap)
         settings = self.settings
-        if not self.covers_open_claims(looks):  # the search goes on: keep frames for it
+        if not self.covers_open_claims(looks):  # the search continues: keep frames for it
             settings = replace(settings, most_anchor_frames=settings.least_anchor_frames)
         frames = frames_that_fit(kept, len(found), self.inquiry.observer.remaining, settings)
         anchors = [make_anchor(self.inquiry, next(self.names), evidence, frames, self.settings) for evidence in found]
@@ -381,7 +381,7 @@ class Search:
         self.note(anchors=tuple(anchor.record for anchor in anchors), looks=tuple(look.record for look in looks))
 
     def covers_open_claims(self, looks: Sequence[Look]) -> bool:
-        """Whether every open claim has evidence in these looks; a count may always go on."""
+        """Whether every open claim has evidence in these looks; a count may always continue."""
         named = {claim for look in looks for claim in look.claims}
         return not self.inquiry.counts and named.issuperset(self.inquiry.open_claims(self.state.needs))
 

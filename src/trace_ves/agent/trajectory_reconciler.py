@@ -1,7 +1,7 @@
 """The Trajectory Reconciler: reads the whole evidence growth trajectory and decides on one of four actions.
 
 STOP is triggered by rule from the trajectory alone. For the other three the backbone is asked once, in words alone, as
-a classifier over a small action space; what it says is held to the rules, and whatever is refused goes on record.
+a classifier over a small action space; what it says is held to the rules, and whatever is refused is recorded.
 """
 
 from __future__ import annotations

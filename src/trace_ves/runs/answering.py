@@ -76,7 +76,7 @@ def answer_question(
             extra["video"] = found.to_json()
     except TraceVesError as failure:
         error = failure
-    except Exception as failure:  # noqa: BLE001  the method's fault is on record, and the other questions go on
+    except Exception as failure:  # noqa: BLE001  the method's fault is on record, and the other questions continue
         error = MethodError(described(failure))
         error.__cause__ = failure
     log, seconds = observer.log, round(time.monotonic() - started, 3)

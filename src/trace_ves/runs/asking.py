@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AskResult:
-    """An answer, whether its stop was earned, and the raw clips that support it."""
+    """An answer, whether its evidence settled, and the raw clips that support it."""
 
     question: Question
     answer: str | None
@@ -58,7 +58,7 @@ class AskResult:
 
     @property
     def text(self) -> str | None:
-        """The answer in words: the option's text, or the open answer."""
+        """The answer as text: the option's text, or the free-text answer."""
         return answer_text(self.prediction, self.question)
 
     @property
@@ -67,7 +67,7 @@ class AskResult:
         return tuple(sorted(clip.span for clip in self.bundle))
 
     def to_json(self) -> dict[str, object]:
-        """The question, its answer in words, and the line of a run file, as `ask --json` prints them."""
+        """The question, its answer as text, and the line of a run file, as `ask --json` prints them."""
         saved = SavedAnswer.of(self.question, self.duration, self.prediction, text=self.text, stable=self.stable)
         return saved.to_json()
 
@@ -105,8 +105,8 @@ def ask(
     """Answer a question about a video file; without options, in a few words.
 
     `backbone` is a spec such as `gemini:MODEL`, or an object; left out, it is the first provider whose key is set.
-    `method` is a name, or a callable. `budget` bounds the frames supplied over all calls. `listener` hears what is
-    going on. `subtitles` shows the model what is said in the video, which must have subtitles then.
+    `method` is a name, or a callable. `budget` bounds the frames supplied over all calls. `listener` gets every
+    event. `subtitles` shows the model what is said in the video, which must have subtitles then.
     """
     make_question(str(video), question, options)
     session = AskSession(video, backbone=backbone, method=method, budget=budget, listener=listener, subtitles=subtitles)
@@ -287,5 +287,5 @@ def with_question(line: Prediction, question: Question, duration: float) -> Pred
 
 
 def answer_text(line: Prediction, question: Question) -> str | None:
-    """The answer in words: the option's text, or the open answer."""
+    """The answer as text: the option's text, or the free-text answer."""
     return line.answer if line.answer is None or question.is_open else question.option(line.answer)

@@ -26,7 +26,7 @@ class Spent:
     frames: int = 0
     faults: int = 0
     seconds: float = 0.0
-    """Of the calls; those of a batch run side by side, so a question may take less by the clock."""
+    """Of the calls; calls of a batch run in parallel, so the elapsed time may be less."""
     usage: Usage = field(default_factory=Usage)
     flex: Usage = field(default_factory=Usage)
     """The part of the tokens that the cheaper tier answered."""

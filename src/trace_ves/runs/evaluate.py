@@ -119,7 +119,7 @@ def _warnings(run: Run) -> list[str]:
 
 
 LEAST_CONCURRENCY = 8
-"""Calls that a backbone may have under way: one for each worker, and at least as many as a batch has."""
+"""Parallel calls of a backbone: one for each worker, and at least the size of a batch."""
 
 
 def evaluate(

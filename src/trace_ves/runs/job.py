@@ -1,4 +1,4 @@
-"""What is to be run: a job is one method with one backbone, a task one question of it. Plain values that travel."""
+"""What to run: a job is one method with one backbone, a task one question of it. Plain values that travel."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ IDLE_SECONDS: Final = 60.0
 
 
 class GlanceServer(ThreadingHTTPServer):
-    """Serves `/v1/chat/completions` and `/v1/models` on a port of this machine; 0 takes a free one."""
+    """Serves `/v1/chat/completions` and `/v1/models` on a port of this machine; 0 picks a free port."""
 
     daemon_threads = True
     request_queue_size = 128
