@@ -43,7 +43,7 @@ def commands() -> str:
 
 def _helps(command: click.Command, name: str) -> Iterator[str]:
     context = click.Context(command, info_name=name, max_content_width=100, terminal_width=100)
-    yield f"\n## {name}\n\n```text\n{command.get_help(context)}\n```\n"
+    yield f"\n## {name}\n\n```\n{command.get_help(context)}\n```\n"
     if isinstance(command, click.Group):
         for each in command.list_commands(context):
             subcommand = command.get_command(context, each)
