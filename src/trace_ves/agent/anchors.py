@@ -33,7 +33,7 @@ def prompt_variables(question: Question) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """What every module needs: the question, the closed list of claims, and the road to the video and the backbone."""
+    """What every module needs: the question, the closed list of claims, and the observer."""
 
     question: Question
     claims: tuple[Claim, ...]
@@ -82,7 +82,7 @@ class Inquiry:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A candidate, the frames that were looked at, and what the model said of them."""
+    """A candidate, its frames, and what the model said about them."""
 
     candidate: Candidate
     clip: Clip
@@ -129,7 +129,7 @@ PrefixBundle = tuple[VisualAnchor, ...]
 """E_j: the first j anchors in order of priority."""
 
 BundleKey = frozenset[str]
-"""A bundle is the set of its anchors: the order in which they came is no new evidence."""
+"""A bundle is the set of its anchors: a new order is not new evidence."""
 
 
 def key(bundle: PrefixBundle) -> BundleKey:

@@ -173,7 +173,7 @@ class Trace:
 
 @dataclass(slots=True)
 class Search:
-    """One run of Algorithm 1: the loop, and what it remembers."""
+    """One run of Algorithm 1: the loop and its state."""
 
     trace: Trace
     inquiry: Inquiry
@@ -503,7 +503,7 @@ class Search:
         return unread + [bundles[prefix] for prefix in ranked]
 
     def storyboard_answer(self) -> Answer:
-        """Where there is no anchor to answer from: a choice from as much of the storyboard as can be paid for."""
+        """Without any anchor: a choice from the storyboard frames that the budget allows."""
         frames = self.storyboard.frames
         count = min(len(frames), self.inquiry.observer.remaining)
         chosen = tuple(frames[(2 * number + 1) * len(frames) // (2 * count)] for number in range(count))

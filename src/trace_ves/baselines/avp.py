@@ -1,4 +1,4 @@
-"""Active Video Perception: plan, observe, reflect; five rounds at most, and evidence kept as text alone.
+"""Active Video Perception: plan, observe, reflect; at most five rounds, with evidence as text.
 
 As published: a text-only planner names one observation for a round (the whole video or regions, a frame rate, a spatial
 rate); one call observes every region as a clip; a text-only reflector stops the search when it calls the evidence
@@ -57,7 +57,7 @@ class KeyEvidence(BaseModel):
 
 
 class AvpObservation(BaseModel):
-    """What one observation brought."""
+    """The result of one observation."""
 
     description: str
     key_evidence: list[KeyEvidence] = Field(default_factory=list)
@@ -149,7 +149,7 @@ def spans_of(plan: AvpPlan, whole: Interval) -> tuple[Interval, ...]:
 
 @dataclass(slots=True)
 class _AvpSearch:
-    """The evidence of one question, as text, and the account of how it was found."""
+    """The evidence of one question, as text, and the record of the search."""
 
     question: Question
     observer: Observer

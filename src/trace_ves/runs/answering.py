@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What came of one question."""
+    """The result of one question."""
 
     answer: Answer
-    """With the clips that support it; no answer where there was an error."""
+    """With the clips that support it; empty after an error."""
     log: ObservationLog
     prediction: Prediction
     """The line of a run file."""
     transcript: Transcript
-    """What was said in its calls."""
+    """The prompts and replies of its calls."""
     error: TraceVesError | None = None
 
 
@@ -55,11 +55,10 @@ def answer_question(
     subtitles: bool = False,
     memory: Memory | None = None,
 ) -> Answered:
-    """Let a method answer a question, check what it gives back, and write it down with the video's checksum.
+    """Let a method answer a question, check its answer, and record it with the video's checksum.
 
-    With `subtitles`, a method that reads them is shown what is said in the video. `memory` is what earlier questions
-    have seen of it. Whatever goes wrong with the question is an error in the result; only what stops the whole program
-    is raised.
+    `subtitles` are passed to methods that read them. `memory` is what earlier questions learned about the video.
+    Errors of the question are part of the result; only errors that stop the whole program are raised.
     """
     started = time.monotonic()
     observer = Observer(video, backbone, budget=default_budget(method) if job.budget is None else job.budget)
@@ -103,7 +102,7 @@ class Answerer:
             self._open(job)
 
     def __call__(self, task: QuestionTask) -> TaskResult:
-        """What came of one task. Only what stops the whole program is raised."""
+        """Answer one task. Only errors that stop the whole program are raised."""
         method, backbone = self._open(task.job)
         with self._videos.borrow(task.video, opener_of(backbone)) as video:
             answered = answer_question(
@@ -121,7 +120,7 @@ class Answerer:
 
 
 def opener_of(backbone: Backbone) -> OpensVideos | None:
-    """What opens videos for this backbone, where it is not the decoder."""
+    """What opens videos for this backbone, if not the decoder."""
     return backbone if isinstance(backbone, OpensVideos) else None
 
 

@@ -186,7 +186,7 @@ def _draw_all(out: Path, videos: Sequence[TwinVideo], workers: int) -> Iterator[
 
 
 def _end_with_parent() -> None:
-    """Let a worker end when the process that started it was killed; it would wait for its next video for ever."""
+    """Let a worker end when the process that started it was killed; otherwise it would wait forever."""
 
     def wait() -> None:
         if (parent := multiprocessing.parent_process()) is not None:
