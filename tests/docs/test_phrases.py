@@ -90,7 +90,7 @@ def files() -> Iterator[Path]:
     yield from (ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "mkdocs.yml", "Makefile"))
     for folder in ("docs", "src", "tools", "perf"):
         for file in (ROOT / folder).rglob("*"):
-            if file.suffix in {".py", ".md", ".html", ".js"} and not {"prompts", "images"} & {*file.parts}:
+            if file.suffix in {".py", ".md", ".html", ".js", ".ipynb"} and not {"prompts", "images"} & {*file.parts}:
                 yield file
 
 

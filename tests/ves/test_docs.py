@@ -73,8 +73,3 @@ def test_the_python_of_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: py
     printed = capsys.readouterr().out
     assert "always A" in printed
     assert "AuditRow(question_id='q01'" in printed
-
-
-def test_the_signature_of_the_page_is_that_of_its_example() -> None:
-    (quoted,) = re.findall(r"^```\n(bench:.*)\n```$", PAGE, flags=re.MULTILINE)
-    assert without_version(quoted) in without_version(PAGE.split("## The four fields")[0])
