@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def affordable(
     candidates: Sequence[Candidate], anchors: PrefixBundle, remaining: int, settings: TraceSettings
 ) -> tuple[Candidate, ...]:
-    """The first candidates that fit into what remains, with a likely round over them; else one last, smaller look."""
+    """The first candidates, as many as a likely round with them fits into what remains; else one last, smaller look."""
     for count in range(len(candidates), 0, -1):
         chosen = tuple(candidates[:count])
         if count > 1 and looking_frames(chosen) > settings.look_frames_per_round:

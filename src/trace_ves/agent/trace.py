@@ -373,7 +373,7 @@ class Search:
         gap = self.settings.adjoining_seconds if self.inquiry.counts else None
         found = without_repeats(found, self.state.anchors, self.looked_at, gap)
         settings = self.settings
-        if not self.covers_open_claims(looks):  # the search continues: keep frames for it
+        if not self.covers_open_claims(looks):  # the search goes on: keep frames for it
             settings = replace(settings, most_anchor_frames=settings.least_anchor_frames)
         frames = frames_that_fit(kept, len(found), self.inquiry.observer.remaining, settings)
         anchors = [make_anchor(self.inquiry, next(self.names), evidence, frames, self.settings) for evidence in found]
@@ -381,7 +381,7 @@ class Search:
         self.note(anchors=tuple(anchor.record for anchor in anchors), looks=tuple(look.record for look in looks))
 
     def covers_open_claims(self, looks: Sequence[Look]) -> bool:
-        """Whether every open claim has evidence in these looks; a count may always continue."""
+        """Whether every open claim has evidence in these looks; a count may always go on."""
         named = {claim for look in looks for claim in look.claims}
         return not self.inquiry.counts and named.issuperset(self.inquiry.open_claims(self.state.needs))
 

@@ -105,8 +105,8 @@ def ask(
     """Answer a question about a video file. Without options, the answer is a short text.
 
     `backbone` is a spec such as `gemini:MODEL`, or an object; left out, it is the first provider whose key is set.
-    `method` is a name, or a callable. `budget` bounds the frames supplied over all calls. `listener` gets every
-    event. `subtitles` shows the model what is said in the video, which must have subtitles then.
+    `method` is a name, or a callable. `budget` bounds the frames supplied over all calls. `listener` hears what is
+    going on. `subtitles` shows the model what is said in the video, which must have subtitles then.
     """
     make_question(str(video), question, options)
     session = AskSession(video, backbone=backbone, method=method, budget=budget, listener=listener, subtitles=subtitles)
