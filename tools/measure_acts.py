@@ -2,9 +2,9 @@
 
     python3 tools/measure_acts.py BENCH [--spacings 1 2 3 4 5]
 
-Reads the truth in BENCH/world.jsonl and looks at real decoded frames. Recall: of all acts, those that are
-recognised from the frames inside them alone. False: of all stretches of rest, those in which an act is reported.
-It also prints how far off the places of boxes are, which the backbone `lab` simulates eyes with.
+Reads the truth in BENCH/world.jsonl and looks at real decoded frames. Recall: of all acts, those that are told as
+themselves from the frames inside them alone. False: of all stretches of rest, those in which an act is told. It also
+prints how far off the places of boxes are, which the backbone `lab` simulates eyes with.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Stretch:
 
 
 def stretches(bench: Path) -> Iterator[tuple[Stretch, list[float]]]:
-    """Every act and every rest of a film that lasts some seconds, with the errors of its boxes' places."""
+    """Every act and every rest of a film that goes on for some seconds, with the errors of its boxes' places."""
     eyes = TrainedEyes()
     for truth in read_truth(bench / WORLD_FILE).values():
         with video.open(bench / truth.video) as film:

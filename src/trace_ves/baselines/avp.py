@@ -1,4 +1,4 @@
-"""Active Video Perception: plan, observe, reflect; at most five rounds, with evidence as text.
+"""Active Video Perception: plan, observe, reflect; five rounds at most, and evidence kept as text alone.
 
 As published: a text-only planner names one observation for a round (the whole video or regions, a frame rate, a spatial
 rate); one call observes every region as a clip; a text-only reflector stops the search when it calls the evidence
@@ -57,7 +57,7 @@ class KeyEvidence(BaseModel):
 
 
 class AvpObservation(BaseModel):
-    """The result of one observation."""
+    """What one observation brought."""
 
     description: str
     key_evidence: list[KeyEvidence] = Field(default_factory=list)
@@ -149,7 +149,7 @@ def spans_of(plan: AvpPlan, whole: Interval) -> tuple[Interval, ...]:
 
 @dataclass(slots=True)
 class _AvpSearch:
-    """The evidence of one question, as text, and the record of the search."""
+    """The evidence of one question, as text, and the account of how it was found."""
 
     question: Question
     observer: Observer

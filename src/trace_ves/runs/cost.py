@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Spent:
-    """The cost of some calls."""
+    """What some calls came to."""
 
     calls: int = 0
     frames: int = 0
     faults: int = 0
     seconds: float = 0.0
-    """Of the calls; calls of a batch run in parallel, so the elapsed time may be less."""
+    """Of the calls; those of a batch run side by side, so a question may take less by the clock."""
     usage: Usage = field(default_factory=Usage)
     flex: Usage = field(default_factory=Usage)
     """The part of the tokens that the cheaper tier answered."""
@@ -55,7 +55,7 @@ class Spent:
 
     @property
     def cached_share(self) -> float | None:
-        """The cached share of the input tokens, from 0 to 1; None without input."""
+        """The part of the input tokens that came out of the provider's cache, from 0 to 1; None without input."""
         return self.usage.cached_tokens / self.usage.input_tokens if self.usage.input_tokens else None
 
     def dollars(self, price: Price | None) -> float | None:
@@ -96,7 +96,7 @@ class CostLine:
     spent: Spent
     """Calls, frames, faults, seconds, tokens, and the cached share of the input tokens."""
     dollars: float | None
-    """None if a backbone among the calls has no price."""
+    """None where a backbone among the calls has no price."""
 
     def __add__(self, other: CostLine) -> CostLine:
         """Both lines together, under the keys of this one."""
@@ -159,7 +159,7 @@ def add_lines(lines: Iterable[CostLine]) -> list[CostLine]:
 
 
 def stages_of(prediction: Prediction) -> dict[str, Spent]:
-    """The cost of each stage of one answer, in order of first appearance."""
+    """What each stage of one answer came to, in the order in which the stages first came up."""
     stages: dict[str, Spent] = {}
     for call in prediction.observations:
         stages.setdefault(call.stage, Spent()).add(call)
@@ -176,7 +176,7 @@ class RunCost:
     name: str
     questions: int
     by_stage: Mapping[str, Spent]
-    """In order of first appearance."""
+    """In the order in which the stages first came up."""
     by_question: Mapping[str, Spent]
     """By the question's id."""
     price: Price | None
@@ -257,7 +257,7 @@ def stage_table(
 
 @dataclass(slots=True)
 class CostLimit:
-    """Counts the dollars of a run, including earlier answers."""
+    """Counts the dollars of a run, what was answered before included."""
 
     dollars: float
     prices: Prices

@@ -172,7 +172,7 @@ def _find_swap(observer: Observer, mask: Mask, item: Item, clip_frames: Sequence
 
 
 def replace_frames(observer: Observer, clip: Clip, swap: Swap) -> Clip:
-    """The clip with its replacement frames in order of time; its span follows its frames."""
+    """The clip with its replacement frames in order of time; its span follows its frames, so that it stays true."""
     if not any(frame.seconds in swap for frame in clip.frames):
         return clip
     moments = sorted(swap.get(frame.seconds, frame.seconds) for frame in clip.frames)
@@ -260,13 +260,13 @@ def _read_outcomes(log: Path, settings: Mapping[str, object], answers: Mapping[s
 
 @dataclass(frozen=True, slots=True)
 class FlipRate:
-    """Changed answers in percent, with the number of questions and the 95% bootstrap interval."""
+    """Changed answers in percent, over so many questions, with the 95% bootstrap interval."""
 
     questions: int
     percent: float | None
     ci95: tuple[float, float] | None
     no_answer: float | None = None
-    """Percentage of questions that lost their answer; these do not count as changed."""
+    """Questions in percent that got no answer any more; none of them counts as changed."""
 
     def to_json(self) -> dict[str, object]:
         """As `--json` prints it."""

@@ -1,6 +1,6 @@
-"""`lab`: glance's rules over simulated detections, without drawing the twin. For tuning policies.
+"""`lab`: glance's rules over simulated eyes, on twins that were never drawn. For policy work.
 
-A simulation: it shows how a policy spends its frames and says nothing about recognition.
+A simulation throughout: what it answers says how a policy spends its frames, and nothing about seeing.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ MOST_WORLDS: Final = 4
 
 
 class Lab(RuleBackbone):
-    """Glance with simulated detections. It opens its own videos (`protocol.OpensVideos`)."""
+    """Glance with its eyes exchanged. It brings its own videos (`protocol.OpensVideos`)."""
 
     def __init__(self, *, seed: int = 0) -> None:
         super().__init__("lab" if not seed else f"lab:{seed}", SimulatedEyes(seed))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trace_ves.twin.glance.sightings import Visit, Visits
 
 NO_WORDS: Final = "unknown"
-"""The forced answer to an open question that glance does not understand."""
+"""What glance answers to an open question that it does not understand, where it has to say something."""
 RIVAL: Final = 0.6
 """A second visit of a thing that should come once is a rival from this part of the strongest one's weight."""
 
@@ -33,7 +33,7 @@ class Judgement:
     certain: bool = False
     """Whether nothing outside of what was seen could change the answer."""
     conflicted: bool = False
-    """Whether they contradict each other or every option."""
+    """Whether they speak against each other, or against every option."""
     missing: tuple[str, ...] = ()
     """Names that were not seen and are needed."""
     count: int = 0
