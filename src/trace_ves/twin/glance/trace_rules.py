@@ -21,7 +21,7 @@ GLIMPSES: Final = 2
 
 
 PAUSE_SECONDS: Final = 15.0
-"""Within one look, an act that continues after a pause of at most this has not begun again."""
+"""Within one look, an act that goes on after no longer a pause has not begun again."""
 
 
 def extract(context: CallContext) -> dict[str, Any]:
