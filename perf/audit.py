@@ -3,7 +3,7 @@
     python perf/audit.py
     python perf/audit.py --questions 100000 --runs 8 [--folder KEPT]
 
-Each figure of the first is the median of several runs in processes of their own, so that peak memory is theirs. The
+Each figure of the first is the median of several runs in separate processes, so that peak memory is theirs. The
 second writes such a bench and such runs (64 to 128 frames a line; about a gigabyte for each million lines), audits
 them as `trace-ves audit` does, and prints time and memory by part. The bootstrap of the paper's size is timed against
 the plain way, which draws rows for one resample after another.

@@ -114,7 +114,7 @@ class Noise:
         return _noise(self.seed, self.width, self.height)
 
     def jpeg(self, quality: int = 90) -> bytes:
-        """Nobody asks for it here."""
+        """Not needed here."""
         raise NotImplementedError
 
 

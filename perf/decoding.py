@@ -5,7 +5,7 @@
 The row "limit" is the processor time of a bare loop over packets in memory that decodes only the frames that must be
 decoded and makes the JPEGs that were asked for, and how many frames that are.
 
-Videos are made once. Each approach runs in a process of its own, so that its peak memory is its own; what cannot be
+Videos are made once. Each approach runs in a separate process, so that its peak memory is its own; what cannot be
 imported is left out with the reason. Every picture carries the number of its frame as a bar code, and every JPEG is
 read back and checked: an approach that gives a wrong frame is reported beside its time.
 """
@@ -160,7 +160,7 @@ def _report_limit(runs: list[dict[str, Any]], ours: dict[str, float], columns: S
 
 
 def summary(measured: dict[str, dict[str, list[dict[str, Any]]]], columns: Sequence[str]) -> None:
-    """All films in one table: ours in milliseconds, the others as multiples of it, by the clock and the processor."""
+    """All films in one table: ours in milliseconds, the others as multiples of it, in elapsed and CPU time."""
     print("\n| Film | | " + " | ".join(columns) + " |")
     print("|---" * (len(columns) + 2) + "|")
     for film, found in measured.items():
@@ -177,7 +177,7 @@ def summary(measured: dict[str, dict[str, list[dict[str, Any]]]], columns: Seque
             other_wall, other_cpu = (_medians(usable[name], clock, columns) for clock in ("wall", "cpu"))
             cells = [f"{other_wall[key] / wall[key]:.1f}x / {other_cpu[key] / cpu[key]:.1f}x" for key in columns]
             print(f"| | {name}{_wrong(usable[name])} | " + " | ".join(cells) + " |")
-    print("\nOurs: ms by the clock / of the processor (share of the limit); others as multiples of ours.", flush=True)
+    print("\nOurs: ms elapsed / CPU (share of the limit); others as multiples of ours.", flush=True)
 
 
 def _wrong(runs: list[dict[str, Any]]) -> str:

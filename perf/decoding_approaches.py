@@ -1,4 +1,4 @@
-"""The ways to get frames out of a video that `decoding.py` compares, and the limit: what nobody can do without."""
+"""The ways to get frames out of a video that `decoding.py` compares, and the limit: the least that must be decoded."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def torchcodec_decoders(path: str) -> Give:
 
 
 def _torchcodec(path: str, *, threads: int) -> Callable[[int, int], Any]:
-    """Decoders by height and slot; torchcodec scales while decoding, so a size is a decoder of its own."""
+    """Decoders by height and slot; torchcodec scales while decoding, so each size needs a decoder."""
     from torchcodec.decoders import VideoDecoder
     from torchcodec.transforms import Resize
 
@@ -142,7 +142,7 @@ def _jpegs(pictures: Any) -> list[bytes]:
 
 
 class Bare:
-    """Decodes what must be decoded and nothing else, from memory: with this codec nobody can be faster."""
+    """Decodes what must be decoded and nothing else, from memory: nothing is faster with this codec."""
 
     def __init__(self, path: str) -> None:
         from trace_ves import video

@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def make_build(folder: Path, annotators: int, database: str) -> dict[str, str]:
-    """A build whose videos are half verified already, so that both stages have work; gives everybody's token."""
+    """A build whose videos are half verified already, so that both stages have work; gives each annotator's token."""
     from trace_ves.construction.judged_item import ProposedItem
     from trace_ves.construction.ledger import Change
     from trace_ves.construction.people import Role, invite
@@ -183,7 +183,7 @@ async def work(address: str, tokens: dict[str, str], seconds: float) -> tuple[di
     end = time.monotonic() + seconds
 
     async def one(number: int, name: str, token: str) -> None:
-        await asyncio.sleep(number * min(0.25, 20 / len(tokens)))  # nobody arrives in the same instant
+        await asyncio.sleep(number * min(0.25, 20 / len(tokens)))  # not all arrive at the same instant
         person = Person(address, times, wrong)
         await person.sign_in(name, token)
         while time.monotonic() < end and await person.judge():

@@ -1,6 +1,6 @@
 """A standing campaign against all that is written and read: kills, full disks, clocks, mutants, lying servers.
 
-    python perf/fire.py                  # minutes; --kills 1000 --mutants 10000 is the long one of docs/reliability.md
+    python perf/fire.py                  # minutes; --kills 1000 --mutants 10000 is the long one of docs/measurements.md
     python perf/fire.py --short          # what CI runs: a fixed seed, about a minute
     python perf/fire.py --only videos --seed 7
 

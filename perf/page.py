@@ -86,7 +86,7 @@ def large_folder(folder: Path, questions: int) -> None:
 
 @contextmanager
 def command(folder: Path, cache: Path, title: str) -> Iterator[Callable[[str], bytes]]:
-    """`trace-ves view` as a person starts it, until its first page is there."""
+    """`trace-ves view` as a user starts it, until its first page is there."""
     start = time.perf_counter()
     line = [sys.executable, "-m", "trace_ves", "view", str(folder / "runs"), "--bench", str(folder / "bench")]
     process = subprocess.Popen(

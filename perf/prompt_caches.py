@@ -65,7 +65,7 @@ class Recorder:
 
 
 class AllTogether(RemoteBackbone):
-    """As it was before: nobody waits, and Anthropic's last four clips are marked where there are several."""
+    """As it was before: no request waits, and Anthropic's last four clips are marked where there are several."""
 
     def _prefix_cache(self) -> PrefixCache:
         self._features -= {"cache_key", "cache_marks"}

@@ -2,7 +2,7 @@
 
     python tools/evaluate_eyes.py eyes.onnx [--frames 960] [--seed 990002] [--height 360 --height 224]
 
-Frames are drawn from a seed of their own, coded as H.264 as the twin's videos are, decoded, scaled and looked at by
+Frames are drawn from a separate seed, coded as H.264 as the twin's videos are, decoded, scaled and looked at by
 onnxruntime on the CPU. Needs numpy, av and onnxruntime.
 """
 

@@ -1,6 +1,6 @@
 """How well eyes see: recall and precision by the size of the sprite, at the score from which a detection counts.
 
-Knows nothing of networks: it compares boxes with boxes. A match needs the right name and an overlap of one half.
+Knows nothing about networks: it compares boxes with boxes. A match needs the right name and an overlap of one half.
 """
 
 from __future__ import annotations

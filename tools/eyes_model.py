@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812  the name everybody uses
+from torch.nn import functional as F  # noqa: N812  the usual name
 
 STRIDE = 4
 """Pixels a side of a cell of the heatmap."""

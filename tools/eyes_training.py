@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F  # noqa: N812  the name everybody uses
+from torch.nn import functional as F  # noqa: N812  the usual name
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from eyes_data import CLEAR, DOUBTFUL, FRAMES_PER_BACKDROP, MOST_SPRITES, draw_chunk

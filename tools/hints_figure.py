@@ -3,7 +3,7 @@
     python tools/hints_figure.py --out DIR [--questions 120] [--seed 31]
 
 Writes DIR/hints.svg and prints the table behind it. Runs that are finished in DIR are not made again. A simulation
-throughout, as everything with the backbone `lab` (docs/lab.md).
+throughout, as everything with the backbone `lab` (docs/twin.md).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Print a constraints file with the lowest version that pyproject.toml allows of everything it names.
 
 `tools/test_lowest.sh` installs those and runs tests on them, so that no lower bound is a guess. Local models, Ray
-and what lives inside other tools have environments of their own and are left out.
+and what lives inside other tools have separate environments and are left out.
 """
 
 from __future__ import annotations

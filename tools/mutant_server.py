@@ -1,4 +1,4 @@
-"""Shows mutants to tests, each in a process of its own. Knows nothing of scores.
+"""Shows mutants to tests, each in a separate process. Knows nothing about scores.
 
 One pytest is started, and forks. A mutant inside a function goes to a process that has collected every test: its child
 exchanges the code of that function and runs the tests it is given. A mutant in code that runs at import goes to a
@@ -93,7 +93,7 @@ class TestMap:
 
 
 def changed_functions(mutant: Mutant) -> list[tuple[CodeType, CodeType]] | None:
-    """The functions that a mutant changes, each as it stands and as it is then; None if it changes more than those."""
+    """The functions that a mutant changes, before and after; None if it changes more than those."""
     name = str(mutant.path)
     before = compile(ast.parse(mutant.path.read_text(encoding="utf-8")), name, "exec")
     return _changed(before, compile(mutated(mutant), name, "exec"))
@@ -374,7 +374,7 @@ class Client:
         self._cold.send(("warm", tests))
 
     def passes(self) -> bool:
-        """Whether the tests pass as the code stands in the order in which mutants are shown to them, too."""
+        """Whether the unchanged code passes the tests also in the order in which mutants are shown to them."""
         return self._try(None, self.map.quickest_first(set(self.map.seconds))) == PASSED
 
     def show(self, mutant: Mutant) -> str:

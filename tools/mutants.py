@@ -100,7 +100,7 @@ def show_all(package: str, mutants: list[Mutant], *, trust: bool) -> Iterator[Re
     started = time.monotonic()
     client = Client(TESTS[package], files_in(package))
     if client.map.failed or not (trust or client.passes()):
-        sys.exit("\n".join([f"the tests of {package} fail as the code stands; mend them first", *client.map.failed]))
+        sys.exit("\n".join([f"the tests of {package} fail on the unchanged code; fix them first", *client.map.failed]))
     print(f"{package}: {len(client.map.seconds)} tests took {time.monotonic() - started:.0f} s", flush=True)
     for number, mutant in enumerate(mutants, 1):
         result = Result(package, mutant, client.show(mutant))
@@ -156,7 +156,7 @@ def _options() -> argparse.Namespace:
         "--part", default="1/1", help="2/10: the second of ten parts, into which mutants fall by chance"
     )
     parser.add_argument("--seed", type=int, default=0, help="of that chance")
-    parser.add_argument("--trust", action="store_true", help="do not first run all tests once more as the code stands")
+    parser.add_argument("--trust", action="store_true", help="do not first run all tests again on the unchanged code")
     parser.add_argument("--only", default="", help="those that begin with FILE:LINE")
     parser.add_argument("--json", help="add each result to this file of JSON lines")
     return parser.parse_args()

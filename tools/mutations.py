@@ -1,4 +1,4 @@
-"""The small changes that tools/mutants.py makes in the code, one at a time. Knows nothing of tests."""
+"""The small changes that tools/mutants.py makes in the code, one at a time. Knows nothing about tests."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Mutant:
     before: str
     after: str
     source: str
-    """The line as it stands."""
+    """The unchanged line."""
     statement: int
     """The line on which the statement around it begins; 0 where that is not in a function."""
 
@@ -212,7 +212,7 @@ def _left_out(tree: ast.Module) -> set[int]:
         match node:
             case ast.If(test=ast.Name("TYPE_CHECKING")) | ast.FunctionDef(name="__repr__" | "__str__"):
                 skipped = [node]
-            case ast.If(test=ast.Compare(left=ast.Name("__name__"))):  # runs in processes of its own alone
+            case ast.If(test=ast.Compare(left=ast.Name("__name__"))):  # runs only in separate processes
                 skipped = [node]
             case ast.Subscript(value=ast.Name("Literal" | "Annotated")) | ast.keyword(arg="strict"):
                 skipped = [node]
@@ -233,7 +233,7 @@ def _left_out(tree: ast.Module) -> set[int]:
 
 
 def _statements_in_functions(tree: ast.Module) -> Iterator[tuple[list[ast.stmt], ast.stmt]]:
-    """Every statement of a function's body, with the block that it stands in; outer ones first."""
+    """Every statement of a function's body, with its block; outer ones first."""
     functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
     seen: set[int] = set()
     for function in functions:

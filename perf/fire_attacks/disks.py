@@ -21,7 +21,7 @@ NOBODY = 65534
 
 
 def full_disk_run(ground: Ground, chance: random.Random) -> Result:
-    """A run on a disk that is full after some bytes: a sentence, and with room again the lines of a run in peace."""
+    """A disk that is full after some bytes: a sentence, and with room again the lines of an undisturbed run."""
     out = ground.place() / "runs"
     limit = chance.choice((0, 1, 100, 4096, 30_000, 80_000))
     arguments = ("run", ground.twin, "--method", "uniform-8,trace", "--backbone", "lab", "--out", out, "--workers", "2")
@@ -101,7 +101,7 @@ def clock_jumps(ground: Ground, chance: random.Random) -> Result:
     ended = in_child(work)
     if ended.status != 0:
         return lost(f"status {ended.status}\n{ended.text}")
-    return SURVIVED if lines_of(out) == ground.lines else lost("other lines than in peace")
+    return SURVIVED if lines_of(out) == ground.lines else lost("other lines than an undisturbed run")
 
 
 def _writing_commands(ground: Ground, place: Path) -> list[tuple[object, ...]]:

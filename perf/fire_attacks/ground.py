@@ -114,7 +114,7 @@ def _be_the_child(work: Callable[[], Any], writing: int) -> None:
         status = 2
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else 1
-    except BaseException:  # noqa: BLE001  whatever it is, the parent is told
+    except BaseException:  # noqa: BLE001  whatever it is, the parent sees it
         os.write(2, traceback.format_exc().encode())
     finally:
         for stream in (sys.stdout, sys.stderr):
@@ -203,7 +203,7 @@ class Ground:
 
     @cached_property
     def lines(self) -> dict[str, dict[str, Any]]:
-        """The lines of a run that nobody disturbs."""
+        """The lines of an undisturbed run."""
         out = self.folder / "peace"
         ended = in_child(lambda: self.run(out))
         assert ended.status == 0, ended.text

@@ -1,4 +1,4 @@
-"""SIGKILL at random bytes and moments: what was finished before stays, and the same command ends like one in peace."""
+"""SIGKILL at random bytes and moments: finished work stays, and the same command ends like an undisturbed one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def kill_run(ground: Ground, chance: random.Random) -> Result:
-    """A run, killed when its files have grown by some random number of bytes; it goes on in the next attack."""
+    """A run, killed when its files have grown by some random number of bytes; it continues in the next attack."""
     out = ground.folder / "killed-run"
     before = lines_of(out)
     enough = _size(out) + chance.choice((1, 100, 3000, 20_000)) * chance.random()
@@ -32,7 +32,7 @@ def kill_run(ground: Ground, chance: random.Random) -> Result:
     gone = [key for key, line in before.items() if after.get(key) != line]
     wrong = [key for key, line in after.items() if ground.lines.get(key) != line]
     if gone or wrong:
-        return lost(f"lines that were finished are gone: {gone}; other answers than in peace: {wrong}")
+        return lost(f"lines that were finished are gone: {gone}; other answers than an undisturbed run: {wrong}")
     if ended.status == 0:
         shutil.rmtree(out)
         if after != ground.lines:
@@ -68,7 +68,7 @@ def kill_synth(ground: Ground, chance: random.Random) -> Result:
         return ended.result
     found = _checksums(out)
     shutil.rmtree(out)
-    return SURVIVED if found == state["drawn"] else lost(f"other files than in peace: {sorted(found)}")
+    return SURVIVED if found == state["drawn"] else lost(f"other files than an undisturbed run: {sorted(found)}")
 
 
 def kill_build(ground: Ground, chance: random.Random) -> Result:
@@ -94,7 +94,7 @@ def kill_build(ground: Ground, chance: random.Random) -> Result:
 
 
 def kill_desk(ground: Ground, chance: random.Random) -> Result:
-    """The annotators' desk, killed while somebody judges: what the browser was told is saved, is."""
+    """The annotators' desk, killed during a judgement: what the browser saw confirmed is saved."""
     import httpx
 
     from trace_ves.construction.ledger import PROPOSAL_SLOT, Change
@@ -139,7 +139,7 @@ def kill_desk(ground: Ground, chance: random.Random) -> Result:
         return lost(f"the desk did not answer: {broken}")
     judged = _subjects(project, f"verification/{name}")
     missing = [item for item in saved if item not in judged]
-    return lost(f"said to be saved, and not there: {missing}") if missing else SURVIVED
+    return lost(f"confirmed as saved, and not there: {missing}") if missing else SURVIVED
 
 
 def _kill_when(enough: Callable[[], bool], chance: random.Random) -> Callable[[int], None]:

@@ -133,7 +133,7 @@ def _audit_run(ground: Ground, chance: random.Random) -> str | None:
 
 
 def continued_runs(ground: Ground, chance: random.Random) -> Result:
-    """Continue a run whose file was cut at a random byte, as a kill leaves it: the lines of a run in peace."""
+    """Continue a run whose file was cut at a random byte, as a kill leaves it: the lines of an undisturbed run."""
     assert ground.lines
     out = ground.place() / "runs"
     shutil.copytree(ground.folder / "peace", out)
@@ -143,7 +143,7 @@ def continued_runs(ground: Ground, chance: random.Random) -> Result:
     ended = in_child(lambda: ground.run(out))
     if ended.status != 0:
         return lost(f"status {ended.status}\n{ended.text}")
-    return SURVIVED if lines_of(out) == ground.lines else lost("other lines than in peace")
+    return SURVIVED if lines_of(out) == ground.lines else lost("other lines than an undisturbed run")
 
 
 def survey_caches(ground: Ground, chance: random.Random) -> Result:
@@ -215,7 +215,7 @@ def _ask_cached(_: Ground) -> None:
 def _many(
     ground: Ground, seeds: list[int], work: Callable[[Ground, random.Random], str | None], *, deadline_seconds: float
 ) -> list[Result]:
-    """Several mutants in one child, which says after each how it went; if it dies, the next one goes on after it."""
+    """Several mutants in one child, which says after each how it went; if it dies, the next one continues after it."""
     import random as randomness
 
     from trace_ves.core import TraceVesError

@@ -1,6 +1,6 @@
 """The only path from a video to a backbone. Every frame on it is charged to the budget and logged.
 
-Knows nothing of questions or methods. Decoding is free; supplying frames to a model is what costs and what is observed.
+Knows nothing about questions or methods. Decoding is free; frames sent to a model are charged and count as observed.
 """
 
 from __future__ import annotations

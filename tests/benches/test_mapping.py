@@ -337,5 +337,5 @@ def test_the_mapping_itself_is_never_written_over(tmp_path: Path, capsys: pytest
 
 
 def test_every_key_of_a_mapping_stands_on_the_page() -> None:
-    page = (EXAMPLES.parents[1] / "mapping.md").read_text()
+    page = (EXAMPLES.parents[1] / "formats.md").read_text()
     assert not [key for key in Mapping.__dataclass_fields__ if f"`{key}`" not in page]

@@ -1,4 +1,4 @@
-"""The page about mapping files says what the commands on it really print, and shows the mappings as they are."""
+"""The commands about mapping files print what the page of formats shows, and it shows the example mappings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "mapping.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```console\n(.*?)```", PAGE, flags=re.DOTALL)[1:]
 REAL_FILES = ("cgbench_mini.json", "avp_eval_lvbench.json")
 

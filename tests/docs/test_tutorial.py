@@ -60,7 +60,7 @@ def test_the_frames_are_written(place: Path) -> None:
 
 def test_the_estimate_sends_nothing_and_names_the_sum(place: Path) -> None:
     [command] = [line for line in lines("ask") if "--estimate" in line]
-    assert re.search(r"\$0\.0\d for 1 question ", trace_ves(command, place))
+    assert re.search(r"\$0\.0\d for 1 questions? ", trace_ves(command, place))
 
 
 def test_commands_that_need_a_model_are_real(place: Path) -> None:

@@ -1,4 +1,4 @@
-"""The paper's ablations, each as TRACE with one part exchanged."""
+"""The paper's ablations, each as TRACE with one part replaced."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def trust_or_force(
 def last_record(
     bundles: tuple[PrefixBundle, ...], trajectory: Trajectory
 ) -> tuple[tuple[PrefixBundle, ...], Trajectory]:
-    """No trajectory: prefix bundles are formed and read as ever, but the reconciler knows the largest one alone."""
+    """No trajectory: prefix bundles are formed and read as usual, but the reconciler sees only the largest one."""
     return bundles[-1:], trajectory[-1:]
 
 
 def never_stable(bundles: Sequence[PrefixBundle], trajectory: Trajectory, refuted: Collection[BundleKey] = ()) -> Flags:
-    """No stop by rule: the rounds decide when it is over."""
+    """No stop by rule: the search ends after a fixed number of rounds."""
     return replace(trajectory_reconciler.flags(bundles, trajectory, refuted), stable_prefix=None)
 
 
@@ -57,4 +57,4 @@ VARIANTS: Final = {
     "trace-chronological": replace(TRACE, settings=TraceSettings(layout="chronological")),
     "trace-resupply-storyboard": replace(TRACE, settings=TraceSettings(resupply_storyboard=True)),
 }
-"""TRACE and its variants by the name that the command line knows."""
+"""TRACE and its variants by name."""

@@ -1,6 +1,6 @@
 """The values that pass between the modules of TRACE and hold pixels: looks, anchors and bundles of them.
 
-Values that go on record as they are (claims, prefix records, actions) are defined in `records.search`.
+Values that are recorded unchanged (claims, prefix records, actions) are defined in `records.search`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def prompt_variables(question: Question) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """What every module needs: the question, the closed list of claims, and the road to the video and the backbone."""
+    """What every module needs: the question, the closed list of claims, and the observer."""
 
     question: Question
     claims: tuple[Claim, ...]
@@ -52,7 +52,7 @@ class Inquiry:
         ]
 
     def subtitles(self, spans: Sequence[Interval], most_chars: int) -> SubtitleExcerpt | None:
-        """What is said in these spans, the question's own words first; None where no subtitles are to be shown."""
+        """What is said in these spans, the question's own words first; None if no subtitles may be shown."""
         known = self.observer.subtitles
         about = " ".join((self.question.text, *self.question.options))
         return None if known is None else known.excerpt(spans, most_chars=most_chars, about=about)
@@ -90,7 +90,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A candidate, the frames that were looked at, and what the model said of them."""
+    """A candidate, its frames, and what the model said about them."""
 
     candidate: Candidate
     clip: Clip
@@ -137,7 +137,7 @@ PrefixBundle = tuple[VisualAnchor, ...]
 """E_j: the first j anchors in order of priority."""
 
 BundleKey = frozenset[str]
-"""A bundle is the set of its anchors: the order in which they came is no new evidence."""
+"""A bundle is the set of its anchors: a new order is not new evidence."""
 
 
 def key(bundle: PrefixBundle) -> BundleKey:

@@ -26,10 +26,10 @@ MAX_CLAIMS: Final = 6
 MAX_VALUES: Final = 12
 
 WHOLE_ANSWER: Final = (Claim("answer", "what the clips show that decides between the answers"),)
-"""The list where the model could not make one: a single claim, open until the clips decide the question."""
+"""Used if the model lists no claims: a single claim, open until the clips decide the question."""
 
 COMPLETE: Final = Claim("complete", "whether every occurrence in the video has been found", ClaimKind.EXPLORED)
-"""Goes with every count. No model that sees clips alone can settle it; what has been explored does."""
+"""Part of every count. Clips alone cannot settle it; exploration does."""
 
 _SEPARATOR: Final = re.compile(r"\s*(?:→|⇒|[-=]+>|>|;|,|\b(?:and )?then\b|\bfollowed by\b)\s*", re.IGNORECASE)
 _LABEL: Final = re.compile(r"\(?([A-Za-z]|\d{1,2})\)?")
@@ -118,7 +118,7 @@ def _described(event: str, question: str) -> str:
 
 
 def number_in(words: str) -> int | None:
-    """The number that these words are; None where they are none."""
+    """The number that the words spell; None if they spell none."""
     match = _NUMBER.fullmatch(words.strip())
     if match is None:
         return None

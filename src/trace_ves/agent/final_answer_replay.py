@@ -1,4 +1,4 @@
-"""Final answer replay: answer once more from the raw clips alone, in a call that returns an answer and nothing else."""
+"""Final answer replay: answer again from the raw clips alone, in a call that returns an answer and nothing else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "fin
 
 
 def replay(inquiry: Inquiry, bundle: PrefixBundle, settings: TraceSettings) -> str | None:
-    """The answer that the clips of this bundle give; None where the model gives none."""
+    """The answer from the clips of this bundle; None if the model gives none."""
     request = Request(PROMPT, inquiry.variables(), answer_reply(inquiry.question), clips=clips_of(bundle, settings))
     (reply,) = inquiry.observer.ask([request])
     return None if isinstance(reply, ModelFault) else reply.answer

@@ -50,7 +50,7 @@ def _narrow_span(candidate: Candidate, point: float, whole: Interval) -> Candida
 
 
 def _shift_centre(candidate: Candidate, point: float, whole: Interval) -> Candidate:
-    """Half a span towards the side on which the evidence lies, where it may go on."""
+    """Half a span towards the side on which the evidence lies, where it may continue."""
     span = candidate.span
     direction = 1 if point >= span.centre else -1
     return replace(candidate, span=_placed(span.centre + direction * span.length / 2, span.length, whole), moment=None)

@@ -73,6 +73,6 @@ class TraceSettings:
         return self.fast_candidate_frames if strategy.fps >= 1 else self.candidate_frames
 
     def look_frames(self, span: Interval, strategy: ObservationStrategy) -> int:
-        """Frames of a look at a span: as many as its rate takes, within bounds."""
+        """Frames of a look at a span: what its rate takes, within bounds."""
         wanted = math.ceil(span.length * strategy.fps - 1e-9)
         return min(max(wanted, self.least_candidate_frames), self.most_look_frames(strategy))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A, R and U of the paper, and what the last action left to do."""
+    """A, R and U of the paper, and what the last action left open."""
 
     whole: Interval
     anchors: PrefixBundle = ()  # A_t, in order of priority

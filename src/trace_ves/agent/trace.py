@@ -172,7 +172,7 @@ class Trace:
 
 @dataclass(slots=True)
 class Search:
-    """One run of Algorithm 1: the loop, and what it remembers."""
+    """One run of Algorithm 1: the loop and its state."""
 
     trace: Trace
     inquiry: Inquiry
@@ -206,7 +206,7 @@ class Search:
             if bundles is None and not candidates:
                 break  # DROP left what can be neither read nor added to
             if bundles is None:
-                continue  # a forced answer from everything found is reserved; what is left beside it goes on looking
+                continue  # a forced answer from everything found is reserved; the rest is spent on more looks
             self.assemble(bundles)  # r_j <- EA(E_j, q, O) for each newly formed E_j; tau = (r_1, ..., r_n)
             action = self.reconcile()  # (u, U_t, j*) <- TR(tau, R_t, B)
 
@@ -411,7 +411,7 @@ class Search:
         return replace(self.storyboard, frames=frames, title="Scan")
 
     def extract(self, candidates: Sequence[Candidate]) -> None:
-        """Look at the candidates, once more where the model is not sure; keep the anchors found."""
+        """Look at the candidates, again where the model is not sure; keep the anchors found."""
         looks = self.look(candidates)
         looks += self.look(self.payable_looks(closer_looks(looks, self.settings), looks))
         events = [(look, event) for look in looks if look.relevant is not Relevance.NO for event in look.events]
@@ -551,7 +551,7 @@ class Search:
         return unread + [bundles[prefix] for prefix in ranked]
 
     def storyboard_answer(self) -> Answer:
-        """Where there is no anchor to answer from: a choice from as much of the storyboard as can be paid for."""
+        """Without any anchor: a choice from the storyboard frames that the budget allows."""
         frames = self.storyboard.frames
         count = min(len(frames), self.inquiry.observer.remaining)
         chosen = tuple(frames[(2 * number + 1) * len(frames) // (2 * count)] for number in range(count))

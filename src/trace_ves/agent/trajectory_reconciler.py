@@ -1,7 +1,7 @@
 """The Trajectory Reconciler: reads the whole evidence growth trajectory and decides on one of four actions.
 
 STOP is triggered by rule from the trajectory alone. For the other three the backbone is asked once, in words alone, as
-a classifier over a small action space; what it says is held to the rules, and whatever is refused goes on record.
+a classifier over a small action space; what it says is held to the rules, and whatever is refused is recorded.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class ControlReply(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ReconcilerContext:
-    """What the reconciler knows of a round besides the question."""
+    """What the reconciler knows about a round besides the question."""
 
     bundles: tuple[PrefixBundle, ...]
     trajectory: Trajectory
@@ -331,7 +331,7 @@ _HANDLERS: Final = {"DROP": (Drop, _drop), "REFINE": (Refine, _refine), "EXPAND"
 
 
 def default_action(context: ReconcilerContext, offered: Collection[str]) -> Action | None:
-    """What is done where the model's wish cannot be: the longest unexplored spans, else a closer look, else nothing."""
+    """If the model's choice is impossible: the longest unexplored spans, else a closer look, else nothing."""
     if "EXPAND" in offered:
         longest = sorted(context.unexplored, key=lambda piece: (-piece.length, piece.start))
         return Expand(tuple(sorted(longest[: context.expand_limit])))

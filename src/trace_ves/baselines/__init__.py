@@ -1,1 +1,1 @@
-"""The methods that TRACE is compared with, each a callable `(question, observer) -> Answer` over the same seam."""
+"""The methods that TRACE is compared with, each a callable `(question, observer) -> Answer`."""

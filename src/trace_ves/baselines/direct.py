@@ -34,7 +34,7 @@ def prompt(stage: str) -> Prompt:
 def answer_request(
     question: Question, clips: tuple[Clip, ...] = (), *, stage: str = DIRECT_ANSWER, sample: int = 0
 ) -> Request[AnswerReply]:
-    """Ask for the answer alone, from these clips: one of the options, never null."""
+    """Ask for an answer from these clips: one of the options, never null."""
     return Request(prompt(stage), question_variables(question), answer_reply(question, forced=True), clips, sample)
 
 
@@ -88,7 +88,7 @@ def majority(votes: Sequence[str | None]) -> str | None:
 
 
 def blind(question: Question, observer: Observer) -> Answer:
-    """Answer from the question and options alone: what they give away without the video."""
+    """Answer from the question and options only, without the video."""
     [reply] = observer.ask([answer_request(question)])
     return Answer(answer_of(reply))
 

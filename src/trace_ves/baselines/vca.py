@@ -112,7 +112,7 @@ SHORTEST_SECONDS: Final = 1e-6  # A frame nearer than this to a border does not 
 
 @dataclass(slots=True)
 class _VcaSearch:
-    """The tree, the memory and the account of one question's search."""
+    """The tree, the memory and the record of one question's search."""
 
     question: Question
     observer: Observer

@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What came of one question."""
+    """The result of one question."""
 
     answer: Answer
-    """With the clips that support it; no answer where there was an error."""
+    """With the clips that support it; empty after an error."""
     log: ObservationLog
     prediction: Prediction
     """The line of a run file."""
     transcript: Transcript
-    """What was said in its calls."""
+    """The prompts and replies of its calls."""
     error: TraceVesError | None = None
 
 
@@ -55,11 +55,10 @@ def answer_question(
     subtitles: bool = False,
     memory: Memory | None = None,
 ) -> Answered:
-    """Let a method answer a question, check what it gives back, and write it down with the video's checksum.
+    """Let a method answer a question, check its answer, and record it with the video's checksum.
 
-    With `subtitles`, a method that reads them is shown what is said in the video. `memory` is what earlier questions
-    have seen of it. Whatever goes wrong with the question is an error in the result; only what stops the whole program
-    is raised.
+    `subtitles` are passed to methods that read them. `memory` is what earlier questions learned about the video.
+    Errors of the question are part of the result; only errors that stop the whole program are raised.
     """
     started = time.monotonic()
     source = QuestionVideo(video)
@@ -77,7 +76,7 @@ def answer_question(
             extra["video"] = found.to_json()
     except TraceVesError as failure:
         error = failure
-    except Exception as failure:  # noqa: BLE001  the method's fault is on record, and the other questions go on
+    except Exception as failure:  # noqa: BLE001  the method's fault is on record, and the other questions continue
         error = MethodError(described(failure))
         error.__cause__ = failure
     log, seconds = observer.log, round(time.monotonic() - started, 3)
@@ -104,7 +103,7 @@ class Answerer:
             self._open(job)
 
     def __call__(self, task: QuestionTask) -> TaskResult:
-        """What came of one task. Only what stops the whole program is raised."""
+        """Answer one task. Only errors that stop the whole program are raised."""
         method, backbone = self._open(task.job)
         with self._videos.borrow(task.video, opener_of(backbone)) as video:
             answered = answer_question(
@@ -122,7 +121,7 @@ class Answerer:
 
 
 def opener_of(backbone: Backbone) -> OpensVideos | None:
-    """What opens videos for this backbone, where it is not the decoder."""
+    """What opens videos for this backbone, if not the decoder."""
     return backbone if isinstance(backbone, OpensVideos) else None
 
 

@@ -36,31 +36,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AskResult:
-    """An answer, whether its stop was earned, and the raw clips that support it."""
+    """An answer, whether its evidence settled, and the raw clips that support it."""
 
     question: Question
     answer: str | None
-    """The letter of an option, or the words of an open answer; None where there is none."""
+    """The letter of an option, or a free-text answer; None for no answer."""
     termination: Termination
     bundle: tuple[Clip, ...]
     """The raw clips that support the answer."""
     log: ObservationLog
     """Every call, with its frames."""
     prediction: Prediction
-    """The same as a line of a run file, with the account of the whole search."""
+    """The same as a line of a run file, with the record of the whole search."""
     duration: float
     """Seconds of the video."""
     transcript: Transcript | None = None
-    """What was said in each call: the rendered prompt and the raw reply, in the order of the log."""
+    """The rendered prompt and raw reply of each call, in the order of the log."""
 
     @property
     def stable(self) -> bool:
-        """Whether a stable prefix was found and confirmed by replay; if not, the answer claims no sufficiency."""
+        """Whether a stable prefix was found and a replay confirmed it."""
         return self.termination is Termination.STABLE_PREFIX_FOUND
 
     @property
     def text(self) -> str | None:
-        """The answer in words: the option's text, or the open answer."""
+        """The answer as text: the option's text, or the free-text answer."""
         return answer_text(self.prediction, self.question)
 
     @property
@@ -69,7 +69,7 @@ class AskResult:
         return tuple(sorted(clip.span for clip in self.bundle))
 
     def to_json(self) -> dict[str, object]:
-        """The question, its answer in words, and the line of a run file, as `ask --json` prints them."""
+        """The question, its answer as text, and the line of a run file, as `ask --json` prints them."""
         saved = SavedAnswer.of(self.question, self.duration, self.prediction, text=self.text, stable=self.stable)
         return saved.to_json()
 
@@ -105,7 +105,7 @@ def ask(
     subtitles: bool = False,
     record: str | PathLike[str] | None = None,
 ) -> AskResult:
-    """Answer a question about a video file; without options, in a few words.
+    """Answer a question about a video file. Without options, the answer is a short text.
 
     `backbone` is a spec such as `gemini:MODEL`, or an object; left out, it is the first provider whose key is set.
     `method` is a name, or a callable. `budget` bounds the frames supplied over all calls. `listener` hears what is
@@ -126,7 +126,7 @@ def ask(
 
 
 class AskSession:
-    """One video that is asked about again and again: `with AskSession("holiday.mp4") as session: session.ask(…)`.
+    """Several questions about one video: `with AskSession("holiday.mp4") as session: session.ask(…)`.
 
     The video stays open and its frames decoded. TRACE is shown the storyboard once: later questions go by the notes
     that were made of it, and count its frames as observed, within their own budget. The arguments are those of `ask`.
@@ -215,7 +215,7 @@ class AskSession:
 
 
 def require_subtitles(video: Path, source: SharedVideo) -> None:
-    """Raise an `InputError` where a video has no subtitles."""
+    """Raise an `InputError` if a video has no subtitles."""
     if source.subtitles() is None:
         raise InputError(
             f"{video} has no subtitles: no text track in it, and no {video.stem}.srt or {video.stem}.vtt beside it; "
@@ -224,7 +224,7 @@ def require_subtitles(video: Path, source: SharedVideo) -> None:
 
 
 def make_question(video: str, text: str, options: Sequence[str]) -> Question:
-    """The question as a method sees it; a wrong one is an `InputError`."""
+    """The question as a method sees it; raises an `InputError` if it is invalid."""
     words, choices = text.strip(), tuple(option.strip() for option in options)
     if not words:
         raise InputError("the question is empty: write what you want to know about the video.")
@@ -306,5 +306,5 @@ def with_question(line: Prediction, question: Question, duration: float) -> Pred
 
 
 def answer_text(line: Prediction, question: Question) -> str | None:
-    """The answer in words: the option's text, or the open answer."""
+    """The answer as text: the option's text, or the free-text answer."""
     return line.answer if line.answer is None or question.is_open else question.option(line.answer)

@@ -120,7 +120,7 @@ def _warnings(run: Run) -> list[str]:
 
 
 LEAST_CONCURRENCY = 8
-"""Calls that a backbone may have under way: one for each worker, and at least as many as a batch has."""
+"""Parallel calls of a backbone: one for each worker, and at least the size of a batch."""
 
 
 def evaluate(
@@ -145,7 +145,7 @@ def evaluate(
 
     `methods` are names as on the command line, or callables by a name of your own; `backbone` is a spec, several
     specs, or an object. Run files grow in the folder `out`: what is finished there is never asked again. `limit`
-    takes the first questions alone. `cost_limit` ends the run once it is reached. `transcripts` says whether the prompt
+    takes only the first questions. `cost_limit` ends the run once it is reached. `transcripts` says whether the prompt
     and the raw reply of each call are kept beside the run; `subtitles`, whether methods that read them are shown
     those of the videos. `backbone_options` are those of `open_backbone`, such as `temperature`.
     """

@@ -1,4 +1,4 @@
-"""What is to be run: a job is one method with one backbone, a task one question of it. Plain values that travel."""
+"""What to run: a job is one method with one backbone, a task one question of it. Plain values that travel."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """What its run file is called."""
+        """The name of its run file."""
         return f"{_slug(self.method)}@{_slug(self.backbone)}"
 
 
@@ -38,37 +38,37 @@ class QuestionTask:
     job: Job
     question: Question
     video: str
-    """Where the file is; on a cluster, every machine must find it there."""
+    """Path of the file; on a cluster, the same on every machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What came of a task: its line, and what was said in its calls."""
+    """The result of a task: its line, and the transcript of its calls."""
 
     prediction: Prediction
     transcript: Transcript | None = None
-    """None where transcripts are left out."""
+    """None without transcripts."""
 
     @property
     def error(self) -> str | None:
-        """Why there is no answer, where the question ended in an error."""
+        """The error of the question, if there was one."""
         return self.prediction.error
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How jobs are carried out, whatever the job."""
+    """Settings that all jobs share."""
 
     backbone_options: Mapping[str, Any] = field(default_factory=dict)
     """Keyword arguments of `open_backbone`."""
     open_videos: int = 8
-    """Videos that are kept open at once in one process."""
+    """Videos kept open in one process."""
     methods: Mapping[str, Method] = field(default_factory=dict)
-    """Methods that are given as objects, by the name that their lines carry; every other name is opened."""
+    """Methods passed as objects, by the name in their lines; every other name is opened."""
     backbones: Mapping[str, Backbone] = field(default_factory=dict)
     """The same for backbones."""
     subtitles: bool = False
-    """Whether methods that read subtitles are shown those of the videos that have any."""
+    """Whether methods that read subtitles get them."""
     transcripts: bool = True
     """Whether the prompt and the raw reply of each call are kept beside the run."""
 

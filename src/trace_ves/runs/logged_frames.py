@@ -81,15 +81,15 @@ def recorded_bundle(prediction: Prediction) -> tuple[ClipRecord, ...]:
 
 @dataclass(frozen=True, slots=True)
 class WrittenFrames:
-    """What was written where."""
+    """The files that were written."""
 
     folder: Path
     pictures: int
     calls: int
     checked: bool
-    """Whether the run had noted the video's checksum."""
+    """Whether the run recorded the video's checksum."""
     warnings: tuple[str, ...]
-    """What the decoder found missing or odd in the video."""
+    """The decoder's warnings about the video."""
 
 
 def prediction_of(run: Run, question_id: str) -> Prediction:
@@ -151,7 +151,7 @@ def write_moments(video: Video, moments: Sequence[float], height: int | None, ou
 
 
 def empty_folder(out: Path) -> Path:
-    """The folder, made where it is missing; one that has something in it is refused."""
+    """Create the folder; refuse one that is not empty."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         if any(out.iterdir()):

@@ -78,7 +78,7 @@ def _count(form: str, digits: str, most: int) -> int:
 
 
 def known_names() -> tuple[str, ...]:
-    """What can be written for a method, for help and messages."""
+    """All forms of method names, for help and messages."""
     from trace_ves.agent.ablations import VARIANTS
 
     return (*VARIANTS, *(family.example for family in baselines()), "package.module:callable")
@@ -94,12 +94,12 @@ def default_budget(method: Method) -> int:
 
 
 def states_budget(name: str, method: Method) -> bool:
-    """Whether the frames of a method are bounded: by its default budget, or by what a baseline of ours is."""
+    """Whether a method has a frame limit: a default budget, or a built-in baseline's definition."""
     return default_budget(method) != UNLIMITED or not names_own_code(name)
 
 
 def reads_subtitles(method: Method) -> bool:
-    """Whether a method shows the subtitles of a video to the model, which it says by an attribute of this name."""
+    """Whether a method shows subtitles to the model; it declares this as an attribute."""
     return getattr(method, "reads_subtitles", False) is True
 
 

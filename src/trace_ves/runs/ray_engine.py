@@ -153,7 +153,7 @@ class Dispatch:
         self._retries.appendleft(probe)
 
     def _resolve_check(self, failed_on: Hashable | None, *, faulty: bool) -> Iterator[Line]:
-        """Drop a worker whose question another one answered; otherwise its errors are final and it goes on."""
+        """Drop a worker whose question another one answered; otherwise its errors are final and it continues."""
         state = self._workers.get(failed_on)
         if state is None:
             return

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from trace_ves.runs.cost import CostLimit
 
 Engine = Callable[[Sequence[QuestionTask], RunOptions], Generator[tuple[QuestionTask, TaskResult], None, None]]
-"""Carries out tasks, in any order, and gives each back with what came of it."""
+"""Carries out tasks in any order and yields each with its result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What there is to do: the jobs, their questions, and which of them are finished already."""
+    """The jobs, their questions, and which of them are finished."""
 
     items: tuple[Item, ...]
     jobs: tuple[Job, ...]
@@ -54,7 +54,7 @@ class Plan:
 
 
 class Watcher:
-    """Callbacks of a run. These do nothing; a subclass shows what it likes."""
+    """Callbacks of a run; subclasses override them."""
 
     def begin(self, plan: Plan) -> None:
         """The run is about to start."""
@@ -80,7 +80,7 @@ def run(
 ) -> dict[Job, Path]:
     """Bring every job's run file to the end of the bench, or of its first `limit` questions.
 
-    Where the cost limit is reached, no further question is begun; what is answered is kept, and can be continued.
+    Once the cost limit is reached, no further question starts; finished lines stay, and the run can be continued.
     """
     if bench.path is None:
         raise InputError("a run needs a bench that was read from a file.")

@@ -1,4 +1,4 @@
-"""Open videos, shared by all threads of a process, so that one that is asked for again need not be surveyed again."""
+"""Open videos, shared by all threads of a process, so that none is indexed twice."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class SharedVideo:
         return self._frames().frames_at(seconds, height=height)
 
     def checksum(self) -> Checksum | None:
-        """The checksum of the file; None where it was never opened, or where it is no file."""
+        """The checksum of the file; None if it was never opened or is not a file."""
         return checksum(self.path) if self._file else None
 
     def subtitles(self) -> Subtitles | None:
@@ -179,7 +179,7 @@ def is_duration(item: Item, real_seconds: float) -> bool:
 
 
 def _difference(item: Item, folder: Path) -> str | None:
-    """What is wrong with one duration, in a sentence; None where it is right, or the file cannot be read."""
+    """What is wrong with one duration; None if it is right or the file cannot be read."""
     name, stated = item.question.video, item.duration
     try:
         with video.open(folder / name) as source:

@@ -1,4 +1,4 @@
-"""`glance`, the embedded backbone: small trained eyes for the twin's world, and stated rules over what they see."""
+"""Registers `glance` and `lab`, the offline backbones for the twin."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_large_pictures_are_averaged_down() -> None:
 def test_events_are_recognised_in_a_compressed_film_that_was_never_trained_on(
     eyes: TrainedEyes, twin: TwinVideo, film: Path
 ) -> None:
-    """Floors well below what was measured: see docs/glance.md for the figures."""
+    """Floors well below what was measured: see docs/measurements.md for the figures."""
     from trace_ves import video
 
     asked = found = reported = right = scenes = 0

@@ -1,6 +1,6 @@
-"""`glance`: the embedded backbone. Trained eyes see the pixels of a call's frames; stated rules answer every stage.
+"""`glance`: the embedded backbone. A detector sees the pixels of a call's frames; fixed rules answer every stage.
 
-A simulation of reasoning over true recognition of pixels, never a claim about VLMs. It keeps nothing between calls.
+It simulates reasoning over real detections and makes no claim about VLMs. It keeps no state between calls.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ Look: TypeAlias = "Callable[[Picture, float], View]"
 
 
 class RuleBackbone:
-    """A backbone of stated rules over what a look reports. It keeps no state between calls."""
+    """A backbone of fixed rules over detections. It keeps no state between calls."""
 
     def __init__(self, name: str, look: Look, *, sharp_frames: int | None = None, seed: int = 0) -> None:
         """`sharp_frames` is the number of frames that a call sees at full size; `seed` that of forced choices."""
@@ -116,7 +116,7 @@ class RuleBackbone:
 
 
 class Glance(RuleBackbone):
-    """The embedded backbone: no key, no GPU, no network. Its eyes get pixels and nothing else."""
+    """The offline backbone: no key, no GPU, no network. Its detector gets only pixels."""
 
     def __init__(self, eyes: Eyes, *, sharp_frames: int | None = None, seed: int = 0) -> None:
         super().__init__(_name(sharp_frames, seed), PictureCache(eyes), sharp_frames=sharp_frames, seed=seed)

@@ -105,7 +105,7 @@ def _count(question: str, options: Mapping[str, str], lexicon: Lexicon) -> Parse
 
 
 def number_in(words: str) -> int | None:
-    """The number that an option is; None where it is none."""
+    """The number in an option; None if it is not a number."""
     match = _NUMBER.fullmatch(words.strip())
     if match is None:
         return None

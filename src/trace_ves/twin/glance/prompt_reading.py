@@ -1,7 +1,7 @@
 """Reads a rendered prompt: the value behind each label, and which reply is wanted.
 
-For glance behind HTTP, where a call is text, pictures and the schema of the reply. Knows the words by which labels can
-be told, and no template: what a prompt leaves out, or calls by another name, is not known here.
+For glance behind HTTP, where a call is text, pictures and the schema of the reply. Knows the words of labels
+and no template: what a prompt leaves out, or calls by another name, is not known here.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _REPLIES: Final = (
 """Properties of a reply's schema, and the stage that wants such a reply. What wants only an answer has none of them."""
 
 _ANSWERS: Final = (("evidence", "avp-answer"), ("summary", "gist-probe"))
-"""Where an answer is wanted: what it is to be found in, besides frames."""
+"""Where an answer is wanted: what to find it in, besides frames."""
 
 _LINE: Final = re.compile(r"(?![-*] |\d+\. )(?P<label>[^:{}\[\]]{1,160}): (?P<value>.*)", re.DOTALL)
 """A label and what follows it. In a list, what precedes a colon is a part of the reply and no label."""

@@ -1,6 +1,6 @@
 """Glance behind HTTP on loopback, as an OpenAI-compatible server: for trying clients, and for testing prompts.
 
-What answers gets rendered words and JPEGs and nothing else, so a prompt that leaves something out has other answers.
+It gets only rendered prompts and JPEGs, so a prompt that omits something changes the answer.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ IDLE_SECONDS: Final = 60.0  # A connection on which nothing comes for so long is
 
 
 class GlanceServer(ThreadingHTTPServer):
-    """Serves `/v1/chat/completions` and `/v1/models` on a port of this machine; 0 takes a free one."""
+    """Serves `/v1/chat/completions` and `/v1/models` on a port of this machine; 0 picks a free port."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -215,7 +215,7 @@ class GlanceServer(ThreadingHTTPServer):
         return f"http://{HOST}:{self.server_address[1]}/v1"
 
     def handle_error(self, request: object, client_address: Any) -> None:
-        """A client that went away in the middle is no news."""
+        """Ignore clients that disconnect."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -226,7 +226,7 @@ class Handler(BaseHTTPRequestHandler):
     timeout = IDLE_SECONDS
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class's signature
-        """Nothing is printed for each request."""
+        """Print nothing per request."""
 
     def do_GET(self) -> None:
         """The list of models."""

@@ -1,1 +1,1 @@
-"""The VES twin: a small drawn world whose videos and questions have the evidence layout of the paper's benchmark."""
+"""The VES twin: a synthetic world whose videos and questions have the evidence layout of the paper's benchmark."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Rng = np.random.Generator
 Span = tuple[int, int]
 
-CLOSED_DECOYS: Final = 2.0  # rests elsewhere for each actor from which on presence tells nothing of the answer
+CLOSED_DECOYS: Final = 2.0  # rests elsewhere for each actor from which on presence reveals nothing about the answer
 AROUND_S: Final = (4.0, 14.0)  # how long an actor is at rest before its act, and after it
 OTHER_ACT: Final = 0.3  # how often an actor does something else where it could have done what is asked about
 SPARE_S: Final = (5.0, 15.0)  # how long a look-alike is there, and a rest that no question needs

@@ -174,7 +174,7 @@ def _draw_all(out: Path, videos: Sequence[TwinVideo], workers: int) -> Iterator[
         for video in videos:
             yield _draw_video(out, video)
         return
-    # Processes are started afresh: a fork would copy the threads' locks of whoever calls this.
+    # Processes are started afresh: a fork would copy the locks of the caller's threads.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(workers, len(videos)), mp_context=context, initializer=_end_with_parent) as pool:
         try:
@@ -186,7 +186,7 @@ def _draw_all(out: Path, videos: Sequence[TwinVideo], workers: int) -> Iterator[
 
 
 def _end_with_parent() -> None:
-    """Let a worker end when the process that started it was killed; it would wait for its next video for ever."""
+    """Let a worker end when the process that started it was killed; otherwise it would wait forever."""
 
     def wait() -> None:
         if (parent := multiprocessing.parent_process()) is not None:

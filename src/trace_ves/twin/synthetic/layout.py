@@ -27,7 +27,7 @@ class LayoutParameters:
     """The shape of the layout, fitted to the paper's Cov@k, scale and EP_ref with `tools/layout_table.py`."""
 
     duration_median_s: float = 402.0
-    duration_sigma: float = 0.40  # lognormal: the paper says "434 seconds on average" and nothing of the spread
+    duration_sigma: float = 0.40  # lognormal: the paper says "434 seconds on average" and nothing about the spread
     ordering_length_s: tuple[float, float] = (4.0, 8.9)  # of a question's events, uniform between the two
     ordering_spread: float = 0.25  # by which its events are shorter or longer than that, at most
     four_events_share: float = 0.15  # part of the ordering questions that name four events instead of three

@@ -52,7 +52,7 @@ _COUNTING: Final = (
     "Throughout the video, how many times does {event} {plain}?",
     "On how many separate occasions does {event} {plain}?",
 )
-_COUNTING_ACTS: Final = (  # an act goes on for a while, so what is counted is how often it begins
+_COUNTING_ACTS: Final = (  # an act lasts a while, so what is counted is how often it begins
     "On how many separate occasions does {event} {plain}?",
     "How many separate times does {event} {plain} in the video?",
     "Over the whole video, how often does {event} begin to {plain}?",

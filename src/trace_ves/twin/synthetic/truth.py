@@ -1,4 +1,4 @@
-"""What is in a twin's videos and in one frame, as `world.jsonl` tells it; for tests and `lab`, never for a method."""
+"""What is in a twin's videos and in each frame, from `world.jsonl`; for tests and `lab`, never for a method."""
 
 from __future__ import annotations
 

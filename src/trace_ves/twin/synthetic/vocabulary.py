@@ -25,7 +25,7 @@ class Sprite:
 
 @dataclass(frozen=True, slots=True)
 class Prop:
-    """A kind of thing that stands in a scene and never moves."""
+    """A kind of thing in a scene that never moves."""
 
     name: str
     size_px: tuple[int, int]  # the least and the greatest length of its longer side, in a frame of 360 lines
@@ -33,7 +33,7 @@ class Prop:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A kind of place, and the props that stand there."""
+    """A kind of place, and its props."""
 
     name: str
     ground: tuple[str, ...]

@@ -161,7 +161,7 @@ def _choose_ordered(rng: Rng, draft: Draft, question: QuestionLayout) -> tuple[s
 
 
 def _settle(rng: Rng, draft: Draft, number: int, event: Sprite) -> None:
-    """Let a scene play where the event is at home, unless it is settled or the event is to be a surprise."""
+    """Let a scene play where the event is at home, unless it is settled or the event should be a surprise."""
     if draft.places[number] is None:
         choices = event.homes if rng.random() < AT_HOME else tuple(vocabulary().scenes)
         draft.places[number] = str(rng.choice(choices))

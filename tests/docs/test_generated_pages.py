@@ -1,0 +1,38 @@
+"""What the docs site generates lists every command, every prompt and every public name."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+import trace_ves
+from trace_ves.cli.main import group
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def pages():
+    spec = importlib.util.spec_from_file_location("docs_pages", ROOT / "tools" / "docs_pages.py")
+    assert spec is not None
+    assert spec.loader is not None
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    return tool
+
+
+def test_every_prompt_is_shown(pages) -> None:
+    prompts = [*(ROOT / "src/trace_ves").glob("*/prompts/*.md")]
+    assert len(prompts) > 15
+    page = pages.prompts()
+    assert not [file for file in prompts if file.read_text(encoding="utf-8").rstrip() not in page]
+
+
+def test_every_command_and_public_name_is_shown(pages) -> None:
+    commands = pages.commands()
+    assert all(f"## trace-ves {name}\n" in commands for name in group.list_commands(None))
+    names = pages.python()
+    public = {name for name in trace_ves.__all__ if not name.startswith("_")} - {"R"}  # a type variable
+    assert not [name for name in public if f"heading: {name}," not in names]
