@@ -3,9 +3,9 @@
     python3 tools/measure_acts.py BENCH… [--spacings 1 2 3 4 5] [--thresholds 0.5,1.35 0.35,1.25] [--lab]
 
 Reads the truth in each BENCH/world.jsonl and looks at real decoded frames; `--thresholds` tries other values of MOVED
-and GROWN on the same looks. Recall: of all acts, those that are told as
-themselves from the frames inside them alone. False: of all stretches of rest, those in which an act is told. It also
-prints how far off the places of boxes are, which the backbone `lab` simulates eyes with.
+and GROWN on the same looks. Recall: of all acts, those that are
+recognised from the frames inside them alone. False: of all stretches of rest, those in which an act is reported.
+It also prints how far off the places of boxes are, which the backbone `lab` simulates eyes with.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Stretch:
 
 
 def stretches(bench: Path, *, simulated: bool = False) -> Iterator[tuple[Stretch, list[float]]]:
-    """Every act and every rest of a film that goes on for some seconds, with the errors of its boxes' places."""
+    """Every act and every rest of a film that lasts some seconds, with the errors of its boxes' places."""
     eyes: Look = SimulatedEyes() if simulated else PictureCache(TrainedEyes(), 1)
     for truth in read_truth(bench / WORLD_FILE).values():
         with closing(WorldVideo(truth) if simulated else video.open(bench / truth.video)) as film:

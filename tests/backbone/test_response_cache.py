@@ -394,4 +394,4 @@ def test_a_cache_that_cannot_be_used_is_said_once_and_done_without(
             assert backbone.generate([make_request("a")])[0].reply.colour == "a"
     assert inner.asked == ["a"] * 3
     (record,) = caplog.records
-    assert record.getMessage().endswith("going on without it.")
+    assert record.getMessage().endswith("continuing without it.")

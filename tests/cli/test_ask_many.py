@@ -117,8 +117,9 @@ def test_a_limit_on_the_cost_ends_a_table(
     money = ("--price", "1,1,1", "--workers", "1", "--max-cost")
     done = trace_ves(*ask, *money, "0.0005")
     assert done.returncode == 3
-    assert "stopped: 2 of 3 questions have cost $0.0008, and --max-cost is $0.0005; a higher --max-cost goes on." in (
-        done.stderr
+    assert (
+        "stopped: 2 of 3 questions have cost $0.0008, and --max-cost is $0.0005; continue with a higher --max-cost."
+        in (done.stderr)
     )
     assert trace_ves(*ask, *money, "1").returncode == 0
     assert trace_ves(*ask, "--estimate", "--price", "1,1,1").returncode == 0

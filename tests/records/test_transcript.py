@@ -144,7 +144,7 @@ def test_a_full_sidecar_stops_and_says_so_once(tmp_path: Path, caplog: pytest.Lo
     assert kept == list(range(len(kept)))
     assert 0 < len(kept) < 20
     assert [re.sub(r".*: no", "no", record.message) for record in caplog.records] == [
-        "no more transcripts are kept (it has 150 bytes); the run goes on without them."
+        "no more transcripts are kept (it has 150 bytes); the run continues without them."
     ]
 
 

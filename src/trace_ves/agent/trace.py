@@ -418,7 +418,7 @@ class Search:
         events = without_repeats(events, self.state.anchors, self.looked_at, self.settings.adjoining_seconds)
         settings = self.settings
         if self.inquiry.counts or not {claim for _, event in events for claim in event.claims}.issuperset(self.missing):
-            settings = replace(settings, most_anchor_frames=settings.least_anchor_frames)  # the search goes on
+            settings = replace(settings, most_anchor_frames=settings.least_anchor_frames)  # the search continues
         kept = frames_in(self.state.anchors)
         frames = frames_that_fit(kept, len(events), self.inquiry.observer.remaining, settings)
         anchors = [make_anchor(self.inquiry, next(self.names), event, frames, self.settings) for event in events]

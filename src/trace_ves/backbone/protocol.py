@@ -100,7 +100,7 @@ class Request(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class ModelFault:
-    """The model's reply did not validate, not even after one repair. A value, not an exception: it goes on record."""
+    """The model's reply did not validate, not even after one repair. A value, not an exception: it is recorded."""
 
     reason: str
     """One sentence."""

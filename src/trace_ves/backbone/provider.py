@@ -44,7 +44,7 @@ class ImagePart:
 
     jpeg: bytes = field(repr=False)
     height_px: int  # decides the level of detail where a provider has one and none was chosen
-    ends_clip: bool = False  # whether it is the last frame of its clip: a place where the next bundle may go on
+    ends_clip: bool = False  # whether it is the last frame of its clip: a place where the next bundle may continue
     width_px: int = 0
 
     @property

@@ -193,7 +193,7 @@ class RemoteBackbone:
         begun = {step.place: threading.Event() for step in steps}
 
         def answer(step: Step, stop: threading.Event) -> Generation[R] | BackboneError:
-            """Wait for the response that goes before, then answer; always let the requests go on that wait for this."""
+            """Wait for the response that goes before, then answer; always release the requests that wait for this."""
             while step.after is not None and not begun[step.after].wait(_LOOK_SECONDS) and not stop.is_set():
                 pass
             with self._slots.taken():
@@ -366,7 +366,7 @@ class RemoteBackbone:
                 deadline += self._wait_for_retry(failure, failed_attempts, deadline, stop, self._policy(call))
 
     def _leave_flex(self, call: CompletionRequest, failure: ServiceError, failed_attempts: int) -> bool:
-        """Whether this call goes on in the standard tier: flex is refused, or has had no room several times."""
+        """Whether this call continues in the standard tier: flex is refused, or has had no room several times."""
         if call.service_tier is not ServiceTier.FLEX:
             return False
         if failure.status in _REFUSALS and _TIER_REFUSED.search(failure.message):

@@ -53,7 +53,7 @@ def up_to(limit: int) -> BeforeValidator:
 
 
 def same_answer(one: str | None, other: str | None) -> bool:
-    """Whether two answers are the same letter, or the same words but for case, punctuation and articles; never None."""
+    """Whether two answers are the same letter, or the same words except case, punctuation and articles; never None."""
     return one is not None and other is not None and folded(one) == folded(other)
 
 
@@ -318,7 +318,7 @@ def complete_with_repair(
     *,
     said: list[ModelText] | None = None,
 ) -> tuple[R | ModelFault, Usage]:
-    """Ask, validate, and ask once more where the reply does not validate.
+    """Ask, validate, and ask again where the reply does not validate.
 
     `complete` asks the model, given the replies that went wrong before; none are given where a reply was empty or broke
     off, which is asked for again as it was. Each attempt's text goes to `said`.

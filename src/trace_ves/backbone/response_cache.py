@@ -128,7 +128,7 @@ class ResponseStore:
 
     def _give_up(self, error: Exception) -> None:
         self._usable = False
-        _LOG.warning("The response cache %s cannot be used (%s); going on without it.", self._path, error)
+        _LOG.warning("The response cache %s cannot be used (%s); continuing without it.", self._path, error)
 
     def _set_aside(self, error: Exception) -> None:
         """Rename a damaged file, so that a new one is begun."""

@@ -182,7 +182,7 @@ class WaitingNotices(logging.Handler):
         return [notice.sentence(now) for notice in list(self._newest.values()) if notice.until > now]
 
     def __rich__(self) -> Text:
-        """Drawn anew at each refresh of a live screen, so that the seconds count down."""
+        """Drawn again at each refresh of a live screen, so that the seconds count down."""
         from rich.text import Text  # only a screen needs it
 
         return Text("\n".join(f"  {line}" for line in self.lines()), style="yellow")

@@ -1,4 +1,4 @@
-"""A search on a terminal: what it is doing while it goes on, and the answer with what supports it."""
+"""A search on a terminal: its progress, and the answer with what supports it."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class SearchScreen(Display):
     def __init__(self, console: Console | None = None) -> None:
         super().__init__(console)
         self.rejected: list[ReplyRejected] = []  # replies of the model that could not be used, in the order they came
-        self.seconds: dict[str, float] = {}  # by the clock, for each stage; what lies between calls is decoding
+        self.seconds: dict[str, float] = {}  # elapsed, for each stage; what lies between calls is decoding
         self._stage, self._since = _DECODING, time.monotonic()
         self._round = ""
         self._shown = self._spinner = Spinner("dots", Text("opening the video"))
 
     def __call__(self, progress: Progress) -> None:
-        """Show what is going on."""
+        """Show the progress."""
         event, now = progress.event, time.monotonic()
         self.seconds[self._stage] = self.seconds.get(self._stage, 0.0) + now - self._since
         self._since = now

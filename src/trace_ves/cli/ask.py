@@ -301,7 +301,7 @@ def _ask_once(video: Path, words: str, options: tuple[str, ...], chosen: AskOpti
 def search_and_print(
     search: Callable[..., AskResult], chosen: AskOptions, *, title: str = "answer"
 ) -> tuple[AskResult, int]:
-    """Show a search while it goes on, and print its answer; also the exit status."""
+    """Show the progress of a search, and print its answer; also the exit status."""
     from rich.console import Console
 
     from trace_ves.cli.answer_panel import SearchScreen, show_result

@@ -284,7 +284,7 @@ def _answer_all(
     if cost_limit is not None and cost_limit.stopped:
         click.echo(
             f"stopped: {len(lines)} of {len(asked)} questions have cost ${cost_limit.spent:.4f}, and --max-cost is "
-            f"${cost_limit.dollars:g}; a higher --max-cost goes on.",
+            f"${cost_limit.dollars:g}; continue with a higher --max-cost.",
             err=True,
         )
         return lines, COST_REACHED

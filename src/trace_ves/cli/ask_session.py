@@ -90,7 +90,7 @@ class _Prompt:
         }
 
     def run(self) -> int:
-        """Go on until the user or the pipe ends it."""
+        """Run until the user or the pipe ends."""
         for line in self._lines():
             try:
                 self._take(line)

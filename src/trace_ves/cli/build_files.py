@@ -93,7 +93,7 @@ def pack_command(*, folder: Path, file: Path) -> None:
 def unpack_command(*, file: Path, folder: Path, database: str) -> None:
     """Create the build DIR from FILE, an archive of `build pack`.
 
-    The people of the archive keep their access: revoke it before you serve a build that a stranger packed.
+    The people of the archive keep their access: revoke it before you serve a build that someone else packed.
     """
     from trace_ves.construction.export import unpack
     from trace_ves.construction.people import list_people

@@ -33,11 +33,11 @@ def invite_command(*, folder: Path, names: tuple[str, ...], adjudicator: bool, o
 @click.command("revoke")
 @folder_argument
 @click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option("--sessions", is_flag=True, help="End sessions, not access; without NAME, those of everybody.")
+@click.option("--sessions", is_flag=True, help="End sessions, not access; without NAME, those of everyone.")
 def revoke_command(*, folder: Path, names: tuple[str, ...], sessions: bool) -> None:
     """End the access of each NAME to the desk of the build in DIR; what they judged stays."""
     if not names and not sessions:
-        raise click.UsageError("say whose access ends, or give --sessions to end everybody's sessions.")
+        raise click.UsageError("say whose access ends, or give --sessions to end all sessions.")
     from trace_ves.construction.people import list_people, revoke, sign_out_everywhere
 
     with opened(folder) as (_, store):

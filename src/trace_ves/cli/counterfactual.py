@@ -95,11 +95,11 @@ def counterfactual_command(
 
 
 def _backbone_of(run: Run) -> str:
-    """The run's own backbone. A run may be a stranger's: it never chooses code, or where a key is sent."""
+    """The run's own backbone. A run may be someone else's: it never chooses code, or where a key is sent."""
     from trace_ves.backbone.registry import may_open_unasked
 
     if not run.backbone:
-        raise InputError(f"{run.path}: the lines name no backbone; say with --backbone who shall answer again.")
+        raise InputError(f"{run.path}: the lines name no backbone; name the model with --backbone.")
     if not may_open_unasked(run.backbone):
         raise InputError(
             f"{run.path}: the run names the backbone {run.backbone!r}, which a file may not choose; if you trust it, "

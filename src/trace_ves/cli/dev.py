@@ -156,18 +156,18 @@ def _problem(item: Item, folder: Path) -> str | None:
 
 
 @click.command("serve-glance")
-@click.option("--port", default=8643, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@click.option("--port", default=8643, show_default=True, type=click.IntRange(0, 65535), help="0 picks a free port.")
 def serve_glance_command(*, port: int) -> None:
     """Serve glance to OpenAI clients on this machine, until interrupted.
 
     It gets rendered prompts and JPEGs and nothing else, so it tests prompts and clients without a key. Glance
-    recognises drawn things and is no vision-language model: see docs/glance.md.
+    recognises drawn things and is no vision-language model: see docs/twin.md.
     """
     with requires_extra("trace-ves dev serve-glance", "video,glance"):
         from trace_ves.twin.glance.glance import Glance
         from trace_ves.twin.glance.server import GlanceServer
     with GlanceServer(port, Glance.shipped()) as server:
-        click.echo(f"glance answers at {server.url}; Ctrl-C ends it.")
+        click.echo(f"glance answers at {server.url}; press Ctrl-C to stop.")
         click.echo(f"Try: trace-ves run BENCH --backbone openai:glance@{server.url} --method trace --out runs")
         try:
             server.serve_forever()

@@ -107,7 +107,7 @@ def announce(url: str, *, browser: bool, err: bool = False) -> None:
 
 
 def serve_library(library: Library, *, host: str, port: int, browser: bool, question: str = "") -> None:
-    """Serve a library until it is interrupted, and print where; with `question`, its story is what opens."""
+    """Serve a library until it is interrupted, and print where; with `question`, that page opens."""
     with requires_extra("The page", "web"):
         from trace_ves.web.app import create_app
         from trace_ves.web.serve import Address, serve_app
@@ -180,7 +180,7 @@ def studio_command(
 ) -> None:
     """Ask about videos on a page that only this machine can open. VIDEOS are files or folders to start with.
 
-    Drop more videos on the page, or paste an address. It shows what a question will cost, the search as it goes on,
+    Drop more videos on the page, or paste an address. It shows what a question will cost, the search while it runs,
     and the clips that support the answer. Only --save keeps anything.
     """
     with requires_extra("The studio", "web"):
@@ -264,8 +264,8 @@ def mcp_command(
 ) -> None:
     """Let an assistant look at the videos in each FOLDER and ask questions about them.
 
-    The assistant starts this command itself: see docs/mcp.md. It opens nothing outside the folders, links included,
-    and writes nothing.
+    The assistant starts this command itself: see docs/integrations.md. It opens nothing outside the folders, links
+    included, and writes nothing.
     """
     with requires_extra("trace-ves mcp", "video,mcp"):
         from trace_ves.integrations.mcp import make_server

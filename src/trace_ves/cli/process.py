@@ -29,7 +29,7 @@ SWALLOWING: Final = frozenset({"dump_python", "dump_json", "model_dump", "model_
 def noted_interrupts() -> Iterator[threading.Event]:
     """An event that is set once Ctrl-C was pressed, whichever exception follows.
 
-    No interrupt is raised where it would be swallowed: it comes once more in a moment, until it is somewhere else.
+    No interrupt is raised where it would be swallowed: it comes again in a moment, until it is somewhere else.
     """
     event = threading.Event()
 

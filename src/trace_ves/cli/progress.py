@@ -77,7 +77,7 @@ class LateProgress(Display):
         self._label = ""
 
     def __call__(self, label: str, done: int, total: int | None, note: str = "") -> None:
-        """Show how far something has come; without a total, only that it goes on."""
+        """Show how far something has come; without a total, only that it continues."""
         if label != self._label:
             self._label = label
             self._bar.reset(self._task, description=label, total=total)

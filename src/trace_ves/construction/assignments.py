@@ -199,7 +199,7 @@ class AssignmentQueue:
         theirs = list(held_assignments(judged, instead_of)) if instead_of else []
         if instead_of and not theirs:
             raise RefusedError(f"{instead_of} does not hold {item}.")
-        # No other annotators: whoever assigns by name has decided not to keep this person blind.
+        # No other annotators: an operator who assigns by name has decided not to keep this person blind.
         offers = [offer for _, offer in self._item_offers(_without_holder(judged, instead_of), who, [who])]
         wanted = next((offer for offer in offers if not theirs or offer in theirs), None)
         if wanted is None or not self._take(wanted, who, by=by, instead_of=instead_of):

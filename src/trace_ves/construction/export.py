@@ -86,7 +86,7 @@ def _link_video(source: Path, target: Path) -> None:
 
 
 def pack(project: Project, store: Store, file: Path, *, on_progress: Callable[[int, int], None]) -> int:
-    """Write a build to an archive; returns the number of history entries. People may go on judging meanwhile."""
+    """Write a build to an archive; returns the number of history entries. Annotators may judge meanwhile."""
     if file.exists():
         raise InputError(f"{file} exists already; give another name.")
     videos = project.videos()

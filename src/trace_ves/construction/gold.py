@@ -50,7 +50,7 @@ class GoldLine(BaseModel):
 
 
 def add_gold(project: Project, store: Store, file: Path) -> tuple[int, int]:
-    """Add the items of a file; returns how many are to be accepted, and how many to be rejected."""
+    """Add the items of a file; returns how many should be accepted, and how many rejected."""
     changes: list[Change] = []
     wanted = {True: 0, False: 0}
     durations: dict[str, float] = {}

@@ -305,7 +305,7 @@ def check_answer(answer: str, proposal: ProposedItem) -> str:
 
 
 def parse_evidence(pairs: Sequence[Sequence[float]], proposal: ProposedItem, answer: str = "") -> Evidence:
-    """Intervals that an annotator sent: in order, apart, inside the video, and as many as a counted answer says."""
+    """Intervals that an annotator sent: in order, apart, inside the video, in the number that a counted answer says."""
     try:
         if any(not 0 <= start < end <= proposal.duration for start, end in pairs):
             raise DraftError(f"every interval must lie in 0-{proposal.duration:g} s and end after its start")

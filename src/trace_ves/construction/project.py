@@ -29,7 +29,7 @@ class BuildSettings(BaseModel):
     database: str = ""  # URL of the database; empty for a SQLite file in the folder
     audited: tuple[str, ...] = ()  # specs of the backbones that the bench will audit; no stage should use one of them
     gold_share: float = Field(default=0.0, ge=0, le=0.5)  # share of an annotator's assignments that are gold items
-    # An annotator with fewer gold items right has no say in the closure statement.
+    # An annotator with fewer gold items right does not count in the closure statement.
     gold_accuracy: float = Field(default=0.8, ge=0, le=1)
     watched_share: float = Field(default=0.95, gt=0, le=1)  # of every interval that must be played before a judgement
     # A judgement that took less than this part of the clips' length does not count for the closure statement.
@@ -142,7 +142,7 @@ def create_project(
 
 
 def open_project(folder: Path, *, database: str = "") -> Project:
-    """The build in a folder. It may come from a stranger: a database that its settings name must be named here too."""
+    """The build in a folder. It may come from others: a database that its settings name must be named here too."""
     project = Project(folder, read_settings(folder))
     if (named := project.settings.database) != database:
         hint = f"if it is yours, add --database {shlex.quote(named)}" if named else "leave out --database"

@@ -75,7 +75,7 @@ class CallStage:
     purpose: str
     """What it is for, in a clause."""
     doing: str
-    """What is going on while it runs, for progress displays."""
+    """What happens while it runs, for progress displays."""
     colour: str | None = None
     """The colour of its frames on a page; None for a stage of words alone."""
 
@@ -124,8 +124,8 @@ _STAGES: Final = (
     CallStage(
         "final-answer-replay",
         "final answer replay",
-        "the answer once more, from the raw clips",
-        "answering once more from the raw clips",
+        "the answer again, from the raw clips",
+        "answering again from the raw clips",
         "vermillion",
     ),
     CallStage(

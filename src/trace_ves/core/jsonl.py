@@ -1,6 +1,6 @@
 """Files of one JSON object per line: hostile ones are read with file:line errors, our own survive a kill at any byte.
 
-Knows nothing of what the objects mean.
+Knows nothing about what the objects mean.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def dump_line(record: Mapping[str, object]) -> bytes:
 
 
 def heal_torn_tail(path: str | os.PathLike[str]) -> int:
-    """Mend a file whose writer was killed inside a line: a whole object gets its newline, a part is cut away.
+    """Repair a file whose writer was killed inside a line: a whole object gets its newline, a part is cut away.
 
     Gives the number of bytes cut away. What was finished is never touched.
     """

@@ -1,6 +1,6 @@
 """What was looked at: frames with their true timestamps, and clips of them.
 
-Knows nothing of decoders: a `Frame` holds a `Picture`, and the decoder says how it becomes JPEG or pixels.
+Knows nothing about decoders: a `Frame` holds a `Picture`, and the decoder says how it becomes JPEG or pixels.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class FrameTimes:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A way to pick frames that knows nothing of the question."""
+    """A way to pick frames that knows nothing about the question."""
 
     name: str
     pick: Pick

@@ -267,7 +267,7 @@ def make_server(
 
 
 def _answer(result: AskResult) -> Content:
-    """The answer in words, and the middle frame of each clip that supports it, in order of time."""
+    """The answer as text, and the middle frame of each clip that supports it, in order of time."""
     view = view_answer(result)
     lines = [view.answer, view.ending]
     lines += [f"evidence {span_text(seen.span)} {'; '.join(seen.facts)}".strip() for seen in view.clips]

@@ -31,7 +31,7 @@ class Item:
 
     question: Question
     answer: str
-    """The letter of the right option; for an open question, the answer in words."""
+    """The letter of the right option; for an open question, the answer as text."""
     evidence: tuple[Interval, ...]
     """Empty where a benchmark has no evidence: such an item can be scored for accuracy alone."""
     duration: float
@@ -77,7 +77,7 @@ class BenchLine(OpenRecord):
     ]
     """Two or more; none for an open question, which has `accepted`."""
     answer: Annotated[str, Field(json_schema_extra={"minLength": 1})]
-    """The letter of the right option, from A; for an open question, the answer in words."""
+    """The letter of the right option, from A; for an open question, the answer as text."""
     accepted: tuple[str, ...] | None = None
     """Other wordings that are right, for an open question; it may be empty."""
     evidence: tuple[Annotated[Numbers, Field(json_schema_extra={"minItems": 2, "maxItems": 2})], ...] = ()
@@ -142,7 +142,7 @@ class BenchLine(OpenRecord):
 
 
 def _interval(pair: tuple[float, ...], duration: float, precision: float) -> Interval:
-    """An evidence interval, if it has a length and lies inside the video but for what benches are rounded by."""
+    """An evidence interval, if it has a length and lies inside the video, up to the rounding of benches."""
     if len(pair) != 2:
         raise FieldError(f"an evidence interval needs two numbers, start and end, found {shown(list(pair))}")
     start, end = pair

@@ -181,7 +181,7 @@ class SavedAnswer(OpenRecord):
     options: tuple[str, ...]
     """Empty for an open question."""
     text: str | None = None
-    """The answer in words."""
+    """The answer as text."""
     stable: Flag = False
     """Whether a stable prefix was found and confirmed by replay."""
     video_checksum: Checksum | None = None

@@ -68,7 +68,7 @@ class RunConfiguration(OpenRecord):
         return isinstance(self.budget, str)
 
     def refusal(self, other: RunConfiguration) -> str | None:
-        """Why a run made with this cannot go on with the other, as a clause; None where it can."""
+        """Why a run made with this cannot continue with the other, as a clause; None where it can."""
         made, wanted = self.to_json(), other.to_json()
         for key in sorted((made.keys() | wanted.keys()) - NOT_COMPARED):
             before, now = made.get(key, "nothing"), wanted.get(key, "nothing")
@@ -190,7 +190,7 @@ def load_run(path: Path, *, on_progress: Callable[[int, int], None] | None = Non
 def load_runs(
     paths: Sequence[str | PathLike[str]], *, on_progress: Callable[[str, int, int], None] | None = None
 ) -> tuple[Run, ...]:
-    """Read run files, or every `*.jsonl` of a folder; runs of one name are told apart by backbone or file."""
+    """Read run files, or every `*.jsonl` of a folder; runs of one name are distinguished by backbone or file."""
     runs = []
     for file in run_files(paths):
         report = partial(on_progress, f"reading {file.name}") if on_progress else None

@@ -65,7 +65,7 @@ _FIRST_TEXT: Final = Entry._fields.index("answer")  # The fields from here on ar
 class RunIndex:
     """The lines of one run file by question; if a question has two lines, the later one counts.
 
-    `score` is asked about every line as it is read, while its timestamps are at hand; a `FieldError` says why a line
+    `score` is asked about every line as it is read, while its timestamps are available; a `FieldError` says why a line
     cannot be scored, None that there is nothing to score it against.
     """
 
@@ -191,7 +191,7 @@ class RunIndex:
         return was_there
 
     def _take(self, raw: bytes) -> bool:
-        """Index one line; says whether to go on to the next."""
+        """Index one line; says whether to continue with the next."""
         if len(raw) > MAX_LINE_BYTES:
             self._problem(f"{self.path.name}:{self._line + 1}: the line is longer than {MAX_LINE_BYTES} bytes.")
             return False

@@ -35,12 +35,12 @@ class Claim(Record):
     text: str
     kind: ClaimKind = ClaimKind.FACT
     values: tuple[str, ...] = ()
-    """What a fact can be; empty where it is told in free words."""
+    """What a fact can be; empty for free text."""
 
 
 @dataclass(frozen=True, slots=True)
 class AtLeast(Record):
-    """How often something was seen in the clips at hand: never fewer times than this."""
+    """How often something was seen in these clips: never fewer times than this."""
 
     count: Count
     spans: tuple[Span, ...] = ()
@@ -51,7 +51,7 @@ FactValue = str | AtLeast | Span
 
 
 class Status(StrEnum):
-    """s_j: whether the bundle at hand can answer the question."""
+    """s_j: whether the bundle can answer the question."""
 
     ANSWERABLE = "answerable"
     INSUFFICIENT = "insufficient"

@@ -2,7 +2,7 @@
 
 A run has them in a sidecar, `METHOD@BACKBONE.transcripts`, a line for each question; a saved answer has one
 in `transcript.json`. Frames are not stored again: a call names its clips and the timestamps of their frames, and the
-line of the run has the checksum of the video. Texts are bounded, and whoever makes a record masks keys first.
+line of the run has the checksum of the video. Texts are bounded, and keys are masked before a record is made.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class CallTranscript(SparseRecord):
     clips: tuple[ClipRecord, ...] = ()
     """The visual input, in the order in which the model saw it: spans and timestamps, no pixels."""
     replies: tuple[ModelText, ...] = ()
-    """One text, or two where the first could not be used and the model was asked once more."""
+    """One text, or two where the first could not be used and the model was asked again."""
     raw: Flag = True
     """False where there is no text of a model: a reply by rules, or from the response cache, is shown as JSON."""
 
@@ -150,7 +150,7 @@ class TranscriptFile:
 
     def _stop(self, reason: str) -> None:
         self._stopped = True
-        _LOG.warning("%s: no more transcripts are kept (%s); the run goes on without them.", self.path, reason)
+        _LOG.warning("%s: no more transcripts are kept (%s); the run continues without them.", self.path, reason)
 
 
 class TranscriptIndex:
@@ -224,7 +224,7 @@ def _question_id(raw: bytes) -> str | None:
 def read_transcript(run: Path, question_id: str) -> Transcript | None:
     """What was said in the calls of one question of a run file; None for a run without transcripts.
 
-    Whoever reads several questions keeps a `TranscriptIndex`, as `RunIndex.transcript` does.
+    To read several questions, keep a `TranscriptIndex`, as `RunIndex.transcript` does.
     """
     return TranscriptIndex(run).read(question_id)
 

@@ -108,8 +108,8 @@ def ask(
     """Answer a question about a video file. Without options, the answer is a short text.
 
     `backbone` is a spec such as `gemini:MODEL`, or an object; left out, it is the first provider whose key is set.
-    `method` is a name, or a callable. `budget` bounds the frames supplied over all calls. `listener` hears what is
-    going on. `subtitles` shows the model what is said in the video, which must have subtitles then. `record` names a
+    `method` is a name, or a callable. `budget` bounds the frames supplied over all calls. `listener` gets every
+    event. `subtitles` shows the model what is said in the video, which must have subtitles then. `record` names a
     file for the prompts and replies, which the backbone `replay:FILE` gives again.
     """
     make_question(str(video), question, options)

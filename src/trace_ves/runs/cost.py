@@ -29,7 +29,7 @@ class Spent:
     calls: int = 0
     frames: int = 0
     faults: int = 0
-    seconds: float = 0.0  # of the calls; those of a batch run side by side, so a question may take less by the clock
+    seconds: float = 0.0  # of the calls; those of a batch run side by side, so the elapsed time may be less
     usage: Usage = field(default_factory=Usage)
     flex: Usage = field(default_factory=Usage)  # the part of the tokens that the cheaper tier answered
     long_calls: tuple[tuple[Usage, bool], ...] = ()
@@ -321,7 +321,7 @@ class LimitedBackbone:
         if self._limit.reached:
             raise CostReachedError(
                 f"the calls of {self.name} have cost ${self._limit.spent:.4f}, and --max-cost is"
-                f" ${self._limit.dollars:g}; start again with a higher --max-cost to go on."
+                f" ${self._limit.dollars:g}; start again with a higher --max-cost to continue."
             )
         generations = self._inner.generate(batch)
         price = self._limit.prices.of(self.name)

@@ -18,7 +18,7 @@ def _open_glance(spec: Spec, _: BackboneOptions) -> Backbone:
     if found is None:
         raise BackboneConfigError(
             f"The backbone {spec.text!r} cannot be used: write glance, or glance:N with the number of frames that one "
-            "call sees at full size; :seed=S behind it draws the forced choices anew."
+            "call sees at full size; :seed=S behind it draws the forced choices again."
         )
     from trace_ves.twin.glance.glance import Glance  # its runtime is loaded when used
 

@@ -1,4 +1,4 @@
-"""A table as plain values: columns, sections, cells with their marks. Knows nothing of what is measured.
+"""A table as plain values: columns, sections, cells with their marks. Knows nothing about what is measured.
 
 Best values are bold and second-best underlined, as in the paper, judged by the digits that are shown.
 """

@@ -204,7 +204,7 @@ class References:
         return found
 
     def forget(self) -> None:
-        """Start anew after these packets, of which whatever the slots hold was kept."""
+        """Start again after these packets, of which whatever the slots hold was kept."""
         self._packets.clear()
         self._resets.clear()
 

@@ -246,7 +246,7 @@ class _Numbering:
 
 
 class FrameNumbers:
-    """Follows the numbers of the first slice of each packet, as a decoder does that starts anew."""
+    """Follows the numbers of the first slice of each packet, as a decoder does that starts again."""
 
     def __init__(self, extradata: bytes | None) -> None:
         self._length_bytes = avc_length_bytes(extradata)

@@ -307,7 +307,7 @@ def _xiph_laces(data: bytes) -> tuple[list[int], int]:
 
 
 def _ebml_laces(data: bytes) -> tuple[list[int], int]:
-    """The same where each size but the first is told as its difference to the one before."""
+    """The same where each size but the first is stored as its difference to the one before."""
     sizes, at = [0], 1
     for number in range(data[0]):
         bytes_ = _WORD_BYTES + 1 - data[at].bit_length()

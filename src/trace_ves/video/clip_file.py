@@ -1,6 +1,6 @@
 """A span of a video as a separate MP4, exact to the frame and without sound.
 
-Packets are copied where a key frame begins the span and nothing beyond its end is needed; else frames are encoded anew.
+Packets are copied where a key frame begins the span and nothing beyond its end is needed; else frames are re-encoded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Opening a media file and choosing the stream to look at. Knows nothing of frames or time.
+"""Opening a media file and choosing the stream to look at. Knows nothing about frames or time.
 
 Files are hostile input: only the file itself is ever read, and only by demuxers of self-contained formats, so that
 a playlist under the name of a video cannot make the decoder open other files or the network.
@@ -109,7 +109,7 @@ NO_TIME: Final = np.iinfo(np.int64).min  # stands for a timestamp that the file 
 READ_ERRORS: Final = (av.FFmpegError, OSError, IndexError)  # the last comes from PyAV where damage makes a stream up
 
 _CHECK_EVERY: Final = 512
-_KEYFRAME_HEAD_BYTES: Final = 4096  # bytes of a keyframe to look at first; enough but for very large SEI messages
+_KEYFRAME_HEAD_BYTES: Final = 4096  # bytes of a keyframe to look at first; enough except for very large SEI messages
 
 
 class NotPlainError(Exception):

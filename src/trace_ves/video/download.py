@@ -304,7 +304,7 @@ def download(url: httpx.URL, part: Path, rules: FetchRules, on_progress: Callabl
         failures = failures + 1 if have < best + rules.least_bytes else 1
         best = max(best, have)
         if failures == rules.attempts:
-            rest = f"; {size_words(have)} are kept, and the same command goes on from there" if have else ""
+            rest = f"; {size_words(have)} are kept, and the same command continues from there" if have else ""
             raise InputError(f"{transfer.shown}: could not be fetched: {reason}{rest}.")
         time.sleep(rules.wait_seconds * 2 ** (failures - 1))
 
@@ -421,7 +421,7 @@ class _Transfer:
         if received < self.rules.least_bytes:
             raise InputError(
                 f"{self.shown}: the server sent only {received} bytes in {seconds:.0f} s; "
-                "try again later, and the same command goes on from there."
+                "try again later, and the same command continues from there."
             )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _DISPLAY_MATRIX: Final = "DISPLAYMATRIX"
 _BT601: Final = 5
 _MATRICES: Final = {1: 1, 4: 4, 7: 7, 9: 9, 10: 9}  # FFmpeg's colour matrix -> swscale's; all others are BT.601
-_BAND_PIXELS: Final = 40_000  # turned into RGB at a time: larger arrays are given back to the system and taken anew
+_BAND_PIXELS: Final = 40_000  # turned into RGB at a time: larger arrays are returned to the system and taken again
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def _fill_rgb(
 
 
 def _readable_to_even_size(luma: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The plane in memory that goes on for a column and a row where its size is odd: the JPEG encoder reads pairs."""
+    """The plane in memory that continues for a column and a row where its size is odd: the JPEG encoder reads pairs."""
     height, width = luma.shape
     if height % 2 == 0 and width % 2 == 0:
         return luma
@@ -189,7 +189,7 @@ class Scaler:
 
 
 def _source_range(frame: VideoFrame) -> ColorRange:
-    """The frame's own range; unnamed means limited, but for the formats whose name says full."""
+    """The frame's own range; unnamed means limited, except for the formats whose name says full."""
     if frame.format.name.startswith("yuvj") or frame.format.is_rgb:
         return ColorRange.JPEG
     return ColorRange.JPEG if frame.color_range == ColorRange.JPEG else ColorRange.MPEG

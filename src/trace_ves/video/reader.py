@@ -41,7 +41,7 @@ _CAN_SKIP: Final[Mapping[str, Callable[[bytes | None], bool]]] = {
 """Decoders that can skip unreferenced frames. Not MPEG-4 part 2: a packet may hold a frame of the next one as well."""
 _INTER: Final = frozenset({int(PictureType.P), int(PictureType.B), int(PictureType.S)})  # pictures that refer to others
 
-_CONCEALS_DAMAGE: Final = CONCEALS_MISSING_REFERENCES | {"hevc"}  # without a word, unless told to be strict
+_CONCEALS_DAMAGE: Final = CONCEALS_MISSING_REFERENCES | {"hevc"}  # without a word, unless set to be strict
 
 _KEEPS_DAMAGE: Final = CONCEALS_MISSING_REFERENCES - {"mpeg1video", "mpeg2video", "mpeg4"} | {"vp8"}
 """Codecs whose decoders keep what damaged headers said when they are flushed; each run gets a new one."""
@@ -245,7 +245,7 @@ class Reader:
         self._is_fresh = True
 
     def _rewind(self, deadline: Deadline) -> tuple[int, Packet | None, Iterator[Packet]]:
-        """Stand at the first packet; the one place that needs no seeking, so it is always found."""
+        """Move to the first packet; the one place that needs no seeking, so it is always found."""
         if not self._is_fresh:
             self._reopen(deadline)
         self._is_fresh = False

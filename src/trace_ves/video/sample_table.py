@@ -124,7 +124,7 @@ def _track_table(track: memoryview) -> PacketTable:
 
 
 def _run_lengths(runs: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """The values of a table of (how many, value), written out; they must be as many as there are samples."""
+    """The values of a table of (how many, value), written out; there must be one for each sample."""
     if int(runs[:, 0].sum()) != count:
         raise NotPlainError
     return np.repeat(runs[:, 1], runs[:, 0])

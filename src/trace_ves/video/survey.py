@@ -245,7 +245,7 @@ def _index(
 def _doubt(reader: Reader, packets: PacketTable, facts: _Facts, deadline: Deadline) -> str | None:
     """Why the timestamps cannot be taken as they are; None where they can."""
     if not timestamps_can_be_trusted(packets):
-        return "some of its frames have no timestamp of their own; frames follow the decoder's order"
+        return "some of its frames have no timestamp; frames follow the decoder's order"
     reordered = bool(np.any(packets.pts[1:] < packets.pts[:-1]))
     # AVI stores one time for each packet; where frames are reordered, pts is a guess of the demuxer, often wrong
     if facts.format == "avi" and (reordered or bool(np.any(packets.pts != packets.dts))):

@@ -122,7 +122,7 @@ class Library:
         """Every question of a run: those of the bench in its order, then those that the bench does not know."""
         with self._lock:
             run = self.runs[key]
-            if len(self._questions.ids) != len(self.questions):  # whoever asks on a page adds to them
+            if len(self._questions.ids) != len(self.questions):  # asking on a page adds to them
                 self._questions = QuestionColumns.of(self.questions)
             state = run.generation, len(self.questions)
             known = self._listed.get(key)

@@ -179,7 +179,7 @@ class EvidenceClip:
 
     span: Interval
     facts: tuple[str, ...] = ()
-    frames: tuple[Frame, ...] = ()  # empty where only the record is at hand
+    frames: tuple[Frame, ...] = ()  # empty if there is only the record
     seen: str = ""  # in the model's words
     wanted: tuple[str, ...] = ()  # the claims that it was looked at for
 

@@ -93,7 +93,7 @@ class LiveSearch(threading.Thread):
     ) -> None:
         super().__init__(name=f"search-{number}", daemon=True)
         self.number: Final = number
-        self.title: Final = title  # the question, by which its story is found
+        self.title: Final = title  # the question, by which its page is found
         self.video: Final = video
         self.state: State = "running"
         self.result: AskResult | None = None
@@ -154,7 +154,7 @@ class LiveSearch(threading.Thread):
                 self._events.append({"kind": state, **event})
 
 
-LIMIT_ADVICE: Final = "Start the studio with a higher --max-cost to go on."
+LIMIT_ADVICE: Final = "Start the studio with a higher --max-cost to continue."
 MOST_UPLOAD_BYTES: Final = 4 * 1024**3
 RUN: Final = "answers"  # the run that the answers are
 METHODS: Final = ("trace", "uniform-16", "uniform-64", "avp", "vca")

@@ -47,7 +47,7 @@ class StrictBody(BaseModel):
 
 
 class EstimateBody(StrictBody):
-    """What is to be estimated."""
+    """What to estimate."""
 
     video: Video
     method: Annotated[str, StringConstraints(min_length=1, max_length=200)]

@@ -123,7 +123,7 @@ def test_a_transfer_that_breaks_off_is_continued(server: FilmServer) -> None:
 
 def test_a_server_that_always_breaks_off_is_given_up_and_what_came_is_kept(server: FilmServer) -> None:
     cut_after(server, 100, times=99)
-    with pytest.raises(InputError, match=r"the connection ended after 0\.0 MB of 3\.0 MB; .* goes on from there"):
+    with pytest.raises(InputError, match=r"the connection ended after 0\.0 MB of 3\.0 MB; .* continues from there"):
         fetch_video(server.url, rules=RULES)
     assert len(server.requests) == RULES.attempts
     assert part_of(server).read_bytes() == server.body[:400]
@@ -289,7 +289,7 @@ def test_a_server_that_dribbles_is_given_up(server: FilmServer) -> None:
         return True
 
     server.manners = dribble
-    with pytest.raises(InputError, match=r"the server sent only \d+ bytes in \d s; .* goes on from there"):
+    with pytest.raises(InputError, match=r"the server sent only \d+ bytes in \d s; .* continues from there"):
         fetch_video(server.url, rules=replace(RULES, slow_seconds=0.1))
 
 

@@ -78,7 +78,7 @@ class CombiningQueue:
         finally:
             with self._changed:
                 left = [job for job in jobs if not job.is_done and job is not own]
-                self._waiting = left + self._waiting  # this thread was interrupted; one of the others goes on
+                self._waiting = left + self._waiting  # this thread was interrupted; one of the others continues
                 self._absent = len(jobs) - len(left)
                 self._linger_seconds = _LINGER_SHARE * (time.monotonic() - started)
                 self._is_busy = False

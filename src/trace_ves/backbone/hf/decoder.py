@@ -1,6 +1,6 @@
 """From planned rows to tokens: one prefill for all that is missing, then steps.
 
-Drives the layers of Qwen3-VL, with experts too, and of Qwen2.5-VL. Knows nothing of prompts or JSON.
+Drives the layers of Qwen3-VL, with experts too, and of Qwen2.5-VL. Knows nothing about prompts or JSON.
 """
 
 from __future__ import annotations

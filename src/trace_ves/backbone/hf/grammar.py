@@ -27,7 +27,7 @@ MAX_NEW_TOKENS: Final = 1024  # a reply that is not complete by then is cut off
 KEPT_KEYWORDS: Final = (*ENFORCED_KEYWORDS, "minLength", "maxLength")  # enforced besides the shape
 STYLE: Final = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": ", "lenient": True}
 """No free white space: a weak model could fill a whole reply with it."""
-LARGEST_NUMBER: Final = 1_000_000_000  # the bound on numbers that have none of their own
+LARGEST_NUMBER: Final = 1_000_000_000  # the bound on numbers that have no bound
 _EVERY_TOKEN: Final = -1
 
 

@@ -201,7 +201,7 @@ Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor]  # keys and values, each key
 PIECE_TOKENS: Final = 256  # stored keys are read in pieces of this size, so that a GPU works on many side by side
 _WORTH_A_PLAN: Final = 16_384
 _WITHOUT_PLANS: Final = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-_NEVER: Final = -1e30  # finite: a piece that a row sees nothing of must give a number, which the merge then drops
+_NEVER: Final = -1e30  # finite: a piece that a row does not see must give a number, which the merge then drops
 
 
 def kernels_for(tokens: int) -> AbstractContextManager[None]:
@@ -267,7 +267,7 @@ class Reads:
     rows: torch.Tensor  # the rows that read each piece: pieces x seats. A seat without a row has any number.
     first: torch.Tensor
     last: torch.Tensor  # the tokens of a piece that a seat sees, the last one excluded: pieces x seats
-    grows: torch.Tensor  # 1 where `last` is to be taken from the end of what the row has so far, else 0: pieces x seats
+    grows: torch.Tensor  # 1 where `last` must be taken from the end of what the row has so far, else 0: pieces x seats
     places: torch.Tensor  # where the parts of each row are: rows x parts, each a piece and a seat in one number
     counted: torch.Tensor  # added to the log-sum-exp of each part: 0, or what excludes it. rows x parts.
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class PromptTokens:
     """One request as token ids: a prefix that ends with the last frame, and a suffix of text."""
 
-    ids: tuple[int, ...]  # all tokens of the prompt; a frame takes as many as the model gives it
+    ids: tuple[int, ...]  # all tokens of the prompt; the model decides how many a frame takes
     frames: tuple[str, ...]  # what identifies the picture of each frame, in order
     frame_ends: tuple[int, ...]  # how many tokens the prompt has up to the end of each frame
 

@@ -68,7 +68,7 @@ class Sessions:
         with self._lock:
             session = self._known.get(key)
             if session is not None:
-                self._known[key] = session  # starts the idle time anew
+                self._known[key] = session  # restarts the idle time
             return session
 
     def end(self, cookie: str) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 GLIMPSES: Final = 2  # So many glimpses of one name are worth a closer look, as one sighting is
 
 
-PAUSE_SECONDS: Final = 15.0  # Within one look, an act that goes on after no longer a pause has not begun again
+PAUSE_SECONDS: Final = 15.0  # Within one look, an act that continues after no longer a pause has not begun again
 
 
 def extract(context: CallContext) -> dict[str, Any]:

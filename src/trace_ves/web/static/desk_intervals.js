@@ -141,7 +141,7 @@ function choose(place) {
   seek(draft.spans[chosen].span[0]);
 }
 
-// The player shows the exact frame first; the film goes on from there.
+// The player shows the exact frame first; the film continues from there.
 function play() {
   seek(draft.spans[chosen].span[0]);
   const settled = setInterval(() => {

@@ -20,7 +20,7 @@ export function retract() {
   notice.hidden = true;
 }
 
-// The server shows a video only to whoever has its task open: nothing may ask for it while the judgement that closes
+// The server shows a video only to the annotator who has its task open: nothing may ask for it while the judgement that closes
 // the task is on its way. Gives what to call if the task stays open after all.
 function releaseVideos() {
   const films = [...document.querySelectorAll("video[src]")];

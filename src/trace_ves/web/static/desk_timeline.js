@@ -282,7 +282,7 @@ track.addEventListener("pointerdown", (event) => {
   const began = momentAt(event);
   if (bar) tell("choose-interval", Number(bar.dataset.place));
   if (bar && edge) {
-    const fresh = lanes.querySelector(`.own .piece[data-place="${bar.dataset.place}"]`); // choosing drew the bars anew
+    const fresh = lanes.querySelector(`.own .piece[data-place="${bar.dataset.place}"]`); // choosing drew the bars again
     dragEdge(event, fresh, Number(edge.dataset.edge));
   } else if (event.shiftKey && !data.fixed) {
     const drawn = span([began, began], "piece new");

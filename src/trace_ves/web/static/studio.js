@@ -1,4 +1,4 @@
-// The page to ask on: an estimate before anything is sent, then the search as it goes on, event by event.
+// The page to ask on: an estimate before anything is sent, then the search, event by event.
 
 const data = JSON.parse(document.querySelector("#studio-data").textContent);
 const form = document.querySelector("#ask");
@@ -98,7 +98,7 @@ async function estimate() {
   }
 }
 
-// --- meanwhile: what is going on ----------------------------------------------------------------
+// --- meanwhile: the progress ----------------------------------------------------------------
 
 function clear(title) {
   for (const part of ["#live-search", "#answer-panel", "#lanes", "#watch .meters"]) find(part).hidden = false;
@@ -341,7 +341,7 @@ form.addEventListener("submit", async (event) => {
   const values = new FormData(form);
   const body = { ...chosen(), question: values.get("question"), options: values.getAll("option"), subtitles: values.has("subtitles") };
   if (body.options.filter((option) => option.trim()).length === 1) {
-    say("Give two options or more, or none for an answer in words.");
+    say("Give two options or more, or none for a free-text answer.");
     return;
   }
   find("#send").disabled = true;
@@ -451,7 +451,7 @@ form.addEventListener("change", (event) => {
 
 if (!data.current) await estimate();
 if (data.current) {
-  form.elements.video.value = data.video; // the page was loaded again while a search goes on
+  form.elements.video.value = data.video; // the page was loaded again while a search runs
   await estimate();
   watch(data.current, data.title, data.video);
 }
