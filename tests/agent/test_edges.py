@@ -16,7 +16,7 @@ from tests.fake_models import complete, full
 from trace_ves.agent import TRACE
 from trace_ves.agent.anchor_extraction import closer_looks, extract, make_anchor
 from trace_ves.agent.anchor_prioritization import prioritize
-from trace_ves.agent.anchors import Event, Inquiry, Look, VisualAnchor, names_of
+from trace_ves.agent.anchors import SeenEvent, Inquiry, Look, VisualAnchor, names_of
 from trace_ves.agent.budget import affordable
 from trace_ves.agent.claims import ClaimReply, make_claims, number_in
 from trace_ves.agent.evidence_assembly import AssemblyReply, assembly_reply, prefix_record
@@ -131,7 +131,7 @@ def test_two_spans_of_one_look_are_two_events() -> None:
     spans = [{"start": 8, "end": 9, "claims": ["c1"]}, {"start": 11, "end": 30, "claims": None}]
     asked = inquiry(lambda _: {"relevant": True, "spans": spans, "look_between": None})
     [look] = extract(asked, [Candidate(Interval(8, 12), LOOK, 5)], (), (), ())
-    assert look.events == (Event(Interval(8, 9), frozenset({"c1"})), Event(Interval(11, 12)))
+    assert look.events == (SeenEvent(Interval(8, 9), frozenset({"c1"})), SeenEvent(Interval(11, 12)))
 
 
 def test_what_the_model_is_not_sure_of_is_looked_at_closely() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.agent.test_budget import Blank
 from trace_ves.agent.anchor_extraction import SpanReply, _inside, without_repeats
-from trace_ves.agent.anchors import Event, Look, VisualAnchor
+from trace_ves.agent.anchors import SeenEvent, Look, VisualAnchor
 from trace_ves.agent.refinement import refine
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.agent.state import State
@@ -125,12 +125,12 @@ def test_a_closer_look_may_take_twice_the_frames() -> None:
 )
 def test_an_extracted_span_is_cut_to_its_look(start: float, end: float, span: Interval | None) -> None:
     event = _inside(SpanReply(start=start, end=end, claims=["c1"]), Interval(10, 20))
-    assert event == (Event(span, frozenset({"c1"})) if span else None)
+    assert event == (SeenEvent(span, frozenset({"c1"})) if span else None)
 
 
 def look_at(name: str, *spans: tuple[float, float], claim: str = "c1", relevant: Relevance = Relevance.YES) -> Look:
     clip = Clip(Interval(0, 100), LOOK, (Frame(0, 1, Blank()),))
-    events = tuple(Event(Interval(start, end), frozenset({claim})) for start, end in spans)
+    events = tuple(SeenEvent(Interval(start, end), frozenset({claim})) for start, end in spans)
     return Look(Candidate(clip.span, LOOK, 1, id=name), clip, relevant, "a dog", events)
 
 

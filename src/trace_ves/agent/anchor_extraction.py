@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import BaseModel
 
-from trace_ves.agent.anchors import Event, Look, VisualAnchor
+from trace_ves.agent.anchors import SeenEvent, Look, VisualAnchor
 from trace_ves.agent.exploration import overlap_mostly, spread
 from trace_ves.agent.reply_fields import LISTED, AnyRelevance, Words
 from trace_ves.agent.settings import STRATEGIES
@@ -94,16 +94,16 @@ def _look(candidate: Candidate, clip: Clip, reply: ExtractionReply | ModelFault,
         return Look(candidate, clip)
     events = [event for entry in reply.spans if (event := _inside(entry, clip.span))]
     if not reply.spans and reply.relevant is Relevance.YES and not known:  # else it continues what is known
-        events = [Event(clip.span, frozenset(candidate.claims))]
+        events = [SeenEvent(clip.span, frozenset(candidate.claims))]
     relevant = Relevance.NO if reply.spans and not events else reply.relevant
     between = tuple(moment for moment in reply.look_between if moment in clip.span)
     return Look(candidate, clip, relevant, reply.seen, tuple(events), between)
 
 
-def _inside(entry: SpanReply, whole: Interval) -> Event | None:
+def _inside(entry: SpanReply, whole: Interval) -> SeenEvent | None:
     """The model's span, cut to the look; None where it lies outside or makes no sense."""
     start, end = max(entry.start, whole.start), min(entry.end, whole.end)
-    return Event(Interval(start, end), frozenset(entry.claims)) if start <= end else None
+    return SeenEvent(Interval(start, end), frozenset(entry.claims)) if start <= end else None
 
 
 def closer_looks(looks: Sequence[Look], settings: TraceSettings) -> tuple[Candidate, ...]:
@@ -124,25 +124,25 @@ def closer_looks(looks: Sequence[Look], settings: TraceSettings) -> tuple[Candid
 
 
 def without_repeats(
-    events: Sequence[tuple[Look, Event]], anchors: Sequence[VisualAnchor], seen: Sequence[float], longest_gap: float
-) -> list[tuple[Look, Event]]:
+    events: Sequence[tuple[Look, SeenEvent]], anchors: Sequence[VisualAnchor], seen: Sequence[float], longest_gap: float
+) -> list[tuple[Look, SeenEvent]]:
     """The events, without those that show the same as a longer one or as an anchor.
 
     Two events on the same claims are one if they mostly overlap, or if they are no farther apart than `longest_gap` and
     no frame between them shows anything else. Two events of one look are two, unless they are almost the same.
     """
-    known = [Event(anchor.clip.span, anchor.claims) for anchor in anchors]
+    known = [SeenEvent(anchor.clip.span, anchor.claims) for anchor in anchors]
     evidence = [event.span for event in (*known, *(event for _, event in events))]
     apart = [moment for moment in seen if not any(moment in span for span in evidence)]
 
-    def repeats(one: Event, other: Event) -> bool:
+    def repeats(one: SeenEvent, other: SeenEvent) -> bool:
         if one.claims and other.claims and one.claims.isdisjoint(other.claims):
             return False
         first, second = sorted((one.span, other.span))
         adjoin = second.start - first.end <= longest_gap
         return overlap_mostly(first, second) or (adjoin and not any(first.end < t < second.start for t in apart))
 
-    chosen: list[tuple[Look, Event]] = []
+    chosen: list[tuple[Look, SeenEvent]] = []
     for look, event in sorted(events, key=lambda entry: -entry[1].span.length):
         same_look = [other.span for its, other in chosen if its is look]
         others = [*known, *(other for its, other in chosen if its is not look)]
@@ -154,7 +154,7 @@ def without_repeats(
 
 
 def make_anchor(
-    inquiry: Inquiry, name: str, evidence: tuple[Look, Event], frames: int, settings: TraceSettings
+    inquiry: Inquiry, name: str, evidence: tuple[Look, SeenEvent], frames: int, settings: TraceSettings
 ) -> VisualAnchor:
     """An anchor of at most so many frames: the look's own frames of the event, and more between them if too few."""
     look, event = evidence

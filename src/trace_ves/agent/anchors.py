@@ -81,7 +81,7 @@ class Inquiry:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class SeenEvent:
     """Where a look shows evidence, and the claims that it bears on."""
 
     span: Interval
@@ -96,7 +96,7 @@ class Look:
     clip: Clip
     relevant: Relevance = Relevance.NO
     seen: str = ""
-    events: tuple[Event, ...] = ()
+    events: tuple[SeenEvent, ...] = ()
     between: tuple[float, ...] = ()  # Moments between its frames that the model would have to see
     refined: frozenset[Refinement] = frozenset()  # The ways in which this look has been repeated already
 

@@ -37,7 +37,7 @@ _DENIALS: Final = frozenset({"no", "none", "nothing", "nowhere", "never", "nobod
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnswerLine:
     """One line, with its question and the view of its search."""
 
     line: Prediction
@@ -89,7 +89,7 @@ class Answered:
         }
 
 
-def rank(answers: Iterable[Answered]) -> list[Answered]:
+def rank(answers: Iterable[AnswerLine]) -> list[AnswerLine]:
     """The answers, the surest first."""
     order = list(Found)
     return sorted(
@@ -103,14 +103,14 @@ def rank(answers: Iterable[Answered]) -> list[Answered]:
     )
 
 
-def read_answer(line: Prediction, question: Question | None = None, *, of_folder: bool = False) -> Answered:
+def read_answer(line: Prediction, question: Question | None = None, *, of_folder: bool = False) -> AnswerLine:
     """A line with the view of its search; in a folder, an answer that denies is not found."""
     view = view_search(line, question)
     words = folded(str(line.extra.get("text") or ""))
     if of_folder and view.found in {Found.SETTLED, Found.GUESS} and words[:1] and words[0] in _DENIALS:
         view = replace(view, found=Found.NO)
     title = line.question_id if of_folder or question is None else question.text
-    return Answered(line, view, question, title)
+    return AnswerLine(line, view, question, title)
 
 
 MOST_VIDEOS: Final = 10_000
@@ -166,7 +166,7 @@ def ask_videos(folder: Path, words: str, options: tuple[str, ...], chosen: AskOp
     return _finish(found, lines, chosen, status or (NOT_FOUND if nowhere else 0))
 
 
-def _save(answered: list[Answered], chosen: AskOptions, title: str) -> list[Answered]:
+def _save(answered: list[AnswerLine], chosen: AskOptions, title: str) -> list[AnswerLine]:
     """With --save: each answer in its own folder, where it is not there yet, and a page over all of them."""
     from trace_ves.web.saving import save_line, write_index
 
