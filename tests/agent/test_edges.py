@@ -16,7 +16,7 @@ from tests.fake_models import complete, full
 from trace_ves.agent import TRACE
 from trace_ves.agent.anchor_extraction import closer_looks, extract, make_anchor
 from trace_ves.agent.anchor_prioritization import prioritize
-from trace_ves.agent.anchors import SeenEvent, Inquiry, Look, VisualAnchor, names_of
+from trace_ves.agent.anchors import Inquiry, Look, SeenEvent, VisualAnchor, names_of
 from trace_ves.agent.budget import affordable
 from trace_ves.agent.claims import ClaimReply, make_claims, number_in
 from trace_ves.agent.evidence_assembly import AssemblyReply, assembly_reply, prefix_record

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import BaseModel
 
-from trace_ves.agent.anchors import SeenEvent, Look, VisualAnchor
+from trace_ves.agent.anchors import Look, SeenEvent, VisualAnchor
 from trace_ves.agent.exploration import overlap_mostly, spread
 from trace_ves.agent.reply_fields import LISTED, AnyRelevance, Words
 from trace_ves.agent.settings import STRATEGIES
