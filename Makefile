@@ -6,14 +6,15 @@ PART ?= 1/1
 SEED ?= 0
 WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)
 
-.PHONY: help demo test lint format tables mutants fire docs clean
+.PHONY: help demo test lint format tables mutants fire new-examples docs clean
 
 help:
 	@echo "make demo    set up, then TRACE against the baselines on a small synthetic bench, offline"
 	@echo "make test    set up, then run all tests"
 	@echo "make lint    style, types, layering"
 	@echo "make mutants would the tests notice? one small change of the code at a time (PART=1/10 SEED=7: a tenth of them, by chance)"
-	@echo "make fire    the short campaign of perf/fire.py: kills, full disks, damaged files, lying servers; then the property tests on new examples; about three minutes"
+	@echo "make fire    a short campaign of kills, full disks, damaged files and lying servers (perf/fire.py); about three minutes"
+	@echo "make new-examples  the property tests on examples that they have not seen"
 	@echo "make docs    the documentation as a site in out/site, offline; fails on a broken link"
 	@echo "make tables  every table of the paper on the synthetic bench (QUESTIONS=600: about three quarters of an hour on two cores)"
 
@@ -34,7 +35,9 @@ test: .venv/.dev
 
 fire: .venv/.dev
 	$(BIN)/python perf/fire.py --short --seed 1
-	HYPOTHESIS_PROFILE=random $(BIN)/pytest -q -m hypothesis -n $(WORKERS)
+
+new-examples: .venv/.dev
+	HYPOTHESIS_PROFILE=random $(BIN)/pytest -q -m hypothesis -n $(WORKERS) --timeout 600
 
 docs:
 	PYTHON=$(PYTHON) bash tools/docs.sh

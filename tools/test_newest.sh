@@ -15,4 +15,4 @@ fi
     --editable '.[video,gemini,openai,anthropic,glance,figures,web,build,parquet,logs]' \
     hypothesis pytest pytest-socket pytest-timeout cryptography jsonschema
 .venv-newest/bin/python -m pytest -q -p no:cacheprovider --timeout 600 tests/core tests/records tests/ves tests/benches \
-    tests/video tests/test_observer.py "$@"
+    tests/test_observer.py "$@"
