@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 settings.register_profile("fixed", deadline=None, derandomize=True)  # a busy machine is no defect; perf/ measures time
-settings.register_profile("random", deadline=None, print_blob=True)  # `make fire` looks for new examples
+settings.register_profile("random", deadline=None, print_blob=True)  # `make new-examples` looks for others
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as for jobs in a shell's background
