@@ -160,7 +160,7 @@ def test_ask_view_opens_the_story_of_the_answer(world: Path, tmp_path: Path, mod
         text = fetch(address)
         assert "What passes?" in text
         assert "a &lt;b&gt;cow&lt;/b&gt;" in text
-        assert "4 supplied, 4 different" in text
+        assert "4 supplied, 4 distinct" in text
         assert ">gold<" not in text
         assert 'class="interval"' not in text
         moment = within(address, "/frame?id=What+passes%3F&t=1.0")
