@@ -190,7 +190,7 @@ def test_the_studio_serves_its_page_and_ends(world: Path, tmp_path: Path) -> Non
         (["nowhere"], "nowhere: no such file or folder"),
         (["."], "there is no video in this folder"),
         (["text.mp4"], "text.mp4"),
-        (["one.mp4", "--backbone", "lab"], "lab answers about twins"),
+        (["one.mp4", "--backbone", "lab"], "lab answers about simulated videos"),
         (["one.mp4", "--method", "no-such"], "no-such"),
         (["one.mp4", "--save", "one.mp4"], "one.mp4 is an input of this command"),
     ],
