@@ -160,7 +160,7 @@ def test_ask_view_opens_the_story_of_the_answer(world: Path, tmp_path: Path, mod
         text = fetch(address)
         assert "What passes?" in text
         assert "a &lt;b&gt;cow&lt;/b&gt;" in text
-        assert "4 supplied, 4 different" in text
+        assert "4 supplied, 4 distinct" in text
         assert ">gold<" not in text
         assert 'class="interval"' not in text
         moment = within(address, "/frame?id=What+passes%3F&t=1.0")
@@ -190,7 +190,7 @@ def test_the_studio_serves_its_page_and_ends(world: Path, tmp_path: Path) -> Non
         (["nowhere"], "nowhere: no such file or folder"),
         (["."], "there is no video in this folder"),
         (["text.mp4"], "text.mp4"),
-        (["one.mp4", "--backbone", "lab"], "lab answers about twins"),
+        (["one.mp4", "--backbone", "lab"], "lab answers about simulated videos"),
         (["one.mp4", "--method", "no-such"], "no-such"),
         (["one.mp4", "--save", "one.mp4"], "one.mp4 is an input of this command"),
     ],

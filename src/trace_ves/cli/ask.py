@@ -160,7 +160,7 @@ SAMPLE_LENGTH: Final = 200
     "--budget",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Most frames to show the model.  [default: 112 for trace; the method's own for others]",
+    help="Maximum number of frames to send to the model.  [default: 112 for trace; the method's own for others]",
 )
 @backbone_options
 @fetch_options
@@ -181,7 +181,7 @@ SAMPLE_LENGTH: Final = 200
     "--record",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write the prompts and replies to FILE, without frames; --backbone replay:FILE gives them again.",
+    help="Write the prompts and replies to FILE, without frames; --backbone replay:FILE replays them.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace the answer in DIR.")
 @click.option("--view", is_flag=True, help="Open the search in the browser.")

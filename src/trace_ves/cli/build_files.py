@@ -33,7 +33,7 @@ def export_command(*, folder: Path, out: Path, force: bool) -> None:
 def export_intervals_command(*, folder: Path, out: Path) -> None:
     """Write every item of the build in DIR, with its present intervals, to the folder OUT for Label Studio.
 
-    Each item is a label with its id. What is drawn there comes back by `build import-intervals`.
+    Each item is a label with its id. Import the result with `build import-intervals`.
     """
     from trace_ves.construction.interchange import export_intervals
 
@@ -57,7 +57,7 @@ def import_intervals_command(*, folder: Path, file: Path, video: str, fps: float
     """Propose the intervals of FILE, a JSON export of Label Studio.
 
     A label that is the id of an item of the build in DIR replaces its intervals, as long as no one has judged it. Any
-    other label becomes a question that counts. Annotators verify both at the desk.
+    other label becomes a counting question. Annotators verify both at the desk.
     """
     from trace_ves.construction.interchange import QUESTION, import_intervals
 
@@ -93,7 +93,7 @@ def pack_command(*, folder: Path, file: Path) -> None:
 def unpack_command(*, file: Path, folder: Path, database: str) -> None:
     """Create the build DIR from FILE, an archive of `build pack`.
 
-    The people of the archive keep their access: revoke it before you serve a build that someone else packed.
+    People invited to the archived build keep their access: revoke it before you serve a build that someone else packed.
     """
     from trace_ves.construction.export import unpack
     from trace_ves.construction.people import list_people

@@ -18,7 +18,7 @@ from trace_ves.core.errors import InputError
 def invite_command(*, folder: Path, names: tuple[str, ...], adjudicator: bool, operator: bool) -> None:
     """Let each NAME sign in at the desk, and print their tokens; each is shown once and never stored.
 
-    A name that was invited before gets a new token, and the old one ends.
+    A name that was invited before gets a new token, and the old one stops working.
     """
     if adjudicator and operator:
         raise click.UsageError("give either --adjudicator or --operator.")
@@ -33,7 +33,7 @@ def invite_command(*, folder: Path, names: tuple[str, ...], adjudicator: bool, o
 @click.command("revoke")
 @folder_argument
 @click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option("--sessions", is_flag=True, help="End sessions, not access; without NAME, those of everyone.")
+@click.option("--sessions", is_flag=True, help="End sessions, not access; without NAME, everyone's.")
 def revoke_command(*, folder: Path, names: tuple[str, ...], sessions: bool) -> None:
     """End the access of each NAME to the desk of the build in DIR; what they judged stays."""
     if not names and not sessions:
@@ -54,7 +54,7 @@ def revoke_command(*, folder: Path, names: tuple[str, ...], sessions: bool) -> N
 @folder_argument
 @click.argument("item")
 @click.argument("name")
-@click.option("--from", "instead_of", default="", metavar="NAME", help="Take it from this person, who holds it now.")
+@click.option("--from", "instead_of", default="", metavar="NAME", help="Take it from this annotator, who has it now.")
 def assign_command(*, folder: Path, item: str, name: str, instead_of: str) -> None:
     """Give ITEM of the build in DIR to the annotator NAME, who finds it at the desk as their next assignment.
 

@@ -155,7 +155,7 @@ def probe_command(*, folder: Path, spec: str, models: ModelOptions) -> None:
 @click.option("--gist", required=True, metavar="SPEC", help="Answers from a global summary of the video too.")
 @model_options
 def shortcut_command(*, folder: Path, language: str, gist: str, models: ModelOptions) -> None:
-    """Ask, about every item of DIR that is closed, models that cannot see the video.
+    """Ask models that cannot see the video about every closed item of DIR.
 
     An item is rejected when one of them is right and, on a held-out repeat, right more often than by chance.
     """
@@ -217,7 +217,7 @@ existing_file = click.Path(path_type=Path, dir_okay=False, exists=True)
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="Other than loopback needs TLS.",
+    help="Any address other than loopback needs TLS.",
 )
 @click.option("--port", default=8643, show_default=True, type=click.IntRange(0, 65535), help="0 picks a free port.")
 @click.option("--tls-cert", type=existing_file, help="TLS certificate (PEM); required unless --host is loopback.")

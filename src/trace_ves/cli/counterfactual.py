@@ -25,13 +25,17 @@ if TYPE_CHECKING:
     "--backbone",
     "spec",
     metavar="SPEC",
-    help="Who answers again; by default the run's own, if it is one of ours without an address.",
+    help="The model to ask again. Default: the run's own, if it is built in and has no URL.",
 )
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="The log; counterfactual/RUN by default.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="The log. Default: counterfactual/RUN.")
 @click.option("--k", default=2, show_default=True, type=click.IntRange(1, 1000), help="Frames that cover an interval.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Which interval, which control.")
-@click.option("--resamples", default=1000, show_default=True, type=click.IntRange(1, 1_000_000), help="Bootstrap size.")
-@click.option("--workers", default=8, show_default=True, type=click.IntRange(1, 1024), help="Questions at once.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed for intervals and controls.")
+@click.option(
+    "--resamples", default=1000, show_default=True, type=click.IntRange(1, 1_000_000), help="Bootstrap resamples."
+)
+@click.option(
+    "--workers", default=8, show_default=True, type=click.IntRange(1, 1024), help="Questions run in parallel."
+)
 @backbone_options
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def counterfactual_command(
@@ -49,9 +53,9 @@ def counterfactual_command(
 ) -> int:
     """Mask the evidence of each correct, covered prediction of RUN, and see whether the answer changes.
 
-    The frames of one annotated interval are replaced by as many adjacent frames outside the evidence, and the question
-    is answered again from the bundle; then the same with a segment that is no evidence and in which as many frames
-    were looked at. Every masked frame is in the log.
+    The frames of one evidence interval are replaced by adjacent frames outside the evidence, and the question is
+    answered again from the bundle. As a control, the same is done with a non-evidence segment that has the same number
+    of observed frames. Every masked frame is in the log.
     """
     from rich.console import Console
 

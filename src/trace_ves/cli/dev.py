@@ -110,8 +110,8 @@ def _field_docstrings() -> Iterator[None]:
 def videos_command(*, bench: Path, missing: bool, check: bool, as_json: bool) -> None:
     """List the videos that BENCH needs, and say which of them are there.
 
-    Nothing is fetched. A line has the state, the place from the folder of the bench, how many questions are about it,
-    its duration, and the address that the bench has for it.
+    Nothing is fetched. Each line has the state, the path relative to the bench, the number of questions about it,
+    its duration, and its URL if the bench has one.
     """
     from trace_ves.benches import load_bench
     from trace_ves.benches.bench import manifest, summary
@@ -161,7 +161,7 @@ def serve_glance_command(*, port: int) -> None:
     """Serve glance to OpenAI clients on this machine, until interrupted.
 
     It gets rendered prompts and JPEGs and nothing else, so it tests prompts and clients without a key. Glance
-    recognises drawn things and is no vision-language model: see docs/twin.md.
+    recognises drawn things and is not a vision-language model: see docs/twin.md.
     """
     with requires_extra("trace-ves dev serve-glance", "video,glance"):
         from trace_ves.twin.glance.glance import Glance

@@ -15,7 +15,7 @@ from trace_ves.core.errors import InputError
 
 @click.group("keys")
 def keys_command() -> None:
-    """Store API keys, so that you need not set them in every shell. The environment goes before what is stored.
+    """Store API keys, so that you need not set them in every shell. Environment variables take precedence.
 
     NAME is a provider (gemini), an environment variable (GEMINI_API_KEY), or the address of your own server
     (gpu-box:8000).
@@ -35,7 +35,7 @@ def _variable(name: str) -> str:
 @click.argument("name")
 @click.option("--keyring", is_flag=True, help="Store it in the system keyring; needs the package keyring.")
 def set_command(*, name: str, keyring: bool) -> None:
-    """Store the key of NAME. It is asked for, or read from standard input."""
+    """Store the key of NAME. You are prompted for it, or it is read from standard input."""
     variable = _variable(name)
     secret = click.prompt(variable, hide_input=True) if sys.stdin.isatty() else sys.stdin.readline()
     if not secret.strip():
@@ -46,7 +46,7 @@ def set_command(*, name: str, keyring: bool) -> None:
 
 @keys_command.command("list")
 def list_command() -> None:
-    """List the keys that are set, and where. Nothing of a key itself is shown."""
+    """List the keys that are set, and where. The keys themselves are never shown."""
     stored = stored_keys()
     for variable in dict.fromkeys([*account_variables(), *stored]):
         if os.environ.get(variable, "").strip():

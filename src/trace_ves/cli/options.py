@@ -148,13 +148,13 @@ _OPTIONS = (
         "--max-output-tokens",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Limit on a reply, thinking included.  [default: the model's; 32,000 for Claude]",
+        help="Maximum tokens in a reply, including thinking.  [default: the model's; 32,000 for Claude]",
     ),
     click.option(
         "--timeout",
         type=FiniteRange(min=0, min_open=True),
         metavar="SECONDS",
-        help="Limit on one attempt; failed attempts are repeated.  [default: 180; 600 for your own server or "
+        help="Limit on one attempt; failed attempts are retried.  [default: 180; 600 for your own server or "
         "--thinking high; at least 900 in the flex tier]",
     ),
     click.option("--cache/--no-cache", default=None, help="Reuse cached responses.  [default: for paid models]"),
@@ -221,5 +221,5 @@ transcripts_option = click.option(
 subtitles_option = click.option(
     "--subtitles",
     is_flag=True,
-    help="Show the model the .srt or .vtt beside a video, or a text track in it. Only the trace method uses subtitles.",
+    help="Show the model the .srt or .vtt next to a video, or a text track in it. Only the trace method uses them.",
 )

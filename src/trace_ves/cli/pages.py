@@ -27,8 +27,8 @@ folder_option = click.Path(path_type=Path, file_okay=False)
 
 @click.command("view", short_help="See what each method looked at, and why it stopped.")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--bench", type=click.Path(path_type=Path), help="The bench of these runs; else the one they name.")
-@click.option("--videos", type=folder_option, help="The folder of the videos; else that of the bench.")
+@click.option("--bench", type=click.Path(path_type=Path), help="The bench of these runs. Default: the one they name.")
+@click.option("--videos", type=folder_option, help="The folder of the videos. Default: the bench's.")
 @click.option(
     "--host", default="127.0.0.1", show_default=True, help="Address to listen on; visitors need the printed link."
 )
@@ -37,7 +37,7 @@ folder_option = click.Path(path_type=Path, file_okay=False)
     "--export", "file", type=click.Path(path_type=Path), metavar="FILE.html", help="Write one question as a page."
 )
 @click.option("--question", metavar="ID", help="The question for --export.")
-@click.option("--run", "run_name", metavar="NAME", help="The run for --export; not needed where there is one.")
+@click.option("--run", "run_name", metavar="NAME", help="The run for --export; not needed if there is only one.")
 @click.option("--no-browser", is_flag=True, help="Print the address; do not open a browser.")
 def view_command(
     *,
@@ -147,11 +147,9 @@ def _export(library: Library, file: Path, question: str | None, run_name: str | 
 @click.argument("videos", metavar="[VIDEOS]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--sample", is_flag=True, help="Offer the sample film and its question, with recorded replies.")
 @backbone_option
+@click.option("--method", default="trace", show_default=True, help="Method selected at first; any that `ask` accepts.")
 @click.option(
-    "--method", default="trace", show_default=True, help="Chosen first on the page; any name that `ask` takes."
-)
-@click.option(
-    "--budget", type=click.IntRange(1, 100_000), metavar="N", help="Frames for a question, unless the page says."
+    "--budget", type=click.IntRange(1, 100_000), metavar="N", help="Frames per question, unless set on the page."
 )
 @click.option(
     "--max-cost",
@@ -181,7 +179,7 @@ def studio_command(
     """Ask about videos on a page that only this machine can open. VIDEOS are files or folders to start with.
 
     Drop more videos on the page, or paste an address. It shows what a question will cost, the search while it runs,
-    and the clips that support the answer. Only --save keeps anything.
+    and the clips that support the answer. Nothing is saved without --save.
     """
     with requires_extra("The studio", "web"):
         from trace_ves.web.serve import serve_app
@@ -241,9 +239,9 @@ def studio_command(
 
 @click.command("mcp")
 @click.argument("folders", metavar="FOLDER...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--backbone", "spec", metavar="SPEC", help="The model that answers `ask`; else the first with a key.")
-@click.option("--method", default="trace", show_default=True, help="How questions are answered.")
-@click.option("--budget", type=click.IntRange(min=1), help="Frames that a question may cost; else the method's own.")
+@click.option("--backbone", "spec", metavar="SPEC", help="The model for `ask`. Default: the first with a key.")
+@click.option("--method", default="trace", show_default=True, help="The method that answers questions.")
+@click.option("--budget", type=click.IntRange(min=1), help="Frames per question. Default: the method's own.")
 @click.option(
     "--max-cost",
     type=FiniteRange(min=0, min_open=True),

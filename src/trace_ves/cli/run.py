@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     default="local",
     show_default=True,
     type=click.Choice(["local", "ray"]),
-    help="Threads of this machine, or Ray.",
+    help="Threads on this machine, or Ray.",
 )
 @click.option("--address", metavar="HOST:PORT", help="The Ray cluster; without it, this machine.")
 @click.option("--budget", type=click.IntRange(1), metavar="N", help="Frames per question, for every method.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Run only the first N questions of the bench.")
-@click.option("--allow-dropped-frames", is_flag=True, help="Go on where a server drops frames that exceed its context.")
-@click.option("--retry-errors", is_flag=True, help="Ask questions again that ended in an error.")
+@click.option("--allow-dropped-frames", is_flag=True, help="Continue if a server drops frames that exceed its context.")
+@click.option("--retry-errors", is_flag=True, help="Ask failed questions again.")
 @backbone_options
 @cost_options
 @subtitles_option

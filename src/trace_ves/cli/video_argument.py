@@ -35,7 +35,7 @@ class VideoArgument(click.Path):
 def fetch_options(command: F) -> F:
     """Add the options of fetching; the command gets them as `fetch_rules`."""
 
-    @click.option("--allow-private", is_flag=True, help="Fetch also from this machine and from private networks.")
+    @click.option("--allow-private", is_flag=True, help="Also fetch from this machine and private networks.")
     @click.option(
         "--max-download-gb",
         type=FiniteRange(min=0, min_open=True),

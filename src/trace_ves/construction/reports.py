@@ -230,7 +230,7 @@ def closure_statement(report: Report) -> str:
     )
     which = "each of them" if proven == report.accepted else f"{proven} of them"
     seen_before = (
-        f" In {report.not_blind} of {report.partial_answers} answers about a partial set, the person had seen other"
+        f" In {report.not_blind} of {report.partial_answers} answers about a partial set, the annotator had seen other"
         " clips of the video before."
         if report.not_blind
         else ""
@@ -238,8 +238,8 @@ def closure_statement(report: Report) -> str:
     return (
         f"{report.accepted} of {report.proposed} proposed items are accepted.{withheld} For {which}, annotators who"
         " played every clip and a vision model judged independently, from the evidence without one interval, that no"
-        f" such partial set determines the right option.{settled}{seen_before} Each was also asked without looking:"
-        " from its words alone and from a coarse summary of the video; on a held-out repeat neither model chose the"
+        f" such partial set determines the right option.{settled}{seen_before} Each was also asked without the video:"
+        " from its text only and from a coarse summary of the video; on a held-out repeat neither model chose the"
         " right option more often than by chance. So, under the audit, removing any single annotated interval leaves"
         " at least two options compatible with what was seen, as far as these judges can tell. It is not guaranteed"
         " that the evidence is the smallest sufficient set, nor that no model exists that guesses better."

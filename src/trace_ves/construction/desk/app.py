@@ -57,13 +57,13 @@ ERRORS: Final[dict[int | str, dict[str, Any]]] = {  # every refusal, for the Ope
     for status, words in {
         400: "The body is not JSON.",
         401: "Not signed in.",
-        403: "Not allowed for this person, or not sent by the desk's own page.",
+        403: "Not allowed for this user, or not sent by the desk's own page.",
         404: "There is no such thing.",
-        409: "It was changed after it was shown.",
-        411: "The body has no announced length.",
+        409: "It has changed since it was shown.",
+        411: "The request has no Content-Length.",
         413: "The body is too large.",
         415: "This kind of file is not sent as it is.",
-        416: "The range lies outside of the file.",
+        416: "The range is outside the file.",
         422: "A value is not valid.",
         429: "Too many failed attempts to sign in.",
         501: "A part is not installed.",
@@ -90,7 +90,7 @@ def create_desk(
         description="Where annotators judge the items of a bench that is being built.",
         docs_url=None,
         redoc_url=None,
-        responses=ERRORS | {303: {"description": "There is nothing here now; go on there."}},
+        responses=ERRORS | {303: {"description": "Nothing to do here; follow the redirect."}},
     )
     cookie = f"trace_ves_desk_{hashlib.sha256(str(project.folder.resolve()).encode()).hexdigest()[:8]}"
     judgements = Judgements(store, ItemIndex(), project.settings)
@@ -119,7 +119,7 @@ def _on_refusal(request: Request, error: Exception) -> Response:
     sentence = str(error)
     if isinstance(error, StoreError):  # its text may name hosts and paths
         LOGGER.error("%s", error)
-        sentence = "The database is not usable now; tell the operator of this desk."
+        sentence = "The database is not available; tell the operator of this desk."
     return error_response(request, status, sentence)
 
 
@@ -135,7 +135,7 @@ def post_sign_in(request: Request, response: Response, context: Context, _: Chec
             sentence = f"Too many failed attempts; try again in {max(1, round(wait / 60))} min."
             raise HTTPException(429, sentence, headers={"Retry-After": str(math.ceil(wait))})
         LOGGER.warning("failed sign-in as %r from %s", body.name[:64], address)
-        raise HTTPException(401, "This name and token do not belong together; ask for a new token.")
+        raise HTTPException(401, "This name and token do not match; ask for a new token.")
     context.sessions.end(request.cookies.get(context.cookie, ""))
     cookie, _session = context.sessions.start(person)
     context.set_cookie(response, context.cookie, cookie)

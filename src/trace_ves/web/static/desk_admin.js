@@ -8,7 +8,7 @@ const shown = document.querySelector("#invited");
 async function invite(person) {
   const said = await send("/api/invite", person);
   if (!said?.token) {
-    notify(said?.detail ?? "The invitation was refused; is the name free, and made of letters, digits, dots and dashes?");
+    notify(said?.detail ?? "The invitation was refused. Use a free name of letters, digits, dots and dashes.");
     return;
   }
   shown.textContent = `${said.name} signs in with the token ${said.token} – it is shown this once.`;

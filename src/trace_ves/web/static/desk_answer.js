@@ -65,7 +65,7 @@ function skip() {
   const reason = document.querySelector("[data-skip] [name=reason]");
   if (reason.value.trim()) post("/api/skip", { item: data.item, reason: reason.value.trim() });
   else {
-    notify("Say why you skip it.");
+    notify("Enter a reason for skipping it.");
     reason.focus();
   }
 }

@@ -251,7 +251,7 @@ function add(from, to) {
   const next = draft.spans.map(({ span }) => span).find((span) => span[1] > start);
   const end = rounded(Math.min(to ?? start + NEW_SECONDS, next ? next[0] : data.duration));
   if ((next && next[0] <= start) || end - start < SHORTEST_SECONDS) {
-    notify("There is no room for an interval here; go to a moment outside of the others.");
+    notify("There is no room for an interval here; go to a moment outside the others.");
     return;
   }
   edit(() => {
@@ -262,7 +262,7 @@ function add(from, to) {
 
 function remove(place) {
   if (draft.spans.length < 2) {
-    notify("An item needs an interval; reject it where none is right.");
+    notify("An item needs an interval; reject the item if none is right.");
     return;
   }
   edit(() => {
@@ -274,7 +274,7 @@ function remove(place) {
 async function say(verdict) {
   const reason = form.elements.reason.value.trim();
   if (verdict !== "accept" && !reason) {
-    notify(`Say why: ${{ reject: "what is wrong?", unsure: "what are you unsure about?", skip: "why can you not judge it?" }[verdict]}`);
+    notify(`Say why: ${{ reject: "what is wrong?", unsure: "what are you unsure about?", skip: "why can't you judge it?" }[verdict]}`);
     form.elements.reason.focus();
     return;
   }

@@ -81,7 +81,7 @@ async function estimate() {
   find("#send").disabled = true;
   if (!wanted.video) return;
   show(wanted.video);
-  find("#estimate").textContent = "Estimating what it will cost; nothing is sent …";
+  find("#estimate").textContent = "Estimating the cost; nothing is sent …";
   try {
     const found = await post("/ask/estimate", wanted);
     if (number !== asking) return;
@@ -256,7 +256,7 @@ const handlers = {
     find("#before").hidden = false;
   },
   failed: (event) => finish("The search failed", event.sentence),
-  cancelled: () => finish("Cancelled", "No further call is sent; one that was under way is thrown away."),
+  cancelled: () => finish("Cancelled", "No further calls are sent; the reply to a call in flight is discarded."),
 };
 
 function evidence(clip) {
@@ -341,7 +341,7 @@ form.addEventListener("submit", async (event) => {
   const values = new FormData(form);
   const body = { ...chosen(), question: values.get("question"), options: values.getAll("option"), subtitles: values.has("subtitles") };
   if (body.options.filter((option) => option.trim()).length === 1) {
-    say("Give two options or more, or none for a free-text answer.");
+    say("Enter at least two options, or none for a free-text answer.");
     return;
   }
   find("#send").disabled = true;
@@ -396,7 +396,7 @@ function upload(file) {
   sending.upload.onprogress = (event) => loading(`${file.name}: ${Math.round((100 * event.loaded) / event.total)} %`, event.loaded / event.total);
   sending.onloadend = () => {
     loading(null);
-    let found = { detail: "The file could not be sent." };
+    let found = { detail: "The file could not be uploaded." };
     try {
       found = JSON.parse(sending.responseText);
     } catch {}
