@@ -236,6 +236,23 @@ def test_ask_and_run_show_what_the_service_said(dialect: Dialect, server: Server
     assert json.loads(good.stdout)["answer"] == "A", good.stderr
 
 
+def test_prices_are_shown_with_their_day(
+    named_dialect: Callable[[str], Dialect], server: Server, bench: Path, tmp_path: Path
+) -> None:
+    server.respond(Response(body=named_dialect("openai").ok(ANSWER, read=200)))
+    prices = tmp_path / "prices.toml"
+    prices.write_text('["openai:m"]\ninput = 50\ncached = 5\noutput = 50\ndate = 2026-05-01\n')
+    own = ("--method", "uniform-4", "--backbone", "openai:m", "--no-cache", "--prices", prices)
+    ask = ("ask", bench / "film.mp4", "Which?", "-o", "red", "-o", "blue", *own)
+    run = ("run", bench, *own, "--out", tmp_path / "runs")
+    for words, money in ((ask, "cost $0.0100 ("), ((*ask, "--estimate"), ""), (run, "$0.01. "), ((*run, "--full"), "")):
+        done = program.run(*words)
+        shown = " ".join(done.stdout.replace("│", " ").split())
+        assert f"{money}List prices of 2026-05-01." in shown, done.stderr + done.stdout
+    session = program.run("ask", bench / "film.mp4", *own, stdin="Which?\n/cost\n")
+    assert "200 tokens, $0.0100 (List prices of 2026-05-01.)" in session.stdout, session.stderr
+
+
 def test_run_refuses_a_server_that_drops_frames_unless_it_is_allowed(server: Server, bench: Path) -> None:
     spec = dropping_server(server, 60, 40)
     words = ("run", bench, "--method", "uniform-16", "--backbone", spec)

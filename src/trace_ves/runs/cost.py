@@ -215,6 +215,14 @@ class RunCost:
         """Money for the whole run; None where the model has no price."""
         return self.total.dollars(self.price)
 
+    @property
+    def money(self) -> str:
+        """The dollars in words, with the day of the prices."""
+        if self.dollars is None:
+            return "no price is known"
+        notes = " ".join(price_notes([self.price]))
+        return f"${self.dollars:.4f}{f' ({notes})' if notes else ''}"
+
     def to_json(self) -> dict[str, object]:
         """The cost, for machines."""
         return {
