@@ -296,9 +296,8 @@ class GeminiServer(CacheServer):
 
     def events(self, prompt: Prompt, counted: Counted, reply: str) -> Sequence[tuple[str | None, object]]:
         half = len(reply) // 2
-        last = self.body(prompt, counted, reply)
-        last["candidates"] = self._chunk(reply[half:], "STOP")["candidates"]
-        return [(None, self._chunk(reply[:half], None)), (None, last)]
+        whole = self.body(prompt, counted, reply)  # each chunk has the counts
+        return [(None, whole | self._chunk(*chunk)) for chunk in ((reply[:half], None), (reply[half:], "STOP"))]
 
 
 def environment(server: CacheServer) -> dict[str, str]:

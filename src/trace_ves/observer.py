@@ -17,6 +17,7 @@ from trace_ves.backbone.protocol import Backbone, ModelFault, R, Request, valida
 from trace_ves.backbone.secret import mask_known_keys
 from trace_ves.core import (
     Answer,
+    BackboneError,
     BudgetError,
     Clip,
     Frame,
@@ -215,18 +216,27 @@ class Observer:
         clips = [clip for request in batch for clip in request.clips]
         moments = sorted({frame.seconds for clip in clips for frame in clip.frames})
         self.announce(StageStarted(batch[0].stage, tuple(clip.span for clip in clips), tuple(moments)))
-        generations = validate_generations(self.backbone.name, batch, self.backbone.generate(batch))
-        calls = [_make_call(request, generation) for request, generation in zip(batch, generations, strict=True)]
-        spoken = [_make_spoken_call(*call) for call in zip(prompts, batch, generations, strict=True)]
-        with self._lock:
-            self._charged += sum(len(call.timestamps) for call in calls) - sum(each.frames_supplied for each in batch)
-            self._calls.extend(calls)
-            self._spoken.extend(spoken)
+        try:
+            generations = validate_generations(self.backbone.name, batch, self.backbone.generate(batch))
+        except BackboneError as error:
+            self._log([(prompts[at], batch[at], each) for at, each in sorted(error.charged.items())])
+            raise
+        calls = self._log(list(zip(prompts, batch, generations, strict=True)))
         for request, generation, call in zip(batch, generations, calls, strict=True):
             self.announce(CallAnswered(call, tuple(clip.span for clip in request.clips), generation.reply))
             if isinstance(generation.reply, ModelFault):
                 self.announce(ReplyRejected(request.stage, generation.reply.reason, generation.reply.raw))
         return [generation.reply for generation in generations]
+
+    def _log(self, answered: Sequence[tuple[str, Request[R], Generation[R]]]) -> list[Call]:
+        """Log the calls of a batch; frames that were sent again are charged again."""
+        calls = [_make_call(request, generation) for _, request, generation in answered]
+        with self._lock:
+            self._charged += sum(map(len, (call.timestamps for call in calls)))
+            self._charged -= sum(request.frames_supplied for _, request, _ in answered)
+            self._calls.extend(calls)
+            self._spoken.extend(_make_spoken_call(*each) for each in answered)
+        return calls
 
     def recall(self, stage: str, clip: Clip) -> object | None:
         """What an earlier question made of exactly these frames; None where they were not shown before.

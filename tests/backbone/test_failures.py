@@ -18,8 +18,12 @@ from trace_ves.backbone import open_backbone
 from trace_ves.backbone.provider import ServiceError
 from trace_ves.backbone.retry import NOTICES, PERMANENT_CAUSES, is_retryable
 from trace_ves.benches import write_bench
+from trace_ves.construction.requests import NoFootage
 from trace_ves.core import BackboneError, Interval, Question
+from trace_ves.observer import Observer
 from trace_ves.records import Item, Usage
+from trace_ves.runs.cost import CostLimit, LimitedBackbone
+from trace_ves.runs.prices import Price, Prices
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,19 +97,47 @@ def test_a_refused_schema_is_put_into_words_for_its_stage_alone(
     assert notice.endswith("of the stage look (HTTP 400: Invalid schema: too deep); the prompt states it instead.")
 
 
+@pytest.mark.parametrize("status", [200, 404])
 def test_an_attempt_that_is_given_up_is_charged_for_where_it_is_answered_later(
-    named_dialect: Callable[[str], Dialect], server: Server
+    named_dialect: Callable[[str], Dialect], server: Server, status: int
 ) -> None:
     dialect, late = named_dialect("openai"), threading.Event()
     slow = Response(body=dialect.ok(GOOD, read=70), drip=late)
 
     def second(_: Received) -> Response:
         late.set()
-        return Response(body=dialect.ok(GOOD, read=9), before=lambda: time.sleep(2.0))
+        body = dialect.ok(GOOD, read=9) if status == 200 else dialect.error("gone")
+        return Response(status, body, before=lambda: time.sleep(2.0))
 
     server.respond(slow, second)
-    (generation,) = quick_backbone(dialect.provider(), attempt_seconds=3.0).generate([make_request()])
-    assert generation.usage == Usage(79)
+    backbone = quick_backbone(dialect.provider(), attempt_seconds=3.0)
+    if status == 200:
+        assert backbone.generate([make_request()])[0].usage == Usage(79)
+    else:
+        with pytest.raises(BackboneError, match="gone") as caught:
+            backbone.generate([make_request()])
+        assert caught.value.charged[0].usage == Usage(70)
+
+
+def test_what_was_paid_before_a_question_failed_is_on_record_and_counts_for_the_limit(
+    named_dialect: Callable[[str], Dialect], server: Server
+) -> None:
+    dialect, bad = named_dialect("openai"), list[bool]()
+
+    def respond(received: Received) -> Response:
+        if "bad" not in json.dumps(received.body):
+            return Response(body=dialect.ok(GOOD, read=10))
+        bad.append(True)
+        return Response(404, dialect.error("gone")) if bad[1:] else Response(body=dialect.ok(GOOD[:-1], read=70))
+
+    server.respond(respond)
+    limit = CostLimit(1.0, Prices({"openai:m": Price(1e6, 0, 0)}))
+    observer = Observer(NoFootage(), LimitedBackbone(quick_backbone(dialect.provider()), limit))
+    with pytest.raises(BackboneError, match="gone"):
+        observer.ask([make_request("bad", make_clip(0.0, [1])), make_request("good", make_clip(0.0, [1, 2]))])
+    assert [call.usage.input_tokens for call in observer.log.calls] == [70, 10]
+    assert (observer.log.frames_supplied, limit.spent, limit.reached) == (2 + 2, 80, True)
+    assert [len(call.replies) for call in observer.transcript("q").calls] == [1, 1]
 
 
 def test_a_key_is_sent_to_its_own_host_alone(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,6 +234,23 @@ def test_ask_and_run_show_what_the_service_said(dialect: Dialect, server: Server
     words = ("ask", bench / "film.mp4", "Which?", "-o", "red", "-o", "blue", "--method", "uniform-4", "--json")
     good = program.run(*words, "--backbone", spec, "--no-cache", "--timeout", "30")
     assert json.loads(good.stdout)["answer"] == "A", good.stderr
+
+
+def test_prices_are_shown_with_their_day(
+    named_dialect: Callable[[str], Dialect], server: Server, bench: Path, tmp_path: Path
+) -> None:
+    server.respond(Response(body=named_dialect("openai").ok(ANSWER, read=200)))
+    prices = tmp_path / "prices.toml"
+    prices.write_text('["openai:m"]\ninput = 50\ncached = 5\noutput = 50\ndate = 2026-05-01\n')
+    own = ("--method", "uniform-4", "--backbone", "openai:m", "--no-cache", "--prices", prices)
+    ask = ("ask", bench / "film.mp4", "Which?", "-o", "red", "-o", "blue", *own)
+    run = ("run", bench, *own, "--out", tmp_path / "runs")
+    for words, money in ((ask, "cost $0.0100 ("), ((*ask, "--estimate"), ""), (run, "$0.01. "), ((*run, "--full"), "")):
+        done = program.run(*words)
+        shown = " ".join(done.stdout.replace("│", " ").split())
+        assert f"{money}List prices of 2026-05-01." in shown, done.stderr + done.stdout
+    session = program.run("ask", bench / "film.mp4", *own, stdin="Which?\n/cost\n")
+    assert "200 tokens, $0.0100 (List prices of 2026-05-01.)" in session.stdout, session.stderr
 
 
 def test_run_refuses_a_server_that_drops_frames_unless_it_is_allowed(server: Server, bench: Path) -> None:

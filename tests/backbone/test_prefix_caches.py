@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from functools import cache
+from functools import cache, partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 from tests.cache_rules import Block, BreakpointCache, CommonBeginningCache, Counted, MarkedCache, Prompt
 from tests.cache_servers import cache_server, environment
-from tests.fakes import DIALECTS, Sighting, Still, make_request, quick_backbone
+from tests.fakes import DIALECTS, Sighting, Still, make_request, quick_backbone, run_threads
 
 from trace_ves.backbone import open_backbone
 from trace_ves.backbone.prompt_caches import MOST_ENDS, PrefixCache, SendOrder, plan
@@ -200,6 +201,32 @@ def test_a_response_that_breaks_off_while_it_streams_is_asked_for_again(spec: st
     generations = backbone.generate(requests(3, 4))
     assert [generation.reply.colour for generation in generations] == ["red", "red"]
     assert [prompt.stream for prompt in server.prompts].count(True) == 2
+    # OpenAI reports tokens at the end of a stream alone, the others before.
+    counts = [generation.usage.input_tokens for generation in generations]
+    assert (counts[1] > 1.5 * counts[0]) == (scheme != "openai")
+
+
+def test_a_broken_stream_in_one_thread_leaves_the_questions_of_others_alone(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The SDK loads modules while it answers: an import while an error is handled may see half of one."""
+
+    def load_half(name: str) -> object:
+        raise AttributeError(f"partially initialized module {name!r} has no attribute 'HTTPError'")
+
+    server, _ = opened(GPT_NEW)
+    backbone = quick_backbone(DIALECTS["openai"].provider(GPT_NEW.partition(":")[2]))
+    monkeypatch.setattr("trace_ves.backbone.provider.importlib", SimpleNamespace(import_module=load_half))
+    server.next_fault = "cut"
+    colours: list[str] = []
+
+    def answer(batch: list[Request[Any]]) -> None:
+        colours.extend(each.reply.colour for each in backbone.generate(batch))
+
+    questions = [[make_request(f"{number}?", *bundle(size)) for size in (3, 4)] for number in range(4)]
+    run_threads(*(partial(answer, batch) for batch in questions))
+    assert colours == ["red"] * 8
+    assert [prompt.stream for prompt in server.prompts].count(True) == 5
 
 
 def test_a_service_that_streams_nothing_is_waited_for_until_its_response_has_ended(spec: str, opened: Opener) -> None:

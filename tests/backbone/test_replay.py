@@ -97,7 +97,7 @@ def test_with_several_questions_the_prompt_must_be_the_same(tmp_path: Path) -> N
         (line(("look", None, "?", {"text": "x"})) + "\n{", "r.jsonl:2"),
         ("[" * 100_000, "r.jsonl"),
         (line(("look", None, "?", {"text": "x"})), "does not fit this version"),
-        (line(("look", None, "?", {"text": '{"seen": 7}'})), "does not fit this version"),
+        (line(("look", None, "?", {"text": '{"seen": [7]}'})), "does not fit this version"),
     ],
 )
 def test_a_file_that_is_no_recording_is_one_sentence(tmp_path: Path, content: str | None, sentence: str) -> None:

@@ -108,6 +108,28 @@ def test_faults_and_failures_are_asked_again(path: Path) -> None:
     assert down.asked == ["b", "b"]
 
 
+@pytest.mark.parametrize(
+    ("said", "finish", "kept"),
+    [
+        (['{"colour": "red"}'], "stop", True),
+        (["none", '{"colour": "red"}'], "stop", True),  # another form of what the model saw
+        (['{"colour": "blue"}, no: {"colour": "red"}'], "stop", False),
+        (['{"colour": "re', '{"colour": "red"}'], "stop", False),
+        (["", '{"colour": "red"}'], "stop", False),
+        (['Perhaps {"colour": "red"}'], "length", False),
+    ],
+)
+def test_a_reply_that_was_guessed_or_broke_off_at_first_is_not_kept(
+    server: Server, named_dialect: Callable[[str], Dialect], path: Path, said: list[str], finish: str, kept: bool
+) -> None:
+    dialect = named_dialect("openai")
+    for _ in range(2):
+        server.respond(*(Response(body=dialect.ok(text, finish_reason=finish)) for text in said))
+        (generation,) = CachedBackbone(quick_backbone(dialect.provider()), path).generate([make_request("a")])
+        assert generation.reply.colour == "red"
+    assert len(server.received) == len(said) * (1 if kept else 2)
+
+
 def test_a_kept_reply_that_no_longer_validates_is_asked_again(path: Path) -> None:
     def reply(banned: str) -> type[BaseModel]:
         class Named(BaseModel):

@@ -85,6 +85,7 @@ def test_questions_from_a_pipe_are_answered_one_by_one(trace_ves: Run, clip: Pat
     lines = [QUESTION, "# a remark", "", "/evidence", "/evidence 1", "/why", "/budget 60", "What is it?", "/history"]
     done = trace_ves("ask", clip, "--backbone", backbone, stdin="\n".join([*lines, "/cost"]))
     assert done.returncode == 0, done.stderr
+    assert re.search(r"cost +no price is known", done.stdout)
     assert "ask>" not in done.stdout
     assert "A. red" in done.stdout
     assert re.search(r"1\. 0:1\d\.\d-0:\d\d\.\d +red the colour: red", done.stdout)

@@ -47,7 +47,11 @@ def test_stages_of_a_build_without_items(folder: Path, tmp_path: Path) -> None:
     probed = build("probe", folder, "--backbone", "glance")
     assert "should be an independent model" in probed.output
     assert "0 items" in build("shortcut", folder, "--language", "glance", "--gist", "glance").output
-    assert "nothing is guaranteed yet" in build("status", folder).output
+    prices = tmp_path / "prices.toml"
+    prices.write_text('["glance*"]\ninput = 0\ncached = 0\noutput = 0\ndate = 2026-05-01\n')
+    status = build("status", folder, "--prices", prices).output
+    assert "nothing is guaranteed yet" in status
+    assert "List prices of 2026-05-01." in " ".join(status.split())
     costs = json.loads(build("status", folder, "--json").stdout)["cost"]
     assert ("dense-caption", "glance", 0.0) in {(cost["stage"], cost["backbone"], cost["dollars"]) for cost in costs}
     exported = build("export", folder, tmp_path / "out")

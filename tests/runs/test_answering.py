@@ -217,13 +217,14 @@ def evaluated(bench: Bench, out: Path, **options: Any) -> tuple[RunOptions, list
 
 def test_an_engine_is_handed_what_a_person_chose(bench: Bench, tmp_path: Path) -> None:
     options, ids = evaluated(bench, tmp_path / "a", workers=3, limit=2, temperature=0.5, subtitles=False)
-    assert options.backbone_options == {"concurrency": 8, "temperature": 0.5}
+    refused = {"refuse_dropped_frames": True}
+    assert options.backbone_options == {"concurrency": 8, "temperature": 0.5} | refused
     assert (options.open_videos, options.transcripts, options.subtitles) == (3, True, False)
     assert (list(options.methods), options.backbones, ids) == (["own"], {"model": MODEL}, ["q00", "q01"])
     many, _ = evaluated(bench, tmp_path / "b", workers=12, limit=1, transcripts=False, concurrency=20)
-    assert (many.backbone_options, many.open_videos, many.transcripts) == ({"concurrency": 20}, 12, False)
+    assert (many.backbone_options, many.open_videos, many.transcripts) == ({"concurrency": 20} | refused, 12, False)
     wide, _ = evaluated(bench, tmp_path / "c", workers=12, limit=1, subtitles=True)
-    assert (wide.backbone_options, wide.subtitles) == ({"concurrency": 12}, True)
+    assert (wide.backbone_options, wide.subtitles) == ({"concurrency": 12} | refused, True)
 
 
 def test_errors_are_retried_where_a_person_asks_for_it(bench: Bench, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from html import unescape
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from trace_ves.runs.cost import cost_lines
 from trace_ves.runs.prices import Price, Prices
 from trace_ves.web.costs import GROUPINGS, Costs
 from trace_ves.web.open_library import open_library
+from trace_ves.web.views import costs_page
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,11 +54,12 @@ def runs(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("grouping", GROUPINGS)
 def test_costs_are_those_of_the_typed_lines(runs: Path, grouping: str) -> None:
-    prices = Prices({PRICED: Price(input=1.0, cached=0.5, output=10.0)})
+    prices = Prices({PRICED: Price(input=1.0, cached=0.5, output=10.0, date=date(2026, 5, 1))})
     library = open_library(runs)
     table = Costs(library, prices).table(grouping)
     wanted = cost_lines([("trace@priced", lines())], prices, by=GROUPINGS[grouping])
     assert sorted(map(repr, table.lines)) == sorted(map(repr, wanted))
+    assert "List prices of 2026-05-01." in costs_page(library, table, grouping, "")
     assert table.whole is not None
     assert table.whole.dollars == pytest.approx(sum(line.dollars or 0 for line in wanted))
     assert [line.dollars for line in table.lines] == sorted((line.dollars for line in wanted), reverse=True)

@@ -9,6 +9,7 @@ import time
 import zipfile
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import date
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -40,7 +41,7 @@ FACTS = (
     "a blue van passes (1:03.0-1:08.0)",
     "a yellow door opens (1:37.0-1:43.0)",
 )
-PRICES = Prices({"scripted": Price(input=1.0, cached=0.1, output=4.0)})
+PRICES = Prices({"scripted": Price(input=1.0, cached=0.1, output=4.0, date=date(2026, 5, 1))})
 
 
 class Gate:
@@ -351,6 +352,7 @@ def test_a_video_of_your_own_and_the_limit(new_page: Callable[..., Any], world: 
         page.wait_for_selector("#outcome:not([hidden])")
         assert "limit of this session is reached" in page.locator("#outcome .ending").inner_text()
         assert page.locator("#session-spent").inner_text().startswith("$0.0")
+        assert page.locator(".limit").inner_text().endswith("of $0.0001. List prices of 2026-05-01.")
         own = {"X-CSRF-Token": csrf_of(address), "Sec-Fetch-Site": "same-origin"}
         body = {"video": "mein film.mp4", "question": "Why?", "method": "trace"}
         for path, sent, sentence in (

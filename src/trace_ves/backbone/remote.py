@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trace_ves.backbone.frame_tokens import frame_tokens, text_tokens
 from trace_ves.backbone.model_settings import ModelSettings, ReplyFormat, ServiceTier, Thinking
 from trace_ves.backbone.prompt_caches import MOST_ENDS, PrefixCache, SendOrder, Step, plan
-from trace_ves.backbone.protocol import Generation, R
+from trace_ves.backbone.protocol import Generation, ModelFault, R
 from trace_ves.backbone.provider import (
     Completion,
     CompletionRequest,
@@ -46,6 +46,7 @@ from trace_ves.backbone.retry import (
 )
 from trace_ves.core import BackboneConfigError, BackboneError
 from trace_ves.core.threads import run_in_daemons
+from trace_ves.records import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
     from trace_ves.backbone.protocol import Request
     from trace_ves.backbone.provider import Part
     from trace_ves.backbone.registry import BackboneOptions
-    from trace_ves.records import Usage
     from trace_ves.records.transcript import ModelText
 
 SAMPLED_TEMPERATURE: Final = 0.7  # of repeated draws (`Request.sample` above 0) where the backbone's own is 0
@@ -238,23 +238,32 @@ class RemoteBackbone:
         started = time.monotonic()
         call = replace(self._completion_request(request, shared_ends), on_begin=on_begin)
         deadline = started + self._policy(call).deadline_seconds
-        tiers: set[ServiceTier] = set()
+        outcomes: list[Completion | ServiceError] = []
         sends, suspect = 0, False
 
         def complete(repairs: tuple[RepairTurn, ...]) -> Completion:
             nonlocal sends, suspect
             sends += not repairs
-            completion = self._complete(call.with_repairs(repairs) if repairs else call, deadline, stop)
-            tiers.add(completion.service_tier)
+            completion = self._complete(call.with_repairs(repairs) if repairs else call, deadline, stop, outcomes)
             if not repairs:
-                probe = partial(self._complete, deadline=deadline, stop=stop)
+                probe = partial(self._complete, deadline=deadline, stop=stop, outcomes=outcomes)
                 suspect = self._drops_frames(call, completion.usage, probe) or suspect
             return completion
 
         said: list[ModelText] = []
-        reply, usage = complete_with_repair(request.reply, complete, said=said)
+        failure = None
+        try:
+            reply: R | ModelFault = complete_with_repair(request.reply, complete, said=said)[0]
+        except BackboneError as error:
+            failure, reply = error, ModelFault(str(error))
+        usage = sum(map(_usage_of, outcomes), Usage())
+        tiers = {each.service_tier for each in outcomes if isinstance(each, Completion)}
         tier = ServiceTier.FLEX.value if tiers == {ServiceTier.FLEX} else None
-        return Generation(reply, usage, time.monotonic() - started, tier, tuple(said), sends, suspect)
+        generation = Generation(reply, usage, time.monotonic() - started, tier, tuple(said), sends, suspect)
+        if failure is not None:
+            failure.charged = {0: generation} if usage != Usage() else {}
+            raise failure
+        return generation
 
     def _drops_frames(
         self, call: CompletionRequest, usage: Usage, probe: Callable[[CompletionRequest], Completion]
@@ -339,22 +348,28 @@ class RemoteBackbone:
                 f"{limits.payload_bytes // 2**20} MiB in one request; use fewer or smaller frames."
             )
 
-    def _complete(self, call: CompletionRequest, deadline: float, stop: threading.Event) -> Completion:
-        """One completion: attempts are made until one succeeds, one fails for good, or the deadline is reached."""
+    def _complete(
+        self,
+        call: CompletionRequest,
+        deadline: float,
+        stop: threading.Event,
+        outcomes: list[Completion | ServiceError],
+    ) -> Completion:
+        """One completion: attempts are made until one succeeds, one fails for good, or the deadline is reached.
+
+        What each attempt came to is added to `outcomes`: a failure may be charged for too.
+        """
         failed_attempts = 0
-        charged: list[Usage] = []
-        abandoned: list[Future[Completion]] = []
         while True:
             features = self._features_of(call.stage)
             sent = time.monotonic()
             try:
                 completion = self._attempt(call, features, deadline)
                 self._slots.grow()
-                charged += [each.result().usage for each in abandoned if each.done() and each.exception() is None]
-                return replace(completion, usage=sum(charged, completion.usage))
+                outcomes.append(completion)
+                return completion
             except ServiceError as failure:
-                charged.append(failure.usage)
-                abandoned += [failure.attempt] if failure.attempt else []
+                outcomes.append(failure)
                 if self._drop_feature(failure, features, call.stage):
                     continue
                 failed_attempts += 1
@@ -454,8 +469,20 @@ def collect(size: int, outcomes: Iterator[tuple[int, Generation[R] | BackboneErr
         else:
             answers[place] = outcome
     if failures:
-        raise failures[min(failures)]
+        first = failures[min(failures)]
+        charged = {place: each for place, error in failures.items() for each in error.charged.values()}
+        first.charged = answers | charged
+        raise first
     return [answers[place] for place in range(size)]
+
+
+def _usage_of(outcome: Completion | ServiceError) -> Usage:
+    """What an attempt cost, as far as that is known now; one that was given up may have ended since."""
+    attempt = outcome.attempt if isinstance(outcome, ServiceError) else None
+    if attempt is None or not attempt.done():
+        return outcome.usage
+    error = attempt.exception()
+    return attempt.result().usage if error is None else getattr(error, "usage", Usage())
 
 
 def _run_within(call: Callable[[], Completion], seconds: float, announcer: Announcer) -> Completion:

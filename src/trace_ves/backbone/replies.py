@@ -357,12 +357,14 @@ def _read(completion: Completion, reply: type[R]) -> tuple[R | ModelFault | Inva
                 return problem, str(problem)
             fault = CUT_OFF
         else:
-            return parsed, SEVERAL if any(other != parsed for other in others) else None
+            guess = LAST_WORDS if finish is FinishReason.LENGTH else None
+            return parsed, SEVERAL if any(other != parsed for other in others) else guess
     return ModelFault(fault, truncate(text, _LONGEST_RAW_CHARS)), fault
 
 
 USED_UP: Final = "The model used up its output without a word; raise --max-output-tokens."
 CUT_OFF: Final = "The reply was cut off at the limit of the model's output; raise --max-output-tokens."
+LAST_WORDS: Final = "the model ran out of output right after this reply"
 SEVERAL: Final = "the text holds several replies that differ; the last one was taken"
 _WITHHELD: Final = {
     FinishReason.REFUSED: "The model refused to answer",

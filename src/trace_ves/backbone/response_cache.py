@@ -154,8 +154,8 @@ class ResponseStore:
 
 
 def _is_doubtful(generation: Generation[Any]) -> bool:
-    """Whether the reply was guessed from the model's text, or frames were dropped; it is asked for again next time."""
-    return generation.suspect or bool(generation.said and generation.said[-1].problem)
+    """Whether the reply was guessed or broke off at first, or frames were dropped; it is asked for again next time."""
+    return generation.suspect or generation.sends > 1 or bool(generation.said and generation.said[-1].problem)
 
 
 def _checksum(key: bytes, value: bytes) -> bytes:

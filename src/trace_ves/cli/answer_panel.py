@@ -81,8 +81,9 @@ def show_result(
     console: Console | None = None,
     title: str = "answer",
     seconds: Mapping[str, float] | None = None,
+    money: str = "",
 ) -> None:
-    """Print the answer with all that is needed to judge it; `seconds` is how long each stage took."""
+    """Print the answer with all that is needed to judge it; `seconds` is how long each stage took, `money` its cost."""
     console = console or Console()
     view = view_answer(result)
     colour = {Found.SETTLED: "green", Found.GUESS: "yellow"}.get(view.found, "red")
@@ -93,7 +94,7 @@ def show_result(
         parts.append(_evidence(rows, pictures=_shows_colours(console)))
     if view.remark:
         parts.append(Text(view.remark, style="yellow"))
-    parts.append(_facts(result, view, seconds or {}))
+    parts.append(_facts(result, view, seconds or {}, money))
     console.print(Panel(Group(*parts), title=Text(title, overflow="ellipsis", no_wrap=True), title_align="left"))
 
 
@@ -129,7 +130,7 @@ def _size(seen: EvidenceClip) -> str:
     return f"{count_words(len(seen.frames), 'frame')} of {seen.frames[0].picture.height} px" if seen.frames else ""
 
 
-def _facts(result: AskResult, view: SearchView, seconds: Mapping[str, float]) -> Table:
+def _facts(result: AskResult, view: SearchView, seconds: Mapping[str, float], money: str) -> Table:
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="dim", min_width=len("still open"))
     facts.add_column()
@@ -154,6 +155,7 @@ def _facts(result: AskResult, view: SearchView, seconds: Mapping[str, float]) ->
         facts.add_row(
             "tokens", f"{usage.input_tokens:,} in ({usage.cached_tokens:,} cached), {usage.output_tokens:,} out"
         )
+        facts.add_row("cost", money)
     if faults := sum(call.fault is not None for call in calls):
         facts.add_row("faults", f"{faults} of {len(calls)} replies could not be used")
     return facts

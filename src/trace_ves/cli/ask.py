@@ -312,13 +312,14 @@ def search_and_print(
     if not chosen.transcripts:
         result = replace(result, transcript=None)
     found = view_answer(result).found
+    paid = chosen.cost([result.prediction])
     if chosen.as_json:
-        cost = chosen.cost([result.prediction]).to_json()
+        cost = paid.to_json()
         seconds = {stage: round(spent, 3) for stage, spent in screen.seconds.items()}
         spent = {"total": cost["total"], "by_stage": cost["by_stage"], "seconds": seconds}
         click.echo(json.dumps(result.to_json() | {"found": found, "cost": spent}, ensure_ascii=False))
     else:
-        show_result(result, title=title, seconds=screen.seconds)
+        show_result(result, title=title, seconds=screen.seconds, money=paid.money)
     if 2 * len(screen.rejected) > len(result.log.calls):
         click.echo(f"warning: {_describe_rejected(result, screen.rejected)}", err=True)
         return result, 1

@@ -190,11 +190,10 @@ class _Prompt:
     def _cost(self, _: str) -> None:
         lines = [line for _, line in self._asked]
         cost = self._chosen.cost(lines)
-        dollars = "no price is known" if cost.dollars is None else f"${cost.dollars:.4f}"
         sent = sum(len(call.timestamps) for line in lines for call in line.observations if not call.remembered)
         tokens = cost.total.usage.input_tokens + cost.total.usage.output_tokens
         self._say(
-            f"{count_words(len(lines), 'answer')}, {count_words(sent, 'frame')} sent, {tokens:,} tokens, {dollars}"
+            f"{count_words(len(lines), 'answer')}, {count_words(sent, 'frame')} sent, {tokens:,} tokens, {cost.money}"
         )
 
     def _save(self, folder: str) -> None:

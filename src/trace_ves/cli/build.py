@@ -174,7 +174,7 @@ def print_cost(ledger: Ledger, price_file: Path | None) -> None:
     """Print the cost of the build's calls so far, by stage and backbone."""
     from rich.console import Console
 
-    from trace_ves.runs.prices import load_prices
+    from trace_ves.runs.prices import load_prices, price_notes
     from trace_ves.ves.table import Column, Row, Section, Table, Value
     from trace_ves.ves.terminal import print_table
 
@@ -190,5 +190,6 @@ def print_cost(ledger: Ledger, price_file: Path | None) -> None:
         numbers = (f"{each.calls:,}", f"{each.frames:,}", *(f"{count:,}" for count in tokens), f"{each.seconds:.1f}")
         rows.append(Row(stage, tuple((Value(text),) for text in (spec, *numbers, money))))
     columns = ("Backbone", "Calls", "Frames", "Tokens in", "Tokens out", "Seconds", "Money")
-    table = Table("cost", "Cost so far", "Stage", tuple(map(Column, columns)), (Section("", tuple(rows)),))
+    note = " ".join(price_notes(prices.of(spec) for _, spec in spent))
+    table = Table("cost", "Cost so far", "Stage", tuple(map(Column, columns)), (Section("", tuple(rows)),), note)
     print_table(table, Console(stderr=True))

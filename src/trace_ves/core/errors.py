@@ -17,9 +17,10 @@ What the *model* gets wrong is not in this tree: a reply that does not validate 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from os import PathLike
 
 
@@ -63,6 +64,10 @@ class PromptError(InputError):
 
 class BackboneError(TraceVesError):
     """The service behind a backbone failed, after retries, or a backbone returned what its contract does not allow."""
+
+    def __init__(self, message: str, charged: Mapping[int, Any] | None = None) -> None:
+        super().__init__(message)
+        self.charged = charged or {}  # generations that cost something nevertheless, by their place in the batch
 
 
 class UnknownStageError(BackboneError):

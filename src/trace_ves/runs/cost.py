@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, fields, replace
 from threading import Lock
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from trace_ves.core import InputError
-from trace_ves.records import Usage
+from trace_ves.core import BackboneError, InputError
+from trace_ves.records import Call, Usage
 from trace_ves.records.calls import flex_usage
 from trace_ves.runs.prices import price_notes
 from trace_ves.ves.table import Column, Row, Section, Table, Value
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from trace_ves.backbone.protocol import Backbone, Generation, R, Request
-    from trace_ves.records import Call, Prediction
+    from trace_ves.records import Prediction
     from trace_ves.runs.estimate import Estimate
     from trace_ves.runs.prices import Price, Prices
 
@@ -215,6 +215,14 @@ class RunCost:
         """Money for the whole run; None where the model has no price."""
         return self.total.dollars(self.price)
 
+    @property
+    def money(self) -> str:
+        """The dollars in words, with the day of the prices."""
+        if self.dollars is None:
+            return "no price is known"
+        notes = " ".join(price_notes([self.price]))
+        return f"${self.dollars:.4f}{f' ({notes})' if notes else ''}"
+
     def to_json(self) -> dict[str, object]:
         """The cost, for machines."""
         return {
@@ -323,10 +331,17 @@ class LimitedBackbone:
                 f"the calls of {self.name} have cost ${self._limit.spent:.4f}, and --max-cost is"
                 f" ${self._limit.dollars:g}; start again with a higher --max-cost to continue."
             )
-        generations = self._inner.generate(batch)
-        price = self._limit.prices.of(self.name)
-        if price is not None:
-            flex = [each.usage if each.service_tier == "flex" else None for each in generations]
-            with self._lock:
-                self._limit.spent += sum(map(price.of, (each.usage for each in generations), flex))
+        try:
+            generations = self._inner.generate(batch)
+        except BackboneError as error:
+            self._add(error.charged.values())
+            raise
+        self._add(generations)
         return generations
+
+    def _add(self, generations: Iterable[Generation[Any]]) -> None:
+        spent = Spent()
+        for each in generations:
+            spent.add(Call("", usage=each.usage, service_tier=each.service_tier))
+        with self._lock:
+            self._limit.spent += spent.dollars(self._limit.prices.of(self.name)) or 0.0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from trace_ves.core import TraceVesError
 from trace_ves.runs.cost import KEYS, add_lines, answer_lines
-from trace_ves.runs.prices import load_prices
+from trace_ves.runs.prices import load_prices, price_notes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +37,7 @@ class CostTable(NamedTuple):
     lines: list[CostLine]
     total: int
     whole: CostLine | None  # all of them together; None where nothing was spent
+    note: str  # from which day the prices are
 
 
 class _RunCosts(NamedTuple):
@@ -76,7 +77,8 @@ class Costs:
             lines = _sum_by(keys, answers)
         total = sum(each.questions for each in runs) if grouping == "question" else len(lines)
         whole = _sum_by((), answers)
-        return CostTable(keys, heapq.nlargest(MOST_LINES, lines, key=_expense), total, next(iter(whole), None))
+        note = " ".join(price_notes(self._prices.of(line.backbone) for line in answers if line.backbone))
+        return CostTable(keys, heapq.nlargest(MOST_LINES, lines, key=_expense), total, next(iter(whole), None), note)
 
     def _read(self, key: str, index: RunIndex) -> _RunCosts:
         whole: list[CostLine] = []

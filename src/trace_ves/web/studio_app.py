@@ -23,6 +23,7 @@ from starlette.types import ASGIApp
 from trace_ves.core import TraceVesError
 from trace_ves.core.display import simulation_notes
 from trace_ves.core.question import MAX_OPTIONS
+from trace_ves.runs.prices import price_notes
 from trace_ves.web import views
 from trace_ves.web.app import MOST_ROWS_OF_PIXELS, FootageDep, frame_response, page_app, without_folders
 from trace_ves.web.footage import CONTENT_TYPES
@@ -116,7 +117,7 @@ def checked(
 
 def ask_page(request: Request, studio: StudioDep) -> str:
     """The form, the search of the moment, and what was asked before."""
-    current = studio.current
+    current, price = studio.current, studio.prices.of(studio.model.spec)
     return views.render(
         "studio.html",
         library=studio.library,
@@ -129,7 +130,8 @@ def ask_page(request: Request, studio: StudioDep) -> str:
         is_recorded=studio.model.spec.startswith("replay:"),
         samples=studio.samples or SAMPLES,
         max_cost=studio.max_cost,
-        is_priced=studio.prices.of(studio.model.spec) is not None,
+        is_priced=price is not None,
+        price_note=" ".join(price_notes([price])),
         searches=studio.searches,
         run=RUN,
         terms={name: glossary()[name].short for name in TERMS},

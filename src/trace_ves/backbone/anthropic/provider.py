@@ -146,9 +146,11 @@ class AnthropicProvider(Provider):
                         usage = _usage(event.message.usage)
                 message = events.get_final_message()
             except _TRANSPORT_ERRORS as error:
+                failure = ServiceError(None, self._key.redact(error) or BROKEN_OFF)
                 if isinstance(error, anthropic.APIStatusError):
-                    raise
-                raise ServiceError(None, self._key.redact(error) or BROKEN_OFF, usage=usage) from None
+                    failure = self._failure(error)
+                failure.usage = usage
+                raise failure from None
         if message.stop_reason is None:
             raise ServiceError(None, BROKEN_OFF, usage=usage)
         return message

@@ -54,7 +54,9 @@ LIMITS: Final = RequestLimits(images=3000, payload_bytes=100 * 2**20, longest_si
 _GENERATION: Final = re.compile(r"gemini-(\d+(?:\.\d+)?)")
 _API_VERSION: Final = "v1beta"  # the first that knows JSON schemas and a resolution for each frame
 _LEVELS: Final = ("LOW", "MEDIUM", "HIGH")
-_TRANSPORT_ERRORS: Final = transport_errors(errors.UnknownApiResponseError, ValidationError, json.JSONDecodeError)
+_TRANSPORT_ERRORS: Final = transport_errors(
+    errors.APIError, errors.UnknownApiResponseError, ValidationError, json.JSONDecodeError
+)
 _BLOCKED: Final = frozenset({"SAFETY", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"})
 _DECLINED: Final = frozenset({"RECITATION", "LANGUAGE", "OTHER", "MALFORMED_RESPONSE"})
 
@@ -167,9 +169,15 @@ class GeminiProvider(Provider):
             return self._client.models.generate_content(model=self._model, contents=contents, config=config)
         stream = self._client.models.generate_content_stream(model=self._model, contents=contents, config=config)
         chunks = []
-        for chunk in stream:
-            call.on_begin()
-            chunks.append(chunk)
+        try:
+            for chunk in stream:
+                call.on_begin()
+                chunks.append(chunk)
+        except _TRANSPORT_ERRORS as error:
+            failure = self._failure(error) if isinstance(error, errors.APIError) else self._no_response(error)
+            if any(chunk.candidates for chunk in chunks):
+                failure.usage = _read(_join_chunks(chunks)).usage
+            raise failure from None
         whole = _join_chunks(chunks)
         if whole.candidates and not whole.candidates[0].finish_reason:
             raise ServiceError(None, BROKEN_OFF, usage=_read(whole).usage)
