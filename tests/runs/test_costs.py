@@ -50,6 +50,10 @@ def test_a_call_of_the_cheaper_tier_is_charged_for_as_such() -> None:
     tally = Tally(1, Price(2.0, 0.2, 10.0, flex=0.5))
     tally.add(Item(question, "A", (), 9.0), prediction)
     assert tally.dollars == pytest.approx(3.0)
+    limit = CostLimit(6.0, Prices({"b": Price(2.0, 0.2, 10.0, flex=0.5)}))
+    for spent, is_reached in ((3.0, False), (6.0, True)):
+        limit.add("b", prediction)
+        assert (limit.spent, limit.reached) == (pytest.approx(spent), is_reached)
 
 
 def test_every_default_model_and_every_family_has_a_price_with_its_page_and_day() -> None:
