@@ -158,7 +158,8 @@ def test_the_statement_is_withheld_where_gold_was_missed() -> None:
 
 def test_an_annotators_record_counts_shares_haste_and_sight() -> None:
     pen = Pen()
-    for number, (share, took, is_blind) in enumerate([(1.0, 15, True), (0.5, 14.9, True), (0.9, 60, False)]):
+    looks = [(1.0, 15, True), (0.5, 14.9, True), (0.9, 60, False), (0.8, 30, True)]
+    for number, (share, took, is_blind) in enumerate(looks):
         pen.propose(f"c{number}")
         pen.verify(f"c{number}", "ann", looking=Looking(share, took, 15, is_blind))
     record = make_report(pen.ledger).annotators["ann"]

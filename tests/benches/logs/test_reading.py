@@ -267,6 +267,7 @@ def test_permuting_the_letters_permutes_the_result(order: list[int], words: list
         ("", None),
         ("The answer is A." + " so" * 7000 + " The answer is B.", "B"),
         (" so" * 7000 + " answer: B.", "B"),
+        ("The answer is A. No, the answer is B.", "B"),
         ("<answer>A</answer> no: <answer>B</answer>", "B"),
     ],
 )
