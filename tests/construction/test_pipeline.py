@@ -101,8 +101,8 @@ def test_captions_then_items_and_nothing_twice(project: Project, store: Store) -
     assert "$" not in model.asked[-1].text
     assert propose(project, store, model) == (0, [])
     assert len(model.asked) == 4
-    found = judged_item(store.ledger(), "c0001")
-    assert found.proposal.evidence == (Interval(3, 6), Interval(12, 15))
+    [item] = [entry.subject for entry in store.ledger().entries if entry.slot == PROPOSAL_SLOT]
+    assert judged_item(store.ledger(), item).proposal.evidence == (Interval(3, 6), Interval(12, 15))
     assert store.ledger().caption(NAME) == "a road"
     assert [call["stage"] for entry in store.ledger().entries for call in entry.calls] == stages
 
