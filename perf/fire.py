@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 KILLS: dict[str, tuple[Attack, float]] = {
     "kill a run": (kills.kill_run, 0.7),
+    "interrupt serialisation": (kills.interrupt_run, 0.2),
     "kill a build": (kills.kill_build, 0.2),
     "kill the desk": (kills.kill_desk, 0.08),
     "kill synth": (kills.kill_synth, 0.02),
@@ -40,6 +41,7 @@ DISKS: dict[str, tuple[Attack, float]] = {
     "full disk under an output": (disks.full_disk_output, 0.1),
     "full disk behind standard output": (disks.full_output_stream, 0.05),
     "read-only folder": (disks.read_only, 0.1),
+    "companions of inputs as outputs": (disks.companion_outputs, 0.4),
     "clock jumps": (disks.clock_jumps, 0.05),
 }
 """Each attack, and how often it is tried for each kill."""

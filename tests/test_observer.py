@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from tests.agent.test_budget import ClockVideo
+from tests.agent.test_budget import Blank, ClockVideo
 from trace_ves.backbone.protocol import Generation, ModelFault, Prompt, Request
 from trace_ves.core import BackboneError, BudgetError, Frame, Interval, ObservationStrategy, PromptError
 from trace_ves.core.subtitles import Cue, SubtitleExcerpt
@@ -296,6 +296,8 @@ def test_what_was_made_of_frames_is_recalled_for_the_same_frames_alone_and_charg
     first.remember(clip, "a beach")
     assert (first.recall("look", clip), first.log.frames_supplied) == ("a beach", 4)
     assert second.recall("look", second.survey(Interval(0, 90), 4, height=90)) is None
+    sharper = replace(clip, frames=tuple(replace(frame, picture=Blank(height=90)) for frame in clip.frames))
+    assert second.recall("look", sharper) is None
     assert second.log.calls == ()
     assert second.recall("look", clip) == "a beach"
     [call] = second.log.calls

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
 import time
 from typing import TYPE_CHECKING
@@ -83,6 +84,33 @@ def read_only(ground: Ground, chance: random.Random) -> Result:
     if ended.status == 0:
         return lost(f"{work}: status 0 in a folder that may not be written to")
     return ended.result
+
+
+def companion_outputs(ground: Ground, chance: random.Random) -> Result:
+    """An output that is an input, contains one or belongs to one: refused, and every input is as it was."""
+    assert ground.lines
+    place = ground.place()
+    shutil.copytree(ground.twin, place / "bench")
+    shutil.copytree(ground.folder / "peace", place / "runs")
+    shutil.copy(ground.videos[0], place / "film.mp4")
+    (place / "film.srt").write_text("1\n00:00:01,000 --> 00:00:02,000\nwords\n")
+    inputs = {path: path.read_bytes() for path in sorted(place.rglob("*")) if path.is_file()}
+    owned = [path for path in inputs if path.parent.name in {"bench", "runs"}]
+    saved = ("ask", place / "film.mp4", "Who?", "-o", "a", "-o", "b", "--backbone", "lab", "--save")
+    work = chance.choice(
+        [
+            *(
+                ("audit", place / "bench", place / "runs", f"--{form}", chance.choice(owned))
+                for form in ("json", "csv")
+            ),
+            ("run", place / "bench", "--method", "uniform-8", "--backbone", "lab", "--out", place / "bench"),
+            ("frames", place / "film.mp4", "--at", "1", place),
+            *((*saved, place / name) for name in ("film.mp4", "film.srt", "film.en.vtt")),
+        ]
+    )
+    ended = in_child(command(*work))
+    changed = [path.name for path, data in inputs.items() if not path.is_file() or path.read_bytes() != data]
+    return lost(f"{work}: {changed} changed\n{ended.text}") if changed else ended.result
 
 
 def clock_jumps(ground: Ground, chance: random.Random) -> Result:

@@ -7,6 +7,7 @@ import os
 import select
 import shutil
 import signal
+import struct
 import sys
 import time
 import traceback
@@ -235,6 +236,9 @@ class Ground:
             "mpeg4.avi": ("mpeg4", {"g": "12", "bf": "2"}),
             "mpeg2.mpg": ("mpeg2video", {"g": "12", "bf": "2"}),
             "vp8.webm": ("libvpx", {"g": "12", "cpu-used": "8", "deadline": "realtime"}),
+            "box.apng": ("apng", {"pred": "mixed"}),
+            "box.gif": ("gif", {}),
+            "exif.avi": ("mjpeg", {}),
         }
         for name, (codec, options) in recipes.items():
             ended = in_child(lambda name=name, codec=codec, options=options: _encode(folder / name, codec, options))
@@ -265,14 +269,31 @@ def _encode(path: Path, codec: str, options: dict[str, str]) -> None:
 
     with av.open(str(path), "w", options={"movflags": "faststart"} if path.suffix == ".mp4" else {}) as container:
         stream = container.add_stream(codec, rate=30, options=options)
-        stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p"
+        pixels = {"apng": "rgb24", "gif": "rgb8", "mjpeg": "yuvj420p"}.get(codec, "yuv420p")
+        stream.width, stream.height, stream.pix_fmt = 96, 64, pixels
         stream.codec_context.thread_count = 1
         noise = np.random.default_rng(7).integers(0, 255, (64, 96, 3), dtype=np.uint8)
         for number in range(75):
             frame = av.VideoFrame.from_ndarray(np.roll(noise, 3 * number, axis=1), format="rgb24")
+            if codec in {"apng", "gif"}:  # frames that are drawn on the one before them
+                still = noise.copy()
+                still[20:40, number : number + 20] = 255
+                frame = av.VideoFrame.from_ndarray(still, format="rgb24")
             frame.pts, frame.time_base = number, Fraction(1, 30)
-            container.mux(stream.encode(frame))
+            container.mux([_turned(packet) if codec == "mjpeg" else packet for packet in stream.encode(frame)])
         container.mux(stream.encode(None))
+
+
+def _turned(packet: Any) -> Any:
+    """A JPEG with an EXIF orientation, which decoders give as side data that PyAV has no name for."""
+    import av
+
+    exif = b"Exif\0\0II*\0" + struct.pack("<IHHHIHH", 8, 1, 0x112, 3, 1, 3, 0) + bytes(4)
+    data = bytes(packet)
+    made = av.Packet(data[:2] + b"\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif + data[2:])
+    made.stream, made.pts, made.dts, made.time_base = packet.stream, packet.pts, packet.dts, packet.time_base
+    made.duration, made.is_keyframe = packet.duration, True
+    return made
 
 
 def mutated(data: bytes, chance: random.Random) -> bytes:

@@ -7,15 +7,18 @@ import os
 import re
 import shutil
 import signal
+import sys
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from fire_attacks.ground import SURVIVED, Ended, in_child, lines_of, lost
+from fire_attacks.ground import METHODS, SURVIVED, Ended, command, in_child, lines_of, lost
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable
     from pathlib import Path
+    from types import FrameType
 
     from fire_attacks.ground import Ground, Result
 
@@ -37,6 +40,32 @@ def kill_run(ground: Ground, chance: random.Random) -> Result:
         shutil.rmtree(out)
         if after != ground.lines:
             return lost(f"ended with {len(after)} of {len(ground.lines)} lines")
+    return SURVIVED
+
+
+def interrupt_run(ground: Ground, chance: random.Random) -> Result:
+    """Ctrl-C inside the serialisation of a line: status 130, no line damaged, and the rest in the next run."""
+    from trace_ves.records.prediction import Prediction
+
+    out, serializer = ground.place() / "runs", Prediction._write.__code__
+    countdown = iter(range(chance.randrange(len(ground.lines)), -1, -1))
+
+    def interrupt(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code is serializer and next(countdown, None) == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def work() -> None:
+        sys.setprofile(interrupt)
+        threading.setprofile(interrupt)
+        command("run", ground.twin, "--method", METHODS, "--backbone", "lab", "--out", out, "--workers", "2")()
+
+    ended = in_child(work)
+    after = lines_of(out)
+    wrong = [key for key, line in after.items() if ground.lines.get(key) != line]
+    again = in_child(lambda: ground.run(out))
+    is_over = ended.status == 130 or (ended.status == 0 and len(after) == len(ground.lines))
+    if not is_over or "Warning" in ended.text or wrong or again.status or lines_of(out) != ground.lines:
+        return lost(f"status {ended.status}, {len(after)} lines, wrong: {wrong}\n{ended.text}\n{again.text}")
     return SURVIVED
 
 

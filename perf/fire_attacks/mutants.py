@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 AT_ONCE = 20
 """Mutants that one child looks at; a fork for each would cost more than the mutant."""
+INTACT = 0.05
+"""The share of videos that are left as they are: they too have the pictures of a sequential decode."""
 
 
 def videos(ground: Ground, chance: random.Random) -> list[Result]:
@@ -34,7 +36,7 @@ def _look_at_video(ground: Ground, chance: random.Random) -> str | None:
 
     source = chance.choice(ground.videos)
     path = ground.folder / f"mutant-{os.getpid()}{source.suffix}"
-    path.write_bytes(mutated(source.read_bytes(), chance))
+    path.write_bytes(source.read_bytes() if chance.random() < INTACT else mutated(source.read_bytes(), chance))
     try:
         with video.open(path, deadline_seconds=20) as opened:
             moments = [opened.duration * chance.random() for _ in range(5)]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trace_ves.construction.assignments import Assignment
-from trace_ves.construction.judged_item import ItemIndex
+from trace_ves.construction.assignments import Assignment, judges_of
+from trace_ves.construction.judged_item import ItemIndex, judged_item
 from trace_ves.construction.judging import Judgements, Verdict
 from trace_ves.construction.ledger import Stage, human_slot
 from trace_ves.construction.next_steps import next_steps
@@ -18,7 +18,7 @@ from trace_ves.construction.reports import make_report
 from trace_ves.construction.store import Store
 from trace_ves.core import Interval
 
-from .histories import proposal
+from .histories import Pen, proposal
 from .teams import ACCEPT, Clock, Team
 
 if TYPE_CHECKING:
@@ -176,6 +176,16 @@ def test_too_few_people_answer_twice_and_the_report_says_so(make_team: Callable[
     found = make_report(team.judgements.store.ledger())
     assert (found.not_blind, found.partial_answers) == (4, 6)
     assert "Invite" not in " ".join(steps_of(team))
+
+
+def test_a_partial_set_is_taken_by_who_holds_it_and_who_answered_it() -> None:
+    pen = Pen()
+    pen.propose("c1")
+    for who in ("ann", "bob"):
+        pen.verify("c1", who)
+    pen.seat("c1", judged_item(pen.ledger, "c1").assignment_key(Stage.LEAVE_ONE_OUT, 1), 0, "cat")
+    pen.answer("c1", "dan", [None])
+    assert [judges_of(judged_item(pen.ledger, "c1"), left_out) for left_out in range(3)] == [{"dan"}, {"cat"}, set()]
 
 
 def test_with_two_annotators_partial_sets_wait_for_others(make_team: Callable[..., Team]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -116,8 +117,13 @@ def test_corrections_doubts_and_comments_reach_the_adjudicator(team: Team) -> No
     assert judged.verifications["ann"].reason == "too dark"
     dispute = team.judgements.item("c1").state.dispute
     assert dispute is not None
+    settle = partial(team.judgements.settle, team["dora"], "c1", evidence=SPANS, reason="", about=dispute.about)
+    with pytest.raises(JudgementError, match="not played yet"):
+        settle(keep=True, answer="C")
+    with pytest.raises(JudgementError, match="needs a reason"):
+        settle(keep=False)
     team.play("dora", "c1")
-    team.judgements.settle(team["dora"], "c1", keep=True, evidence=SPANS, reason="", about=dispute.about, answer="C")
+    settle(keep=True, answer="C")
     assert team.judgements.item("c1").state.answer == "C"
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -12,6 +14,7 @@ from tests.web.web_bench import number_in
 from trace_ves import video
 from trace_ves.backbone.protocol import ModelFault, ScriptedBackbone
 from trace_ves.benches import load_bench
+from trace_ves.construction import looking
 from trace_ves.construction.export import export_bench
 from trace_ves.construction.judged_item import ItemIndex, judged_item
 from trace_ves.construction.leave_one_out import probe_leave_one_out
@@ -98,8 +101,8 @@ def test_captions_then_items_and_nothing_twice(project: Project, store: Store) -
     assert "$" not in model.asked[-1].text
     assert propose(project, store, model) == (0, [])
     assert len(model.asked) == 4
-    found = judged_item(store.ledger(), "c0001")
-    assert found.proposal.evidence == (Interval(3, 6), Interval(12, 15))
+    [item] = [entry.subject for entry in store.ledger().entries if entry.slot == PROPOSAL_SLOT]
+    assert judged_item(store.ledger(), item).proposal.evidence == (Interval(3, 6), Interval(12, 15))
     assert store.ledger().caption(NAME) == "a road"
     assert [call["stage"] for entry in store.ledger().entries for call in entry.calls] == stages
 
@@ -214,6 +217,20 @@ def test_a_clip_holds_the_frames_of_its_interval_alone(footage: Path, tmp_path: 
         numbers = [number_in(frame.rgb()) for frame in frames]
     assert numbers == list(range(31, 60))
     assert clip.duration == pytest.approx(3.0, abs=0.2)
+
+
+def test_a_cut_that_failed_is_tried_again_and_one_that_succeeded_is_kept(
+    footage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cuts = Mock(side_effect=[OSError("full"), b"first", b"second", b"third"])
+    monkeypatch.setattr(looking, "cut_clip", cuts)
+    clips = looking.ClipCache(tmp_path)
+    with pytest.raises(OSError, match="full"):
+        clips.clip(footage, Interval(1, 2)).result(30)
+    for end, content in ((2, b"first"), (2, b"first"), (3, b"second")):
+        assert clips.clip(footage, Interval(1, end)).result(30).read_bytes() == content
+    os.utime(footage, (1, 1))
+    assert clips.clip(footage, Interval(1, 2)).result(30).read_bytes() == b"third"
 
 
 def accepted_by_all(project: Project, store: Store) -> None:

@@ -6,13 +6,14 @@ import json
 
 import pytest
 
-from trace_ves.construction.ledger import Stage
+from trace_ves.construction.ledger import Stage, verification_slot
 from trace_ves.construction.looking import Looking
 from trace_ves.construction.project import BuildSettings
 from trace_ves.construction.reports import closure_statement, funnel_table, list_facts, make_report
+from trace_ves.construction.visual_verification import Verification
 from trace_ves.core import Interval
 
-from .histories import EVIDENCE, LOOKED, Pen
+from .histories import EVIDENCE, LOOKED, Pen, moved
 
 SECONDS = 13.8 * 60
 """The paper's mean time of an item and annotator."""
@@ -153,6 +154,40 @@ def test_the_statement_is_withheld_where_gold_was_missed() -> None:
     assert found.annotators["cat"].gold_accuracy == 0
     assert "an annotator got too many gold items wrong" in closure_statement(found)
     assert "withheld" not in closure_statement(make_report(pen.ledger, settings=BuildSettings(gold_accuracy=0.0)))
+
+
+def test_an_annotators_record_counts_shares_haste_and_sight() -> None:
+    pen = Pen()
+    looks = [(1.0, 15, True), (0.5, 14.9, True), (0.9, 60, False), (0.8, 30, True)]
+    for number, (share, took, is_blind) in enumerate(looks):
+        pen.propose(f"c{number}")
+        pen.verify(f"c{number}", "ann", looking=Looking(share, took, 15, is_blind))
+    record = make_report(pen.ledger).annotators["ann"]
+    assert (record.hurried, record.not_blind, record.watched_share) == (1, 1, pytest.approx(0.8))
+
+
+@pytest.mark.parametrize(
+    ("accept", "verdict", "is_right"),
+    [
+        (True, Verification(True, EVIDENCE), True),
+        (True, Verification(True, SHORTER), True),
+        (True, Verification(True, moved(EVIDENCE, 3)), False),
+        (True, Verification(True, EVIDENCE, answer="C"), False),
+        (True, Verification(False, reason="no"), False),
+        (False, Verification(True, EVIDENCE), False),
+        (False, Verification(False, reason="no"), True),
+        (False, Verification(False, reason="dark", is_unsure=True), False),
+    ],
+)
+def test_a_gold_item_is_judged_rightly_by_verdict_option_and_edges(
+    accept: bool, verdict: Verification, is_right: bool
+) -> None:
+    pen = Pen()
+    pen.propose("g1")
+    pen.gold("g1", accept=accept)
+    pen.write("g1", verification_slot("ann"), "ann", verdict.to_json())
+    record = make_report(pen.ledger).annotators["ann"]
+    assert (record.gold_judged, record.gold_right) == (1, is_right)
 
 
 def test_some_items_count_and_some_do_not() -> None:

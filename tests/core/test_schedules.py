@@ -35,6 +35,8 @@ def test_rounding_moves_a_frame_where_cutting_off_does_not() -> None:
     assert picked("linspace-4", 100) == [0, 33, 66, 99]
     assert picked("linspace-4", 102) == [0, 33, 67, 101]
     assert picked("linspace-round-4", 102) == [0, 34, 67, 101]
+    assert picked("linspace-round-8", 3) == [0, 1, 2]  # never more than there are
+    assert picked("linspace-5", 3) == [0, 0, 1, 1, 2]
 
 
 @pytest.mark.parametrize(

@@ -7,16 +7,18 @@ import json
 import math
 from dataclasses import replace
 from datetime import date
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from rich.console import Console
 
+from trace_ves.backbone.protocol import Generation
 from trace_ves.backbone.registry import registrations
 from trace_ves.cli.run_table import RunTable, Tally, duration
 from trace_ves.core import Answer, InputError, Interval, Question
 from trace_ves.records import Call, Item, ObservationLog, Prediction, Usage
-from trace_ves.runs.cost import CostLimit, RunCost, cost_lines, cost_table
+from trace_ves.runs.cost import CostLimit, LimitedBackbone, RunCost, cost_lines, cost_table
 from trace_ves.runs.job import Job
 from trace_ves.runs.prices import Price, Prices, compare_prices, load_prices, parse_price, price_notes
 from trace_ves.runs.run import Plan
@@ -50,6 +52,16 @@ def test_a_call_of_the_cheaper_tier_is_charged_for_as_such() -> None:
     tally = Tally(1, Price(2.0, 0.2, 10.0, flex=0.5))
     tally.add(Item(question, "A", (), 9.0), prediction)
     assert tally.dollars == pytest.approx(3.0)
+    limit = CostLimit(6.0, Prices({"b": Price(2.0, 0.2, 10.0, flex=0.5)}))
+    for spent, is_reached in ((3.0, False), (6.0, True)):
+        limit.add("b", prediction)
+        assert (limit.spent, limit.reached) == (pytest.approx(spent), is_reached)
+    limit = CostLimit(3.0, limit.prices)
+    inner: Any = SimpleNamespace(
+        name="b", generate=lambda _: [Generation("", call.usage, service_tier=call.service_tier) for call in calls]
+    )
+    LimitedBackbone(inner, limit).generate([])
+    assert limit.spent == pytest.approx(3.0)
 
 
 def test_every_default_model_and_every_family_has_a_price_with_its_page_and_day() -> None:

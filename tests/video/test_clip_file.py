@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import av
 import numpy as np
 import pytest
 import video_footage
@@ -35,6 +36,8 @@ def test_the_clip_holds_the_frames_of_its_span(name: str, footage: Callable[[str
     for span in SPANS[:3]:
         copied = write_clip(footage(name), span, tmp_path / "clip.mp4")
         times, pictures = seen_in(footage(name), span)
+        with av.open(str(tmp_path / "clip.mp4")) as container:
+            assert next(container.decode(video=0)).time == pytest.approx(0, abs=0.25)  # a copy waits for reordering
         with video.open(tmp_path / "clip.mp4") as clip:
             assert [float(t) for t in clip.timestamps] == pytest.approx(times, abs=0.002)
             found = [frame.rgb() for frame in clip.frames_at([float(t) for t in clip.timestamps])]

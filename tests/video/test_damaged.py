@@ -294,3 +294,11 @@ def test_damage_changes_no_frame_before_it(tmp_path: Path) -> None:
             for row in chance.sample(range(75), 30):
                 [frame] = opened.frames_at([float(opened.timestamps[row])], height=HEIGHT)
                 assert row >= 12 or digest(frame.picture) == expected[row]
+
+
+def test_a_picture_that_grows_beyond_the_limit_is_refused_by_the_decoder(
+    footage: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trace_ves.video.reader.MAX_PIXELS", 1000)  # the container's own sizes are within theirs
+    with pytest.raises(VideoError), video.open(footage("b-frames.mp4")) as opened:
+        opened.frames_at([0.5])

@@ -13,7 +13,7 @@ import video_footage
 
 from trace_ves import video
 from trace_ves.video import picture
-from trace_ves.video.picture import Orientation, Scaler, YuvPicture
+from trace_ves.video.picture import Orientation, Scaler, YuvPicture, checksum
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,3 +106,24 @@ def test_frames_of_an_odd_height_are_the_same_in_every_request(tmp_path: Path) -
             noise = [np.full(size, 201, dtype=np.uint8) for size in range(500, 9000, 500)]
             del noise
             assert [again.frames_at([moment], height=height)[0].jpeg() for moment in (0.1, 0.2, 0.3)] == first
+
+
+@pytest.mark.parametrize("layout", ["yuv420p", "yuv420p10le", "nv12", "rgb24", "gray16le"])
+def test_a_checksum_is_of_every_byte_of_the_pixels_and_of_no_padding(layout: str) -> None:
+    def filled(padding: int, changed: tuple[int, int] | None = None) -> int:
+        frame = av.VideoFrame(18, 6, layout)
+        for number, (plane, width) in enumerate(zip(frame.planes, WIDTHS[layout], strict=True)):
+            rows = np.full((plane.height, plane.line_size), padding, dtype=np.uint8)
+            rows[:, :width] = 1
+            if changed and changed[0] == number:
+                rows[-1, changed[1]] = 2
+            plane.update(rows.tobytes())
+        return checksum(frame)
+
+    assert filled(0) == filled(255)
+    ends = [(plane, place) for plane, width in enumerate(WIDTHS[layout]) for place in (0, width - 1)]
+    assert len({filled(0), *(filled(0, end) for end in ends)}) == len(ends) + 1
+
+
+WIDTHS = {"yuv420p": (18, 9, 9), "yuv420p10le": (36, 18, 18), "nv12": (18, 18), "rgb24": (54,), "gray16le": (36,)}
+"""Bytes of a row of each plane, 18 pixels wide."""

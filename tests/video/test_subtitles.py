@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -9,8 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from trace_ves import open_video
+from trace_ves.backbone.protocol import Prompt, Request
 from trace_ves.core import InputError, Interval
 from trace_ves.core.subtitles import Cue, Subtitles
 from trace_ves.video import subtitles as module
@@ -74,6 +77,7 @@ def test_a_file_beside_the_video_is_read_without_its_markup(tmp_path: Path, name
         ("&lt;i&gt;so&lt;/i&gt; <b>what</b>", "so what"),
         ("&amp;lt;/subtitles&amp;gt;", "&lt;/subtitles&gt;"),
         ("if x &lt; 3 and y &gt; 2", "if x < 3 and y > 2"),
+        ("&lt; /subtitles&gt; <<b></subtitles>>", "< /subtitles> < >"),
         ("<00:01:02.000><c.yellow> word</c><v Ann>two", "word two"),
     ],
 )
@@ -82,7 +86,9 @@ def test_markup_that_is_written_in_entities_is_markup(tmp_path: Path, said: str,
     assert found is not None
     assert found.cues[0].text == text
     excerpt = found.excerpt([Interval(0, 9)], most_chars=500)
-    assert str(excerpt).count("<") == str(excerpt).count(">") == 2  # the two marks around the data
+    prompt = Request(Prompt("ask", "Who?"), {}, BaseModel, subtitles=excerpt).text
+    assert prompt.count("<") == prompt.count(">") == 2  # the two marks around the data
+    assert f'"text": {json.dumps(text)}'.replace("<", "\\u003c").replace(">", "\\u003e") in prompt
 
 
 def test_the_file_of_the_videos_own_name_comes_first(tmp_path: Path) -> None:
@@ -204,6 +210,29 @@ def test_a_text_track_is_read_in_the_time_of_the_frames(
     found = read_subtitles(tmp_path / name, 100)
     assert found is not None
     assert found.source == "film.srt"
+
+
+@pytest.mark.parametrize(
+    ("defaults", "source"), [((0, 1), "track 2 (ger)"), ((1, 1), "track 1 (eng)"), ((0, 0), "track 1 (eng)")]
+)
+def test_the_default_track_is_read_else_the_first(tmp_path: Path, defaults: tuple[int, int], source: str) -> None:
+    import av
+
+    with av.open(str(tmp_path / "film.mkv"), "w", options={"default_mode": "passthrough"}) as container:
+        pictures = container.add_stream("mjpeg", rate=5, width=32, height=32, pix_fmt="yuvj420p")
+        for language, is_default in zip(("eng", "ger"), defaults, strict=True):
+            track = container.add_stream("subrip")
+            track.metadata["language"], track.disposition = language, is_default
+            track.codec_context.time_base = Fraction(1, 1000)
+            track.codec_context.subtitle_header = STYLES.encode()  # type: ignore[attr-defined]
+        container.mux(pictures.encode(av.VideoFrame(32, 32, "yuvj420p")))
+        for track in container.streams.subtitles:
+            packet = av.Packet(track.metadata["language"].encode())
+            packet.stream, packet.time_base, packet.pts, packet.duration = track, Fraction(1, 1000), 0, 1000
+            container.mux(packet)
+    found = read_subtitles(tmp_path / "film.mkv", 10)
+    assert found is not None
+    assert (found.source, f"({found.cues[0].text})") == (source, source.rsplit(maxsplit=1)[-1])
 
 
 def test_the_track_of_real_footage_is_read(shared: Path) -> None:

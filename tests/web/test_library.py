@@ -62,15 +62,16 @@ def test_a_file_is_followed_byte_by_byte(tmp_path: Path) -> None:
     assert [index.read(f"q{n}").trajectory for n in range(4)] == [{"n": n} for n in range(4)]
 
 
-def test_a_replaced_file_is_read_anew(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("in_place", "letters"), [(True, 0), (False, 0), (False, 3), (False, 900)])
+def test_a_file_that_became_another_is_read_anew(tmp_path: Path, in_place: bool, letters: int) -> None:
     path, other = tmp_path / "run.jsonl", tmp_path / "other"
-    path.write_bytes(line_of("q1") + line_of("q2"))
+    path.write_bytes(line_of("q1", error="x" * 3))
     index = RunIndex(path)
     index.refresh()
-    other.write_bytes(line_of("q3", error="x" * 200))
-    other.replace(path)
+    other.write_bytes(line_of("q3", error="x" * letters))
+    path.write_bytes(other.read_bytes()) if in_place else other.replace(path)
     assert index.refresh()
-    assert list(index.entries) == ["q3"]
+    assert (list(index.entries), index.problems) == (["q3"], [])
     assert not index.refresh()
     path.unlink()
     assert index.refresh()

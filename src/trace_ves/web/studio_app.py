@@ -1,6 +1,6 @@
 """The addresses of the page to ask on. Writes need the page's own CSRF token; names, never paths, choose a video.
 
-The model is the one that was named on the command line: nothing that a browser sends chooses code or an address.
+The model is the one that was named on the command line: nothing that a browser sends chooses code or a private address.
 """
 
 import asyncio

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import json
 import os
 import subprocess
@@ -127,6 +128,23 @@ def test_a_thread_that_was_started_inside_belongs_to_the_only_recording(film: Pa
         worker.start()
         worker.join()
     assert list(log.timestamps) == [truth[0]]
+
+
+def test_a_look_belongs_to_no_recording_that_has_ended_and_to_none_of_two(film: Path) -> None:
+    with trace_ves.recording("q1") as ended:
+        inside = contextvars.copy_context()
+    with trace_ves.recording("q2") as one:
+        inside.run(lambda: cv2.VideoCapture(str(film)).read())
+        with trace_ves.recording("q3") as two:
+            contextvars.Context().run(lambda: cv2.VideoCapture(str(film)).read())
+    assert [len(log.timestamps) for log in (ended, one, two)] == [0, 1, 0]
+
+
+def test_one_frame_that_is_not_in_the_table_makes_a_look_inexact(film: Path, truth: list[float]) -> None:
+    look = LoggedLook(str(film), "any", None)
+    look.seen += [Seen.by_index(0, len(truth), lambda: 7.5), Seen(lambda _: None, lambda: 7.5)]
+    found = look.resolve()
+    assert (found.timestamps, found.is_exact, found.unplaced) == ((truth[0], 7.5), False, 0)
 
 
 def test_a_file_that_only_the_library_reads_keeps_the_librarys_timestamps(tmp_path: Path) -> None:

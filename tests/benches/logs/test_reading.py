@@ -265,6 +265,10 @@ def test_permuting_the_letters_permutes_the_result(order: list[int], words: list
         ("The answer is the blue car.", "B"),
         ("D", None),
         ("", None),
+        ("The answer is A." + " so" * 7000 + " The answer is B.", "B"),
+        (" so" * 7000 + " answer: B.", "B"),
+        ("The answer is A. No, the answer is B.", "B"),
+        ("<answer>A</answer> no: <answer>B</answer>", "B"),
     ],
 )
 def test_the_text_of_an_option_is_its_letter(text: str, letter: str | None) -> None:
