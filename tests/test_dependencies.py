@@ -88,7 +88,7 @@ def test_the_image_installs_what_there_is_with_the_pins_of_ci() -> None:
     steps = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     sources = [name for line in re.findall(r"^COPY (?!--)(.+) \S+$", steps, re.MULTILINE) for name in line.split()]
     ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
-    assert sources == ["pyproject.toml", "README.md", "LICENSE", "constraints.txt", "src"]
+    assert sources == ["pyproject.toml", "README.md", "LICENSE", "constraints.txt", "src", "LICENSE", "NOTICE"]
     assert all((ROOT / name).exists() and f"!{name}" in ignored for name in sources)
     [extras] = re.findall(r"'\.\[(.+)\]'", steps)
     assert set(extras.split(",")) < set(PROJECT["optional-dependencies"])

@@ -27,7 +27,7 @@ def test_a_video_without_evidence_is_answered_from_the_storyboard(observing: Obs
     answer = TRACE(QUESTION, observer)
     assert (answer.option, answer.termination) == ("C", Termination.NO_STABLE_PREFIX)
     (forced,) = witness.of("forced-answer")
-    assert forced.clips == answer.bundle
+    assert (forced.clips[0].title, answer.bundle) == ("Storyboard", ())  # the storyboard is no evidence
     assert 16 <= len(forced.clips[0].frames) <= 32  # half of it stays payable
     assert observer.remaining < 5
 
@@ -77,9 +77,15 @@ def test_new_anchors_are_ordered_where_that_can_be_paid_for_too(observing: Obser
     assert witness.of("anchor-prioritization")[0].variables["unmet_needs"] == ["event-1", "event-2", "event-3"]
 
 
-def test_anchors_that_nobody_could_read_are_in_the_forced_answer(observing: Observing) -> None:
-    observer = observing(witness := Witness(candidates=[[(65, 80)]]), budget=32 + 3 + 4)
-    answer = TRACE(QUESTION, observer)
+def test_anchors_that_could_not_be_read_are_in_the_forced_answer(observing: Observing) -> None:
+    """One event of three is found, and no look is left: its anchor of three frames cannot be read and replayed."""
+    one = [{"start": 65, "end": 80, "moment": 73, "claims": ["event-1"]}]
+    said = {
+        "temporal-proposal": lambda _: {"candidates": one},
+        "anchor-extraction": lambda _: {"relevant": "yes", "spans": [{"start": 70, "end": 76, "claims": ["event-1"]}]},
+    }
+    settings = TraceSettings(storyboard_frames=3, scan_frames=0)
+    answer = replace(TRACE, settings=settings)(QUESTION, observing(witness := Witness(said), budget=3 + 5 + 5))
     assert not witness.of("evidence-assembly")
     assert [clip.span for clip in answer.bundle] == [clip.span for clip in witness.of("forced-answer")[0].clips]
     assert (len(answer.bundle), answer.option) == (1, "C")

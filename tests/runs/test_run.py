@@ -43,7 +43,7 @@ def test_every_question_is_asked_once_by_every_method(bench: Bench, workplace: P
     report = audit(bench.items, load_runs(list(paths.values())))
     assert report.run("uniform-8").metrics["Fr"] == 8
     assert report.run("blind").metrics["Fr"] == 0
-    assert not report.warnings
+    assert all("from the same frames" in warning for warning in report.warnings)  # the fake model decides nothing
 
 
 def test_a_line_tells_what_was_looked_at_and_which_file(bench: Bench, bench_folder: Path, workplace: Path) -> None:

@@ -79,7 +79,8 @@ class Found(StrEnum):
 STABLE: Final = "The answer did not change as evidence was added, and a second look at the same clips agreed."
 NOT_FOUND: Final = "Nothing that was looked at shows it. Ask in other words, or try a larger --budget."
 _UNKNOWN: Final = re.compile(
-    r"(?:unknown|unclear|undetermined|undeterminable|unanswerable|indeterminate|n a|no (?:answer|evidence|information)"
+    r"(?:unknown|unclear|undetermined|undeterminable|unanswerable|indeterminate|n(?: a)?$"
+    r"|no (?:answer|evidence|information)"
     r"|not (?:answerable|clear|determinable|enough|found|known|mentioned|possible|present|seen|shown|specified|visible)"
     r"|(?:it |this )?(?:cannot|can not|cant|could not) (?:be )?(?:answer|determine|identif|know|say|see|tell|told))"
 )

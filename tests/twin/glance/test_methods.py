@@ -49,7 +49,7 @@ def answered(method: str, question: Question, video: CodeVideo) -> tuple[Answer,
 
 
 @pytest.mark.parametrize(
-    "method", ["uniform-128", "vca", "avp", "trace", "trace-without-replay", "trace-chronological"]
+    "method", ["uniform-128", "vca-unlimited", "avp", "trace", "trace-without-replay", "trace-chronological"]
 )
 def test_an_order_is_found(method: str) -> None:
     answer, _ = answered(method, ORDER, ONE_EACH)
