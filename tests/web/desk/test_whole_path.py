@@ -168,6 +168,7 @@ def test_from_footage_to_a_viewed_audit(build: Path, new_page: Callable[..., Any
         # undo: one entry more, the assignment is there again, and nothing else changed
         ann.page.goto(address)
         last = ann.page.locator("#recent th[scope=row]").first.inner_text()
+        ann.page.wait_for_selector("[data-key=Z]:enabled")
         ann.page.keyboard.press("Z")
         ann.page.get_by_text(f"You have {last} open").wait_for()
         for person in (ann, bob):
