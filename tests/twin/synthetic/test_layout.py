@@ -102,4 +102,4 @@ def test_the_vocabulary_is_counted_right() -> None:
     words = vocabulary()
     counts = f"{len(words.events)} events with the words for them, {len(words.lookalikes)} look-alikes"
     assert counts in PAGE
-    assert f"{len(words.props)} props, {len(words.scenes)} scenes" in " ".join(PAGE.split())
+    assert f"{len(words.props)} props and {len(words.scenes)} scenes" in " ".join(PAGE.split())
