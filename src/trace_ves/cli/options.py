@@ -171,7 +171,7 @@ def backbone_options(command: F) -> F:
 BACKBONE_OPTION_NAMES: Final = frozenset(option.name for option in backbone_options(click.Command("")).params)
 
 
-class SpecType(click.ParamType[str]):
+class SpecType(click.types.StringParamType):
     """A backbone's spec, or a name that people use for it."""
 
     name = "spec"
