@@ -146,7 +146,7 @@ def test_a_question_is_answered_with_its_evidence_and_progress_meanwhile(place: 
     result = anyio.run(session)
     assert not result.is_error, words(result)
     assert words(result)[0].splitlines()[0] == "B. two"
-    assert "8 frames in 1 calls to own" in words(result)[0]
+    assert "8 frames in 1 call to own" in words(result)[0]
     assert len(pictures(result)) == 1
     assert heard[0][2] == "opening the video"
     assert heard[-1][1] == 20

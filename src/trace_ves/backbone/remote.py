@@ -63,6 +63,7 @@ _JITTER: Final = random.SystemRandom()
 _GRACE_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.2  # how often a request that waits for another checks whether the batch was given up
 _FEW_FRAMES: Final = 4  # fewer fit into every context
+_LEAST_FRAME_TOKENS: Final = 16  # a server that reports fewer for a frame does not count frames
 _LEAST_SHARE: Final = 0.6  # of the tokens that frames take: below it, some were dropped
 _REFUSALS: Final = frozenset({400, 422})
 _TIER_REFUSED: Final = re.compile(r"tier|flex", re.IGNORECASE)
@@ -288,7 +289,7 @@ class RemoteBackbone:
                 self._frame_costs[size] = probe(replace(asked, max_output_tokens=64)).usage.input_tokens / 2
         alike = self._count_tokens(images) / self._count_tokens(images[:1])  # other frames may be smaller
         needed = self._frame_costs[size] * min(len(images), alike)
-        if tokens >= _LEAST_SHARE * needed:
+        if tokens >= _LEAST_SHARE * needed or self._frame_costs[size] < _LEAST_FRAME_TOKENS:
             return False
         sentence = (
             f"{self.name}: the server reports {usage.input_tokens:,} prompt tokens for {len(images)} frames that take "
