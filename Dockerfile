@@ -2,7 +2,8 @@
 #   docker build -t trace-ves .
 #   docker run --rm -v "$PWD:/work" -e GEMINI_API_KEY trace-ves ask film.mp4 "Who opens the window?" -o "the woman" -o "the hunter"
 #   docker run --rm -v "$PWD:/work" -p 127.0.0.1:8642:8642 trace-ves view runs --host 0.0.0.0
-# Pin the base by digest where you build for others: --build-arg PYTHON_IMAGE=python@sha256:...
+# Pin the base by digest if you build for others: --build-arg PYTHON_IMAGE=python@sha256:..., with the digest that
+# `docker buildx imagetools inspect python:3.11-slim-bookworm` prints.
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 FROM ${PYTHON_IMAGE} AS build
 WORKDIR /src
@@ -15,7 +16,7 @@ RUN python -m venv /opt/trace-ves \
 FROM ${PYTHON_IMAGE}
 COPY --from=build /opt/trace-ves /opt/trace-ves
 COPY LICENSE NOTICE /usr/share/doc/trace-ves/
-# Any user may run it (docker run --user), so that files written to /work belong to whoever asked.
+# Any user may run it (docker run --user), so that files written to /work belong to the caller.
 RUN useradd --uid 1000 --create-home trace && install -d -m 1777 /cache
 USER 1000
 WORKDIR /work

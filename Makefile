@@ -23,6 +23,7 @@ help:
 
 .venv/.dev: pyproject.toml constraints.txt tools/setup.sh
 	PYTHON=$(PYTHON) bash tools/setup.sh '.[dev]' $@
+	touch .venv/.user # the demo needs nothing more
 
 demo: .venv/.user
 	$(BIN)/trace-ves demo

@@ -209,7 +209,7 @@ def _needed(reader: Any, group: Any, deadline: Any) -> list[tuple[int, bytes, in
         references = References(codec.extradata)
         for number, packet in data.items():
             references.add(number, packet)
-        needed = references.needed(group.wanted, keep_slots=False)
+        needed = references.needed(group.wanted)
         ends = {number: [frame.end for frame in references._packets[number][1]] for number in needed}
         sizes = {number: len(data[number]) if size is None else size for number, size in needed.items()}
         return [

@@ -82,6 +82,8 @@ def films(*, quick: bool) -> list[Film]:
         Film("hevc-360p-2h.mkv", "libx265", 640, 360, 60, 250, long),
         Film("vp9-360p-2h.webm", "libvpx-vp9", 640, 360, 60, 128, long),
         Film("av1-360p-2h.mkv", "libsvtav1", 640, 360, 60, 240, long),
+        Film("h264-360p-10h.mp4", "libx264", 640, 360, 30, 250, 10 * long),
+        Film("hevc-360p-10h.mkv", "libx265", 640, 360, 30, 250, 10 * long),
     ]
 
 

@@ -74,14 +74,14 @@ def make_build(folder: Path, annotators: int, database: str) -> dict[str, str]:
     from trace_ves.construction.judged_item import ProposedItem
     from trace_ves.construction.ledger import Change
     from trace_ves.construction.people import Role, invite
-    from trace_ves.construction.project import create_project
+    from trace_ves.construction.project import BuildSettings, create_project
     from trace_ves.core import Interval
 
     (folder / "videos").mkdir(parents=True)
     write_video(folder / "videos" / "v0.mp4")
     for number in range(1, VIDEOS):
         (folder / "videos" / f"v{number}.mp4").write_bytes((folder / "videos" / "v0.mp4").read_bytes())
-    project = create_project(folder, database=database)
+    project = create_project(folder, BuildSettings(database=database))
     store = project.open_store()
     names = [f"p{number:03}" for number in range(annotators)]
     tokens = {name: invite(store, name, Role.ANNOTATOR) for name in names}

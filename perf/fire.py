@@ -4,7 +4,7 @@
     python perf/fire.py --short          # what CI runs: a fixed seed, about a minute
     python perf/fire.py --only videos --seed 7
 
-Bounded and on this machine alone: files in a temporary folder, servers on loopback. Prints how often each attack was
+Uses only a temporary folder and servers on loopback. Prints how often each attack was
 tried, survived, ended in a clear sentence, or lost something; ends with status 1 where anything was lost.
 """
 

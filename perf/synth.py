@@ -63,7 +63,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "video.mp4"
         ways: dict[str, Callable[[], object]] = {
-            "drawing alone": lambda: sum(1 for _ in frames_of(world, SEED)),
+            "drawing only": lambda: sum(1 for _ in frames_of(world, SEED)),
             "drawing and encoding": lambda: write_film(world, SEED, path),
             "RGB frames, x264's default preset": lambda: write_plainly(world, path),
         }

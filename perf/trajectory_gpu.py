@@ -22,7 +22,7 @@ import transformers
 from random_model import build
 from trace_ves.backbone.hf.chat_format import LocalRequest
 from trace_ves.backbone.hf.decoder import BatchDecoder, Unguided
-from trace_ves.backbone.hf.grammar import Grammars, JsonGuide
+from trace_ves.backbone.hf.grammar import Grammars, JsonGuide, ReplyState
 from trace_ves.backbone.hf.plans import PromptTokens, micro_batches, plan_batch, plan_memory
 from trace_ves.backbone.hf.vision import encode, speed_up
 
@@ -74,8 +74,8 @@ class Subject:
 
     def guide(self, rows: int) -> JsonGuide:
         """Holds every row to the schema."""
-        request = LocalRequest((), SCHEMA)
-        replies = [self.grammars.reply(request, self.model.device) for _ in range(rows)]
+        request, matcher = LocalRequest((), SCHEMA), self.grammars.matcher(SCHEMA)
+        replies = [ReplyState.of(request, matcher, self.model.device) for _ in range(rows)]
         return JsonGuide(replies, self.grammars.vocabulary)
 
 

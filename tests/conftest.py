@@ -20,8 +20,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as for jobs in a shell'
 SHARED = Path(__file__).parents[2] / "shared"
 
 LONGEST = (
-    "tests/web/desk/test_whole_path.py",
+    "tests/web/desk/test_attacks.py",
     "tests/runs/test_kill.py",
+    "tests/web/desk/test_whole_path.py",
+    "tests/web/desk/test_accessibility.py",
+    "tests/twin/lab/test_lab.py",
     "tests/cli/test_demo.py",
     "tests/web/desk/test_fuzz.py",
     "tests/web/desk/test_browser.py",

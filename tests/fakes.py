@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field
 
 from trace_ves.backbone import Prompt, Request
 from trace_ves.backbone.model_settings import ModelSettings
+from trace_ves.backbone.provider import Completion, Provider, ServiceError
 from trace_ves.backbone.remote import RemoteBackbone, RemoteSettings
 from trace_ves.backbone.retry import RetryPolicy
 from trace_ves.backbone.secret import Key
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from trace_ves.backbone.provider import Provider
+    from trace_ves.backbone.provider import CompletionRequest
 
 SECRET = "sk-test-0123456789-never-to-be-seen"
 
@@ -335,6 +336,22 @@ ANTHROPIC = Dialect(
 )
 
 DIALECTS = {dialect.name: dialect for dialect in (OPENAI, GEMINI, ANTHROPIC)}
+
+
+class ScriptedProvider(Provider):
+    """A service without a server: each call has the next outcome, and the last one stays."""
+
+    def __init__(self, *outcomes: Completion | ServiceError) -> None:
+        super().__init__("scripted:m", "m", Key("SCRIPTED_API_KEY", ""), identity={})
+        self.calls = 0
+        self._outcomes = outcomes
+
+    def _send(self, call: CompletionRequest, features: frozenset[str], timeout_seconds: float) -> Completion:
+        outcome = self._outcomes[min(self.calls, len(self._outcomes) - 1)]
+        self.calls += 1
+        if isinstance(outcome, ServiceError):
+            raise outcome
+        return outcome
 
 
 class Sighting(BaseModel):

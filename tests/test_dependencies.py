@@ -19,6 +19,7 @@ DISTRIBUTIONS = {
     "PIL": "pillow",
     "markdown_it": "markdown-it-py",
     "pydantic_core": "pydantic",
+    "triton": "torch",  # its builds for GPUs bring it
 }
 """Where the name to import is not the name to install."""
 

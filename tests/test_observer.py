@@ -183,7 +183,7 @@ def test_a_prompt_with_a_missing_variable_is_an_error_and_hostile_values_stay_te
             r"variables are: \$question, \$options\.",
         ),
         ("Look. $qestion", {}, r"variables are: none\."),
-        ("It costs $5.", {}, r"has a \$ that begins no variable .*; write \$\$ for a dollar sign\."),
+        ("It costs $5.", {}, r"has a \$ that does not begin a variable .*; write \$\$ for a dollar sign\."),
         (
             "$thing",
             {"thing": {1, 2}},
@@ -225,12 +225,9 @@ class Other(BaseModel):
         (None, "the backbone returned NoneType for a batch; it must return a list"),
         ([], "the backbone returned 0 replies for 2 requests."),
         ([Generation(Reply(frames=1))] * 3, "the backbone returned 3 replies for 2 requests."),
-        ([Reply(frames=1)] * 2, "the backbone returned Reply for the stage 'count'; each reply must be wrapped in a"),
-        (
-            [Generation({"frames": 1})] * 2,
-            "replied with dict to the stage 'count'; the reply must be the request's Reply",
-        ),
-        ([Generation(Other())] * 2, "replied with Other to the stage 'count'"),
+        ([Reply(frames=1)] * 2, "returned Reply for the stage 'count'; each reply must be a Generation of the"),
+        ([Generation({"frames": 1})] * 2, "returned dict for the stage 'count'; each reply must be a Generation"),
+        ([Generation(Other())] * 2, "returned Other for the stage 'count'"),
     ],
 )
 def test_a_backbone_that_breaks_its_contract_is_one_sentence_that_names_it(returned: Any, sentence: str) -> None:

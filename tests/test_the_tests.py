@@ -1,4 +1,4 @@
-"""Every test asserts something, whatever the data: an assertion that may be skipped is none."""
+"""Every test asserts something, whatever the data: an assertion that may be skipped does not count."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def has_assert(*nodes: ast.AST) -> bool:
 
 
 def skippable(test: ast.FunctionDef) -> Iterator[ast.If]:
-    """The conditions of a test that assert on one side alone, and then go on."""
+    """The conditions of a test that assert on only one side, and then go on."""
     for node in ast.walk(test):
         if isinstance(node, ast.If) and not isinstance(node.body[-1], ast.Return):
             held, otherwise = has_assert(*node.body), has_assert(*node.orelse)

@@ -42,7 +42,7 @@ def commands() -> str:
 
 
 def _helps(command: click.Command, name: str) -> Iterator[str]:
-    context = click.Context(command, info_name=name, max_content_width=100, terminal_width=100)
+    context = click.Context(command, info_name=name, max_content_width=100, terminal_width=100, show_default=True)
     yield f"\n## {name}\n\n```\n{command.get_help(context)}\n```\n"
     if isinstance(command, click.Group):
         for each in command.list_commands(context):

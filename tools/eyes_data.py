@@ -1,6 +1,6 @@
 """Frames to train and to test the eyes on, drawn by the twin's own renderer, with the box of every sprite.
 
-Needs numpy alone. Frames come as the video's planes (YUV 4:2:0, 360 lines), before any damage by compression.
+Needs only numpy. Frames come as the video's planes (YUV 4:2:0, 360 lines), before any damage by compression.
 """
 
 from __future__ import annotations

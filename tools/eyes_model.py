@@ -1,7 +1,7 @@
 """The network of the eyes: an anchor-free detector that is small enough for two CPU cores, and its export to ONNX.
 
 Peaks of a one-channel heatmap are where something is. Its box and its name are read from the features under each peak
-alone: a hundred classes cost little, and fine detail is mixed only there. A second, global head names the scene.
+only: a hundred classes cost little, and fine detail is mixed only there. A second, global head names the scene.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from trace_ves.twin.synthetic.drawing import TILE_PX
-from trace_ves.twin.synthetic.vocabulary import Tile, vocabulary
+from trace_ves.twin.synthetic.vocabulary import Prop, Sprite, vocabulary
 
 FONT = Path("/usr/share/fonts/truetype/noto/NotoColorEmoji.ttf")
 ATLAS = Path(__file__).parents[1] / "src/trace_ves/twin/synthetic/atlas.npz"
@@ -24,7 +24,7 @@ BITMAP_SIZE = 109
 """The one size at which the font holds bitmaps."""
 
 
-def picture(tile: Tile, font: ImageFont.FreeTypeFont) -> Image.Image:
+def picture(tile: Sprite | Prop, font: ImageFont.FreeTypeFont) -> Image.Image:
     """The glyph, tinted, trimmed and fitted into a square."""
     canvas = Image.new("RGBA", (160, 160))
     ImageDraw.Draw(canvas).text((10, 10), chr(int(tile.glyph, 16)), font=font, embedded_color=True)
@@ -35,7 +35,7 @@ def picture(tile: Tile, font: ImageFont.FreeTypeFont) -> Image.Image:
     return square
 
 
-def tinted(image: Image.Image, tint: str) -> Image.Image:
+def tinted(image: Image.Image, tint: str | int) -> Image.Image:
     """The picture with its hues turned by so many degrees, or in shades of grey."""
     if not tint:
         return image
@@ -52,7 +52,8 @@ def tinted(image: Image.Image, tint: str) -> Image.Image:
 
 def main() -> None:
     font = ImageFont.truetype(sys.argv[1] if len(sys.argv) > 1 else str(FONT), BITMAP_SIZE)
-    tiles = vocabulary().tiles
+    words = vocabulary()
+    tiles = [*words.sprites.values(), *words.props.values()]
     drawn = np.stack([np.array(picture(tile, font)) for tile in tiles])
     drawn[drawn[..., 3] == 0] = 0
     names = np.array([tile.name for tile in tiles])

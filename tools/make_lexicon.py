@@ -19,7 +19,7 @@ HEADER = """\
 # What glance has words for, written by tools/make_lexicon.py from the twin's vocabulary.
 # `words` name a thing in questions, `homes` are the scenes where one expects it, `look_for` is how to look for it.
 # The `words` of an act say that a thing does it.
-# `unseen` are words that hold a thing's name and mean something that the eyes were taught to pass over.
+# `unseen` are words that hold a thing's name and mean something that the eyes were trained to ignore.
 """
 
 

@@ -4,7 +4,7 @@
 
 Reads the truth in each BENCH/world.jsonl and looks at real decoded frames; `--thresholds` tries other values of MOVED
 and GROWN on the same looks. Recall: of all acts, those that are
-recognised from the frames inside them alone. False: of all stretches of rest, those in which an act is reported.
+recognised only from the frames inside them. False: of all stretches of rest, those in which an act is reported.
 It also prints how far off the places of boxes are, which the backbone `lab` simulates eyes with.
 """
 

@@ -55,7 +55,7 @@ TESTS = {
         *(f"tests/ves/test_{name}.py" for name in ("tables", "html")),
     ],
 }
-"""What is changed, and the tests that should notice. Those that start other processes are no use here."""
+"""What is changed, and the tests that should notice. Those that start other processes do not help here."""
 LEFT_OUT = {"runs/estimate.py"}
 """Its tests start other processes."""
 

@@ -1,11 +1,18 @@
-"""Draw the pictures of README: the panel of `trace-ves ask --sample`, and its contact sheet.
+"""Draw the pictures of README: the panel of `trace-ves ask --sample`, its contact sheet, and a terminal recording.
 
 Run it after the sample's recording was made again: `python tools/sample_pictures.py docs/images`.
 """
 
+import fcntl
 import io
+import json
+import os
+import pty
 import re
+import struct
 import sys
+import termios
+import time
 from pathlib import Path
 
 from rich.console import Console
@@ -28,6 +35,30 @@ def main(folder: Path) -> None:
     svg = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL)  # no fonts from other servers
     (folder / "ask-sample.svg").write_text(svg, encoding="utf-8")
     contact_sheet(sheet_rows(result)).save(folder / "ask-sample.jpg", quality=85)
+    record_terminal(folder / "ask-sample.cast")
+
+
+def record_terminal(file: Path, columns: int = 100, rows: int = 60) -> None:
+    """Run the command in a terminal and write what it prints as an asciicast (version 2), for `asciinema play`."""
+    child, terminal = pty.fork()
+    if not child:
+        os.environ |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "COLUMNS": str(columns), "LINES": str(rows)}
+        os.execv(sys.executable, [sys.executable, "-m", "trace_ves", "ask", "--sample"])
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    lines: list[object] = [{"version": 2, "width": columns, "height": rows, "title": "trace-ves ask --sample"}]
+    lines.append([0.0, "o", "$ trace-ves ask --sample\r\n"])
+    began, held = time.monotonic(), b""
+    while True:
+        try:
+            held += os.read(terminal, 1 << 16)
+        except OSError:  # the command has ended
+            break
+        text = held.decode("utf-8", "ignore")  # a character may be cut in two
+        held = held[len(text.encode()) :]
+        lines.append([round(time.monotonic() - began, 2), "o", text])
+    if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+        raise SystemExit("trace-ves ask --sample failed")
+    file.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -110,7 +110,7 @@ def _bench_table(report: AuditReport) -> Table:
         Row(name.replace("_", " "), ((number(value, "{:.4g}".format),), (number(theirs[name], "{:g}".format),)))
         for name, value in ours.items()
     )
-    return Table("paper-bench", "The bench", "", (Column("Ours"), Column("Paper")), (Section("", rows),))
+    return Table("paper-bench", "The bench", (Column("Ours"), Column("Paper")), (Section("", rows),), first_column="")
 
 
 def _write(

@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
-# The tests of local models, in an environment of their own, .venv-hf, because torch is large.
+# The tests of local models, in a separate environment, .venv-hf, because torch is large.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-python=.venv-hf/bin/python
+. tools/environment.sh
 
-[ -x "$python" ] || "${PYTHON:-python3}" -m venv .venv-hf
-"$python" -m pip install --quiet --disable-pip-version-check --constraint constraints-hf.txt \
-    --requirement tests/backbone/hf/requirements.txt --editable '.[video,openai]'
-"$python" -m pytest tests/backbone/hf
+install .venv-hf --constraint constraints-hf.txt --requirement tests/backbone/hf/requirements.txt --editable '.[video,openai]'
+.venv-hf/bin/python -m pytest tests/backbone/hf

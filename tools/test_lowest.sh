@@ -1,13 +1,23 @@
 #!/usr/bin/env bash
-# The core tests on the lowest versions that pyproject.toml allows, in an environment of their own, .venv-lowest.
+# Tests of what we use of each dependency, on the lowest versions that pyproject.toml allows, in .venv-lowest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-python=.venv-lowest/bin/python
+. tools/environment.sh
 
-[ -x "$python" ] || "${PYTHON:-python3}" -m venv .venv-lowest
+mkdir -p .venv-lowest
 "${PYTHON:-python3}" tools/lowest.py >.venv-lowest/constraints.txt
-"$python" -m pip install --quiet --disable-pip-version-check --constraint .venv-lowest/constraints.txt \
+install .venv-lowest --constraint .venv-lowest/constraints.txt \
     --editable '.[video,gemini,openai,anthropic,glance,figures,web,build,parquet,logs]' \
-    'httpx>=0.28.1,<1' 'hypothesis>=6.120' 'pytest>=8.3' 'pytest-socket>=0.7' 'cryptography' 'jsonschema>=4.20'
-"$python" -m pytest -q -p no:cacheprovider tests/core tests/records --ignore tests/records/test_schemas.py tests/ves tests/benches tests/test_observer.py \
-    tests/backbone --ignore tests/backbone/hf --ignore tests/twin/glance "$@"
+    'httpx>=0.28.1,<1' 'hypothesis>=6.120' 'pytest>=8.3' 'pytest-socket>=0.7' 'pytest-xdist>=3.6' cryptography 'jsonschema>=4.20'
+tests=(
+    tests/core tests/records/test_round_trips.py tests/records/test_run_file.py # jiter, numpy, platformdirs, pydantic
+    tests/cli/test_audit.py tests/cli/test_import.py                            # click, rich
+    tests/video/test_video.py tests/video/test_picture.py                       # av, pillow, simplejpeg
+    tests/video/fetching/test_fetch.py                                          # httpx
+    tests/backbone/test_{anthropic,gemini,openai,remote,replies}.py             # the clients of services
+    tests/ves/test_figures.py tests/ves/test_scoring.py                         # matplotlib
+    tests/web/test_server.py                                                    # fastapi, jinja2, starlette, uvicorn
+    tests/construction/test_store.py                                            # psycopg, sqlalchemy
+    tests/benches/test_importers.py tests/benches/logs                          # openpyxl, pyarrow, zstandard
+)
+.venv-lowest/bin/python -m pytest -q -p no:cacheprovider -n 2 --dist loadfile "${tests[@]}" "$@"

@@ -82,7 +82,7 @@ def _is_sentence(text: str) -> bool:
 def in_child(
     work: Callable[[], Any], *, deadline_seconds: float = 60, watch: Callable[[int], None] | None = None
 ) -> Ended:
-    """Run this in a fork of the process; `watch` is given its number and may kill it.
+    """Run this in a fork of the process; `watch` gets its process id and may kill it.
 
     A `TraceVesError` ends the child with status 2 and its sentence, any other exception with 1 and the traceback.
     """
@@ -233,6 +233,7 @@ class Ground:
             "h264.mp4": ("libx264", {"x264-params": "keyint=12:bframes=2:threads=1"}),
             "h264.mkv": ("libx264", {"x264-params": "keyint=12:bframes=2:open-gop=1:threads=1"}),
             "h264.ts": ("libx264", {"x264-params": "keyint=12:bframes=2:threads=1"}),
+            "raw.h264": ("libx264", {"x264-params": "keyint=12:bframes=2:threads=1"}),
             "mpeg4.avi": ("mpeg4", {"g": "12", "bf": "2"}),
             "mpeg2.mpg": ("mpeg2video", {"g": "12", "bf": "2"}),
             "vp8.webm": ("libvpx", {"g": "12", "cpu-used": "8", "deadline": "realtime"}),

@@ -1,6 +1,6 @@
-"""The only path from a video to a backbone. Every frame on it is charged to the budget and logged.
+"""The only path from a video to a backbone. Every frame that is sent is charged to the budget and logged.
 
-Knows nothing about questions or methods. Decoding is free; frames sent to a model are charged and count as observed.
+Decoding is free; frames sent to a model are charged and count as observed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ UNLIMITED: Final = sys.maxsize
 
 @dataclass(frozen=True, slots=True)
 class RoundStarted:
-    """A method begins a round."""
+    """A method starts a round."""
 
     number: int
     """From 1."""
@@ -56,7 +56,7 @@ class StageStarted:
 
     stage: str
     spans: tuple[Interval, ...] = ()
-    """What the frames of the batch show."""
+    """The spans of its clips."""
     timestamps: tuple[float, ...] = ()
     """The frames of the batch, each once, in order of time."""
 
@@ -66,7 +66,7 @@ class Decided:
     """A method has chosen what to do next."""
 
     action: str | None
-    """STOP, DROP, REFINE or EXPAND for TRACE; None where nothing is left to do."""
+    """STOP, DROP, REFINE or EXPAND for TRACE; None if nothing is left to do."""
     decision: Decision | None = None
     """The whole decision, for TRACE."""
 
@@ -76,20 +76,20 @@ class CallAnswered:
     """A call of a batch has its reply."""
 
     call: Call
-    """Its stage, the frames it was given, and what it cost."""
+    """Its stage, frames and cost."""
     spans: tuple[Interval, ...]
-    """What its clips show, in the order in which the model saw them."""
+    """The spans of its clips, in the order in which the model saw them."""
     reply: BaseModel | ModelFault
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyRejected:
-    """A reply of the model could not be used, not even after one repair."""
+    """A reply of the model could not be used, even after one repair."""
 
     stage: str
     reason: str
     raw: str
-    """What the model said; empty where it said nothing."""
+    """The text of the model; empty if it returned none."""
 
 
 Event = RoundStarted | StageStarted | CallAnswered | Decided | ReplyRejected
@@ -98,7 +98,7 @@ Event = RoundStarted | StageStarted | CallAnswered | Decided | ReplyRejected
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """An event, and how far the budget was spent when it happened."""
+    """An event, and how much of the budget was spent by then."""
 
     event: Event
     frames_supplied: int
@@ -108,19 +108,8 @@ class Progress:
 Listener = Callable[[Progress], None]
 
 
-@dataclass(slots=True)
-class Memory:
-    """What was made of frames that earlier questions of one session were shown; each question has its own observer."""
-
-    _known: dict[tuple[tuple[float, int], ...], object] = field(default_factory=dict)
-
-    def keep(self, clip: Clip, made: object) -> None:
-        """Remember what a model made of these frames."""
-        self._known[_frames_of(clip)] = made
-
-    def find(self, clip: Clip) -> object | None:
-        """What was made of exactly these frames; None where they were not shown before."""
-        return self._known.get(_frames_of(clip))
+Memory = dict[tuple[tuple[float, int], ...], object]
+"""Results by the frames that earlier questions of a session saw; each question has its own observer."""
 
 
 def _frames_of(clip: Clip) -> tuple[tuple[float, int], ...]:
@@ -136,9 +125,9 @@ class Observer:
     budget: int = UNLIMITED
     listener: Listener = field(default=lambda _: None, repr=False)
     subtitles: Subtitles | None = None
-    """What is said in the video, if it may be shown to the model; for `Request.subtitles`."""
+    """The subtitles of the video, if the model may see them; for `Request.subtitles`."""
     memory: Memory | None = field(default=None, repr=False)
-    """What earlier questions about the same video have seen; None where questions share nothing."""
+    """Results of earlier questions about the same video; None if questions share nothing."""
     _charged: int = field(default=0, init=False, repr=False)
     _calls: list[Call] = field(default_factory=list, init=False, repr=False)
     _spoken: list[SpokenCall] = field(default_factory=list, init=False, repr=False)
@@ -162,7 +151,7 @@ class Observer:
             return ObservationLog(tuple(self._calls))
 
     def transcript(self, question_id: str) -> Transcript:
-        """What was said in every call so far, in the order of the log: bounded, and without keys."""
+        """The prompts and replies of every call so far, in the order of the log: shortened, and without keys."""
         with self._lock:
             spoken = list(self._spoken)
 
@@ -177,24 +166,21 @@ class Observer:
         return make_transcript(question_id, calls, self.backbone.name.partition("@")[0])
 
     def watch(self, span: Interval, strategy: ObservationStrategy, *, limit: int | None = None) -> Clip:
-        """Decode a span, centred-uniform at the strategy's rate, at most `limit` frames, none of them twice.
+        """Decode a span, centred-uniform at the strategy's rate: at most `limit` frames, each once.
 
-        Nothing is charged: a frame counts as observed only when a call supplies it.
+        Nothing is charged; a frame counts as observed only when a call supplies it.
         """
         count = max(1, round(span.length * strategy.fps))
         moments = centred_uniform(span, count if limit is None else min(count, limit))
         return Clip(span, strategy, self.frames_at(moments, height=strategy.height))
 
     def survey(self, span: Interval, count: int, *, height: int) -> Clip:
-        """Decode `count` frames spread evenly over a span, none of them twice; like `watch`, but by number."""
+        """Decode `count` frames spread evenly over a span, each once."""
         strategy = ObservationStrategy(fps=count / max(span.length, sys.float_info.epsilon), height=height)
         return Clip(span, strategy, self.frames_at(centred_uniform(span, count), height=height))
 
     def frames_at(self, seconds: Sequence[float], *, height: int) -> tuple[Frame, ...]:
-        """The frames on screen at these moments, each once however many moments fall on it.
-
-        None is larger than the backbone takes as it is.
-        """
+        """The frames on screen at these moments, each once, and not larger than the backbone accepts unscaled."""
         frames = self.video.frames_at(seconds, height=height)
         longest: int | None = getattr(self.backbone, "longest_side_px", None)
         picture = frames[0].picture if frames else None
@@ -206,8 +192,8 @@ class Observer:
     def ask(self, batch: Sequence[Request[R]]) -> list[R | ModelFault]:
         """Supply the frames of a batch to the backbone and return one reply or fault for each request.
 
-        Every prompt is rendered first, so that a misspelt variable fails under every backbone. Then the whole batch is
-        charged, and refused with `BudgetError` if it would pass the budget. Only then is anything sent.
+        Every prompt is rendered first, so that a misspelt variable fails with every backbone. Then the whole batch is
+        charged, or refused with `BudgetError`. Only then is anything sent.
         """
         if not batch:
             return []
@@ -239,35 +225,34 @@ class Observer:
         return calls
 
     def recall(self, stage: str, clip: Clip) -> object | None:
-        """What an earlier question made of exactly these frames; None where they were not shown before.
+        """The result of an earlier question from exactly these frames; None if there is none.
 
-        The answer is then based on those frames: they are charged to the budget and logged as observed, as if they
-        had been supplied to this stage, though nothing is sent.
+        The answer then depends on those frames, so they are charged and logged as observed, though nothing is sent.
         """
-        found = self.memory.find(clip) if self.memory is not None else None
-        if found is not None:
+        result = self.memory.get(_frames_of(clip)) if self.memory is not None else None
+        if result is not None:
             self._charge(len(clip.frames))
             seconds = tuple(frame.seconds for frame in clip.frames)
             heights = tuple(frame.picture.height for frame in clip.frames)
             with self._lock:
                 self._calls.append(Call(stage, seconds, heights, remembered=True))
                 self._spoken.append(SpokenCall(stage, "", (ClipRecord.of(clip),), raw=False))
-        return found
+        return result
 
     def remember(self, clip: Clip, made: object) -> None:
-        """Keep what a model made of these frames for later questions, where there may be any."""
+        """Store a result from these frames for later questions, if there may be any."""
         if self.memory is not None:
-            self.memory.keep(clip, made)
+            self.memory[_frames_of(clip)] = made
 
     @contextmanager
     def reserving(self, frames: int) -> Iterator[None]:
-        """Keep frames back for a call that comes later: within the block the budget is smaller by that many."""
-        kept = frames if self.budget != UNLIMITED else 0
-        self.budget -= kept
+        """Reserve frames for a later call: within the block the budget is smaller by that number."""
+        reserve = frames if self.budget != UNLIMITED else 0
+        self.budget -= reserve
         try:
             yield
         finally:
-            self.budget += kept
+            self.budget += reserve
 
     def announce(self, event: Event) -> None:
         """Tell the listener what happened."""
@@ -300,7 +285,7 @@ def _make_call(request: Request[R], generation: Generation[R]) -> Call:
 
 
 def _make_spoken_call(prompt: str, request: Request[R], generation: Generation[R]) -> SpokenCall:
-    """The words of a call; a backbone that hands over no text of a model has its reply written as JSON."""
+    """The texts of a call; without a text of the model, the reply is recorded as JSON."""
     reply, said = generation.reply, generation.said
     if not said and isinstance(reply, ModelFault):
         said = (ModelText(reply.raw, reply.reason),)
@@ -311,4 +296,4 @@ def _make_spoken_call(prompt: str, request: Request[R], generation: Generation[R
 
 
 Method = Callable[[Question, Observer], Answer]
-"""What answers questions: TRACE, a baseline, or your own callable."""
+"""Answers questions: TRACE, a baseline, or your own callable."""

@@ -13,7 +13,7 @@ from tests.agent.conftest import QUESTION
 from tests.fake_models import StageModel, full
 from trace_ves.agent import TRACE, VARIANTS
 from trace_ves.agent.anchors import VisualAnchor
-from trace_ves.agent.budget import action_costs, affordable
+from trace_ves.agent.budget import action_costs, affordable, affordable_looks
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.backbone.protocol import ModelFault, Request, ScriptedBackbone
 from trace_ves.core import Clip, Frame, Interval, ObservationStrategy, Termination
@@ -166,14 +166,18 @@ def anchor(name: str, frames: int) -> VisualAnchor:
 TWO = (anchor("a1", 4), anchor("a2", 3))
 
 
-def test_looks_leave_what_earns_a_stop_or_else_one_call_over_everything() -> None:
+def test_looks_leave_a_trajectory_or_else_its_largest_bundle_or_else_one_call_over_everything() -> None:
     new = (look(20), look(40), look(60))
     assert affordable(new, TWO, 24 + 30, 30, SMALL) == new
     assert affordable(new, TWO, 24 + 29, 30, SMALL) == new[:2]
     assert affordable(new, TWO, 8 + 30, 30, SMALL) == new[:1]
-    # A stop cannot be earned any more: 7 frames of the anchors and 3 for each look can still be read once.
-    assert affordable(new, TWO, 24 + 7 + 9, 60, SMALL) == new
-    assert affordable(new, TWO, 24 + 7 + 8, 60, SMALL) == new[:2]
+    # No whole trajectory any more: 7 frames of the anchors and 3 of a new one can still be read and replayed.
+    assert affordable(new, TWO, 24 + 20, 60, SMALL) == new
+    assert affordable(new, TWO, 24 + 19, 60, SMALL) == new[:2]
+    assert affordable_looks(TWO, 8 + 20, 60, SMALL) == 1
+    # No stop either: 7 frames and 3 for each look can still be read once.
+    assert affordable(new, TWO, 8 + 19, 60, SMALL) == new[:1]
+    assert affordable(new, TWO, 16 + 7 + 6, 60, SMALL) == new[:1]  # a stop with one look, before two looks without
     assert affordable(new[:1], (), 8 + 16, 60, SMALL) == new[:1]  # half the storyboard where there is no anchor
     assert affordable((), TWO, 400, 30, SMALL) == ()
 

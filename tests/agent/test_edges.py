@@ -14,7 +14,7 @@ from tests.agent.conftest import QUESTION
 from tests.agent.test_budget import LOOK, SMALL, TWO, Babble, ClockVideo, anchor
 from tests.fake_models import complete, full
 from trace_ves.agent import TRACE
-from trace_ves.agent.anchor_extraction import closer_looks, extract, make_anchor
+from trace_ves.agent.anchor_extraction import closer_looks, extract, make_anchor, with_frames, without_repeats
 from trace_ves.agent.anchor_prioritization import prioritize
 from trace_ves.agent.anchors import Inquiry, Look, SeenEvent, VisualAnchor, names_of
 from trace_ves.agent.budget import affordable
@@ -39,6 +39,7 @@ from trace_ves.records.search import (
     Flags,
     PrefixRecord,
     Refinement,
+    Relevance,
     SegmentNote,
     Status,
 )
@@ -110,6 +111,12 @@ def test_an_anchor_keeps_the_frames_that_showed_it(start: float, end: float, mos
     assert (anchor.seen, anchor.claims) == ("a dog", {"c1"})
 
 
+def test_an_anchor_for_what_one_frame_showed_in_part_looks_beside_it() -> None:
+    look = replace(looked_at(9.9, 10.1), relevant=Relevance.PERHAPS)
+    anchor = make_anchor(inquiry(lambda _: {}), "a1", (look, look.events[0]), 3, TraceSettings())
+    assert [frame.seconds for frame in anchor.clip.frames] == [8.3, 10.0, 11.6]
+
+
 @given(
     shown=st.lists(st.floats(0, 100), max_size=8),
     start=st.floats(0, 80),
@@ -135,10 +142,42 @@ def test_two_spans_of_one_look_are_two_events() -> None:
 
 
 def test_what_the_model_is_not_sure_of_is_looked_at_closely() -> None:
-    asked = inquiry(lambda _: {"relevant": "perhaps", "look_between": [10.5, 90]})
+    asked = inquiry(lambda _: {"relevant": "perhaps", "look_between": [10.5, 23.5, 25.5, 90]})
     looks = extract(asked, [Candidate(Interval(0, 20), LOOK, 4)], (), (), ())
-    [closer] = closer_looks(looks, TraceSettings())
-    assert (closer.span, closer.frames, closer.moment) == (Interval(9, 12), 3, 10.5)
+    inside, beside = closer_looks(looks, Interval(0, 24), TraceSettings())
+    assert (inside.span, inside.frames, inside.moment) == (Interval(9, 12), 3, 10.5)
+    assert (beside.span, beside.moment) == (Interval(22, 24), 23.5)
+
+
+def perhaps_seen(between: list[float], span: tuple[float, float] = (10, 18)) -> Look:
+    """A look at 0 to 20 seconds that saw a part of something in this span and asks for these moments."""
+    spans = [{"start": span[0], "end": span[1], "claims": ["c1"]}]
+    asked = inquiry(lambda _: {"seen": "its result", "relevant": "perhaps", "spans": spans, "look_between": between})
+    [look] = extract(asked, [Candidate(Interval(0, 20), LOOK, 4)], (), (), ())
+    return look
+
+
+def test_moments_close_together_are_one_closer_look_with_a_frame_for_each() -> None:
+    looks = [perhaps_seen([3.0, 4.0, 5.5, 7.0, 14.0, 15.0])]
+    first, second = closer_looks(looks, Interval(0, 24), TraceSettings())
+    assert (first.span, first.frames) == (Interval(2.5, 7.5), 4)
+    assert (second.span, second.frames) == (Interval(13, 16), 3)
+
+
+def test_an_anchor_of_a_part_has_the_moments_asked_for_that_no_look_has_shown() -> None:
+    look, asked = perhaps_seen([11.0, 12.0, 13.0, 14.0]), inquiry(lambda _: {})
+    anchor = make_anchor(asked, "a1", (look, look.events[0]), 3, TraceSettings(), seen=[14.0])
+    assert [frame.seconds for frame in anchor.clip.frames] == [11.0, 12.5, 13.0]  # 12.5 is a frame of the look
+    assert anchor.asked == (12.0,)
+    [fuller] = with_frames(asked, (anchor,), 5)
+    assert [frame.seconds for frame in fuller.clip.frames] == [11.0, 12.0, 12.5, 13.0]
+    assert with_frames(asked, (anchor,), 0) == (anchor,)
+
+
+def test_a_sure_event_is_kept_before_a_longer_one_seen_in_part() -> None:
+    part, sure = perhaps_seen([]), looked_at(10, 11)
+    events = [(part, part.events[0]), (sure, sure.events[0])]
+    assert without_repeats(events, (), (), 3.0) == [events[1]]
 
 
 def test_one_candidate_that_can_be_paid_for_is_looked_at_whole() -> None:

@@ -50,7 +50,7 @@ def test_no_example_is_an_answer_that_could_be_copied(stage: str) -> None:
 
 @pytest.mark.parametrize("stage", ["forced-answer", "direct-answer", "avp-answer", "vca-answer"])
 def test_a_forced_choice_says_so_in_words_and_in_its_schema(stage: str) -> None:
-    assert "always given" in PROMPTS[stage] or "never null" in PROMPTS[stage]
+    assert "always answer" in PROMPTS[stage] or "never null" in PROMPTS[stage]
     forced = answer_reply(QUESTION, forced=True)
     assert "null" not in str(forced.model_json_schema())
     with pytest.raises(ValidationError):

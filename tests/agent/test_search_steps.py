@@ -64,6 +64,35 @@ def test_a_scan_is_made_where_nothing_points_to_an_open_claim() -> None:
     assert looking.rounds[-1].scan == scan
 
 
+@pytest.mark.parametrize(("budget", "frames"), [(90, 24), (42, 6), (41, 16), (31, 6), (30, 15), (21, 6), (20, 0)])
+def test_a_scan_leaves_the_largest_reserve_that_allows_one(budget: int, frames: int) -> None:
+    """Beside a look of 5: three bundles and a replay take 31, the largest and its replay 20, one call over all 10."""
+    looking = search(budget, {"candidates": []}, notes=(SegmentNote(0, 100, "a dog", promising=True),))
+    looking.inquiry = replace(looking.inquiry, claims=(Claim("c1", "what"), Claim("c2", "who")))
+    looking.storyboard = looking.inquiry.observer.survey(looking.inquiry.observer.whole, 32, height=90)
+    scan = looking.make_scan(())
+    assert len(scan.frames if scan else ()) == frames
+
+
+def test_a_proposal_is_told_what_was_seen_only_in_part() -> None:
+    looking = search(90, {"candidates": []}, notes=())
+    looking.inquiry = replace(looking.inquiry, claims=(Claim("c1", "what"), Claim("c2", "who")))
+    first, second = (replace(anchor, claims=frozenset({name})) for anchor, name in zip(TWO, ("c1", "c2"), strict=True))
+    looking.state = replace(looking.state, anchors=(first, second))
+    assert looking.proposal_context.needs == frozenset()  # each claim has its evidence
+    looking.state = replace(looking.state, anchors=(first, replace(second, is_sure=False)))
+    assert looking.proposal_context.needs == {"c2"}
+    assert not looking.looks_on  # what was seen in part is read before more is looked for
+
+
+def test_no_scan_is_made_for_what_a_single_frame_cannot_show() -> None:
+    looking = search(90, {"candidates": [], "one_frame": False}, notes=None)
+    looking.propose()
+    calls = looking.inquiry.observer.log.calls
+    assert [call.stage for call in calls] == ["temporal-proposal"]
+    assert looking.scan is None
+
+
 def test_what_expand_put_first_is_first_once() -> None:
     looking = search(50, {"candidates": []}, notes=(), focus=(Interval(30, 40),))
     looking.propose()

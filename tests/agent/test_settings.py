@@ -51,6 +51,7 @@ def test_a_variant_differs_in_what_its_name_says_alone() -> None:
     }
     assert {name: change for name, change in changed.items() if change} == {
         "trace-fixed-rounds": {"max_rounds": 2},
+        "trace-staged": {"look_frames_per_round": 25},
         "trace-chronological": {"layout": "chronological"},
         "trace-resupply-storyboard": {"resupply_storyboard": True},
     }

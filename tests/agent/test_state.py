@@ -136,7 +136,8 @@ def look_at(name: str, *spans: tuple[float, float], claim: str = "c1", relevant:
 
 def test_a_look_that_saw_evidence_is_never_listed_as_one_that_found_nothing() -> None:
     known, doubtful = look_at("look-1", (12, 15)), look_at("look-2", relevant=Relevance.PERHAPS)
-    assert STATE.with_looks([known, doubtful], []).looks == (doubtful,)
+    partly = look_at("look-3", (12, 15), relevant=Relevance.PERHAPS)
+    assert STATE.with_looks([known, doubtful, partly], []).looks == (doubtful,)
 
 
 def test_one_event_seen_in_two_looks_gives_one_anchor_and_two_events_of_one_look_give_two() -> None:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import ssl
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.cli.conftest import call  # noqa: F401  a fixture
 from tests.fakes import DIALECTS, Dialect, Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+
+@pytest.fixture(scope="module", autouse=True)  # other packages speak TLS in the same process
+def _one_tls_context() -> Iterator[None]:
+    """No test here speaks TLS, and each client would read all certificates anew, which takes longer than most tests."""
+    context = ssl.create_default_context()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl, "create_default_context", lambda *_, **__: context)
+        yield
 
 
 @pytest.fixture

@@ -49,25 +49,3 @@ def test_a_reply_that_no_strict_schema_can_express_is_asked_for_in_words(dialect
     body = server.received[0].body
     assert "output_config" not in body
     assert json.dumps(Facts.model_json_schema()) in body["messages"][0]["content"][-1]["text"]
-
-
-@pytest.mark.parametrize(
-    ("feature", "refusal"),
-    [
-        ("temperature", "`temperature` is deprecated for this model."),
-        ("output_config", "output_config: Extra inputs are not permitted"),
-    ],
-)
-def test_what_a_model_does_not_take_is_left_out_from_then_on(
-    dialect: Dialect, server: Server, feature: str, refusal: str
-) -> None:
-    def respond(received: Any) -> Any:
-        if feature in received.body:
-            return Response(status=400, body=dialect.error(refusal))
-        return Response(body=dialect.ok(GOOD))
-
-    server.respond(respond)
-    backbone = quick_backbone(dialect.provider("claude-opus-4-1"))
-    for _ in range(2):
-        assert backbone.generate([make_request()])[0].reply.colour == "red"
-    assert [feature in received.body for received in server.received] == [True, False, False]

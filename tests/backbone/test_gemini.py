@@ -10,7 +10,8 @@ from pydantic import BaseModel
 from tests.fakes import Response, make_clip, make_request, quick_backbone
 
 from trace_ves.backbone import open_backbone
-from trace_ves.backbone.gemini.provider import GeminiProvider, media_level
+from trace_ves.backbone.frame_tokens import frame_detail
+from trace_ves.backbone.gemini.provider import GeminiProvider
 from trace_ves.core import BackboneError
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def test_how_closely_a_frame_is_looked_at_follows_from_its_height(dialect: Diale
     assert received.path == "/v1beta/models/m:generateContent"
     assert levels(received.body) == [f"MEDIA_RESOLUTION_{level}" for level in ("LOW", "MEDIUM", "HIGH")]
     assert "mediaResolution" not in received.body["generationConfig"]
-    assert [media_level(height) for height in (1, 360, 361, 720, 721)] == ["LOW", "LOW", "MEDIUM", "MEDIUM", "HIGH"]
+    chosen = [frame_detail("gemini", height) for height in (1, 360, 361, 720, 721)]
+    assert chosen == ["low", "low", "medium", "medium", "high"]
 
 
 def test_a_model_that_knows_one_resolution_for_all_frames_gets_the_closest_that_any_frame_needs(
@@ -71,7 +73,7 @@ def test_the_delay_that_google_writes_into_the_body_is_waited(dialect: Dialect, 
     details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "3600s"}]
     body = {"error": {"code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED", "details": details}}
     server.respond(Response(status=429, body=body))
-    with pytest.raises(BackboneError, match=r"after 1 attempt; the last one met HTTP 429, quota"):
+    with pytest.raises(BackboneError, match=r"after 1 attempt; the last ended with HTTP 429, rate limit: quota"):
         quick_backbone(dialect.provider()).generate([make_request()])
 
 
@@ -84,7 +86,7 @@ def test_a_reply_that_ended_for_a_reason_we_do_not_know_is_kept(dialect: Dialect
 
 def test_a_wrong_key_which_this_api_answers_with_400_is_said_to_be_one(dialect: Dialect, server: Server) -> None:
     server.respond(Response(status=400, body=dialect.error("API key not valid. Please pass a valid API key.")))
-    with pytest.raises(BackboneError, match=r"refused the credentials .*GEMINI_API_KEY"):
+    with pytest.raises(BackboneError, match=r"refused the key .*GEMINI_API_KEY"):
         quick_backbone(dialect.provider()).generate([make_request()])
 
 

@@ -12,6 +12,7 @@ from tests.fakes import Response, Still, make_clip, make_request, quick_backbone
 
 from trace_ves.backbone import ModelFault
 from trace_ves.backbone.openai.provider import OpenAIProvider
+from trace_ves.backbone.provider import CompletionRequest
 from trace_ves.backbone.secret import Key
 from trace_ves.core import BackboneError
 
@@ -43,34 +44,6 @@ def test_a_tall_frame_is_looked_at_closely_and_every_frame_has_a_stable_name(dia
     ]
 
 
-@pytest.mark.parametrize(
-    ("feature", "refusal"),
-    [
-        ("uuid", "x" * 2000 + " [{'loc': ('body', 'messages', 0, 'uuid'), 'msg': 'Extra inputs are not permitted'}]"),
-        ("detail", "Unknown parameter: 'messages[0].content[2].image_url.detail'."),
-        ("temperature", "Unsupported value: 'temperature' does not support 0 with this model."),
-        ("response_format", "This response_format type is unavailable now"),
-    ],
-)
-def test_what_a_server_refuses_is_left_out_from_then_on(
-    dialect: Dialect, server: Server, feature: str, refusal: str
-) -> None:
-    def respond(received: Any) -> Any:
-        if f'"{feature}"' in json.dumps(received.body):
-            return Response(status=422, body=dialect.error(refusal))
-        return Response(body=dialect.ok(GOOD))
-
-    server.respond(respond)
-    backbone = quick_backbone(dialect.provider())
-    request = make_request("Which?", make_clip(0.0, [1]))
-    assert backbone.generate([request])[0].reply.colour == "red"
-    assert len(server.received) == 2
-    assert backbone.generate([request])[0].reply.colour == "red"
-    assert len(server.received) == 3
-    words = server.received[-1].body["messages"][0]["content"][-1]["text"]
-    assert ('"colour"' in words) == (feature == "response_format")  # where no schema can be sent, it is put in words
-
-
 def test_a_server_that_refuses_everything_gets_a_plain_request_and_then_its_error_is_said(
     dialect: Dialect, server: Server
 ) -> None:
@@ -93,7 +66,12 @@ def test_openai_and_other_services_get_a_strict_schema_and_no_uuid() -> None:
         provider = OpenAIProvider("openai:m", "m", key=Key("OPENAI_API_KEY", "k"), base_url=url)
         assert "uuid" not in provider.optional
         assert "strict" in provider.optional
-    assert provider._schema(Strict.model_json_schema(), strict=True) == {
+
+    def schema(reply: type[BaseModel]) -> Any:
+        call = CompletionRequest((), reply.model_json_schema())
+        return provider._body(call, frozenset({"schema", "strict"}))["response_format"]["json_schema"]
+
+    assert schema(Strict) == {
         "name": "reply",
         "strict": True,
         "schema": {
@@ -104,10 +82,7 @@ def test_openai_and_other_services_get_a_strict_schema_and_no_uuid() -> None:
             "additionalProperties": False,
         },
     }
-    assert provider._schema(Free.model_json_schema(), strict=True) == {
-        "name": "reply",
-        "schema": Free.model_json_schema(),
-    }
+    assert schema(Free) == {"name": "reply", "schema": Free.model_json_schema()}
 
 
 def test_a_prompt_that_a_filter_refuses_is_the_models_fault_and_not_an_error(dialect: Dialect, server: Server) -> None:

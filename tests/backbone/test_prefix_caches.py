@@ -115,15 +115,6 @@ def test_the_longest_goes_first_and_the_others_find_what_it_left(spec: str, open
     assert (written > 0) == (spec in {CLAUDE, GPT_NEW})
 
 
-def test_requests_that_leave_together_find_nothing(spec: str, opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
-    server, backbone = opened(spec)
-    monkeypatch.setattr(backbone, "_cache", PrefixCache(SendOrder.TOGETHER))
-    server.expect_together(3)
-    generations = backbone.generate(requests(2, 4, 3))
-    assert [generation.usage.cached_tokens for generation in generations] == [0, 0, 0]
-    assert {generation.usage.cache_write_tokens for generation in generations} == {None}  # and pay for nothing
-
-
 def test_what_nobody_shares_is_not_written(spec: str, opened: Opener) -> None:
     server, backbone = opened(spec)
     for request in requests(1, 3):

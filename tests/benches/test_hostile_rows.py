@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,11 @@ if TYPE_CHECKING:
 
     from trace_ves.benches import Bench
 
+HOSTILE = settings(
+    max_examples=50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 10**20) | st.floats() | st.text(max_size=6) | st.sampled_from("ABZ"),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
@@ -58,6 +62,7 @@ def sound_or_said(read: Callable[[], Bench]) -> bool:
 @given(
     rows("question_id", "answer", "timestamps", "frames_supplied", "method", "observations", "usage", question_id="id")
 )
+@HOSTILE
 def test_predictions(row: dict[str, object]) -> None:
     try:
         prediction = Prediction.from_json(row)
@@ -72,16 +77,16 @@ def test_predictions(row: dict[str, object]) -> None:
 
 
 @given(rows("id", "video", "duration", "family", "question", "options", "answer", "evidence", "duration_precision"))
-def test_bench_lines(row: dict[str, object]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "questions.jsonl"
-        path.write_text(json.dumps(row) + "\n")
-        try:
-            bench = load_bench(path)
-        except InputError:
-            return
-        report = audit(bench.items, {"r": []}, resamples=2)
-        assert json.loads(json.dumps(report.to_json(), allow_nan=False))["bench"]["questions"] == len(bench.items)
+@HOSTILE
+def test_bench_lines(tmp_path: Path, row: dict[str, object]) -> None:
+    path = tmp_path / "questions.jsonl"
+    path.write_text(json.dumps(row) + "\n")
+    try:
+        bench = load_bench(path)
+    except InputError:
+        return
+    report = audit(bench.items, {"r": []}, resamples=2)
+    assert json.loads(json.dumps(report.to_json(), allow_nan=False))["bench"]["questions"] == len(bench.items)
 
 
 CG = rows("qid", "video_uid", "question", "choices", "right_answer", "clue_intervals", "duration",
@@ -91,42 +96,35 @@ LONG = rows("id", "video_path", "question", "candidates", "correct_choice", "pos
             candidates="options", position="evidence")  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("read", "strategy"),
-    [("cg-bench", CG), ("lvbench", LV), ("longvideobench", LONG)],
-)
+@pytest.mark.parametrize(("name", "strategy"), [("cg-bench", CG), ("lvbench", LV), ("longvideobench", LONG)])
 @given(data=st.data())
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_json_importers(read: Any, strategy: Any, data: st.DataObject) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "file.json"
-        path.write_text(json.dumps(data.draw(st.lists(strategy, max_size=3))))
-        try:
-            bench = importers.import_bench(read, path)
-        except InputError:
-            return
-        assert bench.items
+@HOSTILE
+def test_json_importers(tmp_path: Path, name: str, strategy: Any, data: st.DataObject) -> None:
+    path = tmp_path / "file.json"
+    path.write_text(json.dumps(data.draw(st.lists(strategy, max_size=3))))
+    assert sound_or_said(lambda: importers.import_bench(name, path))
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(["key", "qa", "video_info", "type"]), JSON), max_size=3))
-def test_the_official_lvbench(lines: list[object]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "video_info.meta.jsonl"
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        assert sound_or_said(lambda: importers.read_lvbench(path))
+@HOSTILE
+def test_the_official_lvbench(tmp_path: Path, lines: list[object]) -> None:
+    path = tmp_path / "video_info.meta.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert sound_or_said(lambda: importers.read_lvbench(path))
 
 
 @given(JSON, st.lists(st.lists(st.text(max_size=5), max_size=9), max_size=3))
-def test_next_gqa(grounding: Any, lines: list[object]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "val.csv"
-        text = "video_id,question,answer,qid,type,a0,a1,a2,a3,a4\n" + "\n".join(",".join(line) for line in lines)
-        path.write_text(text, encoding="utf-8", errors="replace")
-        (Path(folder) / "val.json").write_text(json.dumps(grounding))
-        assert sound_or_said(lambda: importers.read_next_gqa(path))
+@HOSTILE
+def test_next_gqa(tmp_path: Path, grounding: Any, lines: list[list[str]]) -> None:
+    path = tmp_path / "val.csv"
+    text = "video_id,question,answer,qid,type,a0,a1,a2,a3,a4\n" + "\n".join(",".join(line) for line in lines)
+    path.write_text(text, encoding="utf-8", errors="replace")
+    (tmp_path / "val.json").write_text(json.dumps(grounding))
+    assert sound_or_said(lambda: importers.read_next_gqa(path))
 
 
 @given(rows("id", "video", "duration", "family", "question", "options", "answer", "evidence", "other"))
+@HOSTILE
 def test_ves_bench(row: dict[str, object]) -> None:
     def read() -> Bench:
         columns = ves_bench.choose_columns(row, {})

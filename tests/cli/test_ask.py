@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import re
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.fake_models import default_value
+from tests.fakes import openai_ok
+
+from trace_ves.cli.answer_panel import LEAST_SECONDS
 
 if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
-    Run = Callable[..., subprocess.CompletedProcess[str]]
+    from tests.cli.conftest import Call
 
 OPTIONS = ("-o", "red", "-o", "blue")
 
@@ -81,15 +84,7 @@ class Model(BaseHTTPRequestHandler):
         schema = body.get("response_format", {}).get("json_schema", {}).get("schema")
         default = default_value(schema) if schema else {}  # for stages that `reply` does not know
         said = self.said or json.dumps(default | self.answer(text, images))
-        payload = {
-            "id": "1",
-            "object": "chat.completion",
-            "created": 0,
-            "model": "red",
-            "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": said}}],
-            "usage": {"prompt_tokens": 100 * images, "completion_tokens": 10, "total_tokens": 100 * images + 10},
-        }
-        data = json.dumps(payload).encode()
+        data = json.dumps(openai_ok(said, read=100 * images, output=10)).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
@@ -117,12 +112,12 @@ def serving(model: type[Model]) -> Iterator[str]:
     server.server_close()
 
 
-def test_the_answer_its_stop_its_evidence_and_its_cost_are_shown(trace_ves: Run, clip: Path, backbone: str) -> None:
-    done = trace_ves("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", backbone)
+def test_the_answer_its_stop_its_evidence_and_its_cost_are_shown(call: Call, clip: Path, backbone: str) -> None:
+    done = call("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", backbone)
     assert done.returncode == 0, done.stderr
     assert "A. red" in done.stdout
-    assert "One reading of the clip settled every claim" in " ".join(done.stdout.replace("│", "").split())
-    assert re.search(r"seconds +.*decoding \d", done.stdout)
+    words = " ".join(done.stdout.replace("│", "").split())  # a long line is wrapped
+    assert "One reading of the clip settled every claim" in words
     assert re.search(r"0:1\d\.\d-0:\d\d\.\d +\d frames of 64 px", done.stdout)
     assert "the colour: red" in done.stdout
     frames = int(re.search(r"(\d+) supplied", done.stdout)[1])  # type: ignore[index]
@@ -130,8 +125,22 @@ def test_the_answer_its_stop_its_evidence_and_its_cost_are_shown(trace_ves: Run,
     assert f"{100 * frames:,} in" in done.stdout
 
 
-def test_json_is_one_object_that_a_run_file_could_hold(trace_ves: Run, clip: Path, backbone: str) -> None:
-    done = trace_ves("ask", clip, "-", *OPTIONS, "--backbone", backbone, "--json", stdin="Which colour is seen?\n")
+class SlowModel(Model):
+    @classmethod
+    def answer(cls, text: str, images: int) -> dict[str, Any]:
+        time.sleep(2 * LEAST_SECONDS)  # long enough to be listed on any machine
+        return reply(text, images)
+
+
+def test_the_seconds_of_each_stage_are_shown(call: Call, clip: Path) -> None:
+    for backbone in serving(SlowModel):
+        done = call("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", backbone)
+    words = " ".join(done.stdout.replace("│", "").split())
+    assert re.search(r"seconds .*claims \d+\.\d, .*temporal proposal \d", words), words
+
+
+def test_json_is_one_object_that_a_run_file_could_hold(call: Call, clip: Path, backbone: str) -> None:
+    done = call("ask", clip, "-", *OPTIONS, "--backbone", backbone, "--json", stdin="Which colour is seen?\n")
     record = json.loads(done.stdout)
     assert (record["answer"], record["text"], record["stable"]) == ("A", "red", True)
     assert record["question"] == "Which colour is seen?"
@@ -145,27 +154,25 @@ def test_json_is_one_object_that_a_run_file_could_hold(trace_ves: Run, clip: Pat
 
 
 def test_a_recorded_search_is_given_again_without_the_model(
-    trace_ves: Run, clip: Path, backbone: str, tmp_path: Path
+    call: Call, clip: Path, backbone: str, tmp_path: Path
 ) -> None:
     asked = ("ask", clip, "Which colour is seen?", *OPTIONS, "--json")
-    first = json.loads(trace_ves(*asked, "--backbone", backbone, "--record", tmp_path / "r.jsonl").stdout)
+    first = json.loads(call(*asked, "--backbone", backbone, "--record", tmp_path / "r.jsonl").stdout)
     [line] = (tmp_path / "r.jsonl").read_text().splitlines()
     assert json.loads(line)["backbone"] == "openai:red"  # without its address
-    assert trace_ves(*asked, "--backbone", backbone, "--save", tmp_path / "saved").returncode == 0
+    assert call(*asked, "--backbone", backbone, "--save", tmp_path / "saved").returncode == 0
     for recording in (tmp_path / "r.jsonl", tmp_path / "saved" / "transcript.json"):
-        again = json.loads(trace_ves(*asked, "--backbone", f"replay:{recording}").stdout)
+        again = json.loads(call(*asked, "--backbone", f"replay:{recording}").stdout)
         same = ("answer", "stable", "timestamps", "bundle", "trajectory")
         assert [again[key] for key in same] == [first[key] for key in same]
-    other = trace_ves(
-        "ask", clip, "?", *OPTIONS, "--method", "uniform-9", "--backbone", f"replay:{tmp_path / 'r.jsonl'}"
-    )
+    other = call("ask", clip, "?", *OPTIONS, "--method", "uniform-9", "--backbone", f"replay:{tmp_path / 'r.jsonl'}")
     assert other.returncode == 2
     assert "no recorded reply to the stage 'direct-answer' with these 9 frames" in other.stderr
     assert len(other.stderr.splitlines()) == 2  # the notice that replies are recorded, and this sentence
 
 
-def test_the_sample_is_answered_offline_with_its_clips(trace_ves: Run, tmp_path: Path) -> None:
-    done = trace_ves("ask", "--sample", "--save", tmp_path / "out", **NO_KEYS)
+def test_the_sample_is_answered_offline_with_its_clips(call: Call, tmp_path: Path) -> None:
+    done = call("ask", "--sample", "--save", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert "C. a white car" in done.stdout
     assert "settled every claim, and a second look agreed" in " ".join(done.stdout.replace("│", "").split())
@@ -174,20 +181,20 @@ def test_the_sample_is_answered_offline_with_its_clips(trace_ves: Run, tmp_path:
     assert "In which order" in (tmp_path / "out" / "story.html").read_text()
 
 
-def test_a_question_without_options_is_answered_in_words(trace_ves: Run, clip: Path, backbone: str) -> None:
-    done = trace_ves("ask", clip, "Which colour is seen?", "--backbone", backbone, "--method", "uniform-8", "--json")
+def test_a_question_without_options_is_answered_in_words(call: Call, clip: Path, backbone: str) -> None:
+    done = call("ask", clip, "Which colour is seen?", "--backbone", backbone, "--method", "uniform-8", "--json")
     record = json.loads(done.stdout)
     assert (record["answer"], record["text"], record["frames_supplied"]) == ("red", "red", 8)
 
 
-def test_save_writes_what_can_be_taken_away(trace_ves: Run, clip: Path, backbone: str, tmp_path: Path) -> None:
+def test_save_writes_what_can_be_taken_away(call: Call, clip: Path, backbone: str, tmp_path: Path) -> None:
     from PIL import Image
 
     from trace_ves import open_video
 
     folder = tmp_path / "out"
     ask = ("ask", clip, "Which *colour* is seen?", *OPTIONS, "--backbone", backbone, "--save", folder)
-    done = trace_ves(*ask)
+    done = call(*ask)
     assert done.returncode == 0, done.stderr
     [bundled] = json.loads((folder / "record.json").read_text())["bundle"]
     frames = sorted((folder / "frames").iterdir())
@@ -211,11 +218,11 @@ def test_save_writes_what_can_be_taken_away(trace_ves: Run, clip: Path, backbone
     assert "Which *colour* is seen?" in (folder / "story.html").read_text()
     # what is there is not overwritten silently, and nothing was asked in vain
     (folder / "mine.txt").write_text("keep me")
-    again = trace_ves(*ask)
+    again = call(*ask)
     assert again.returncode == 2
     assert "is not empty" in again.stderr
     assert again.stdout == ""
-    replaced = trace_ves(*ask, "--overwrite")
+    replaced = call(*ask, "--overwrite")
     assert replaced.returncode == 0, replaced.stderr
     assert (folder / "mine.txt").read_text() == "keep me"
 
@@ -230,14 +237,14 @@ class Indiscreet(Model):
 
 
 def test_save_keeps_the_prompt_and_the_raw_replies_of_each_call_and_no_key(
-    trace_ves: Run, clip: Path, tmp_path: Path
+    call: Call, clip: Path, tmp_path: Path
 ) -> None:
     secret = "my-own-secret-0123456789"
     for url in serving(Indiscreet):
         ask = ("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", url, "--save")
         key = {f"TRACE_VES_127_0_0_1_{re.findall(r'[0-9]+', url)[-2]}_API_KEY": secret}
-        done = trace_ves(*ask, tmp_path / "out", **key)
-        without = trace_ves(*ask, tmp_path / "without", "--no-transcripts", **key)
+        done = call(*ask, tmp_path / "out", **key)
+        without = call(*ask, tmp_path / "without", "--no-transcripts", **key)
     assert (done.returncode, without.returncode) == (0, 0), done.stderr
     written = {
         file.name: file.read_text()
@@ -257,12 +264,21 @@ def test_save_keeps_the_prompt_and_the_raw_replies_of_each_call_and_no_key(
     assert "transcript" not in (tmp_path / "without" / "answer.md").read_text()
 
 
+def test_one_question_stops_at_its_limit(call: Call, clip: Path, backbone: str) -> None:
+    ask = ("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", backbone)
+    done = call(*ask, "--price", "1,1,1", "--max-cost", "0.0005")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "stopped: the calls of openai:" in done.stderr
+    assert "and --max-cost is $0.0005" in done.stderr
+    assert "--max-cost needs a price" in call(*ask, "--max-cost", "1").stderr
+
+
 def test_without_evidence_the_contact_sheet_is_of_the_storyboard(
-    trace_ves: Run, clip: Path, chatterbox: str, tmp_path: Path
+    call: Call, clip: Path, chatterbox: str, tmp_path: Path
 ) -> None:
     from PIL import Image
 
-    done = trace_ves("ask", clip, "Which?", *OPTIONS, "--backbone", chatterbox, "--save", tmp_path / "out")
+    done = call("ask", clip, "Which?", *OPTIONS, "--backbone", chatterbox, "--save", tmp_path / "out")
     assert done.returncode == 1
     with Image.open(tmp_path / "out" / "contact-sheet.jpg") as sheet:
         assert sheet.width > 8 * 240  # 32 frames in rows of eight
@@ -276,65 +292,43 @@ def test_without_evidence_the_contact_sheet_is_of_the_storyboard(
     [
         (("{clip}", "Why?", "-o", "a"), "a question needs 2 to 26 options, or none for an open answer; found 1"),
         (("{clip}", "Why?", *(f"-o{n}" for n in range(27))), "found 27"),
-        (("{clip}", "Why?", "-o", "a", "-o", "a"), "the option 'a' is there twice"),
+        (("{clip}", "Why?", "-o", "a", "-o", "a"), "the option 'a' appears twice"),
         (("{clip}", "Why?", "-o", "a", "-o", ""), "option 2 is empty"),
-        (("{clip}", "Why?", *OPTIONS, "--budget", "20"), "a budget of 20 frames is too small"),
+        (("{clip}", " ", *OPTIONS), "the question is empty"),
+        (("{clip}", "Why?", *OPTIONS, "--method", "guess"), "There is no method 'guess'"),
+        (("{clip}", "Why?", *OPTIONS, "--budget", "20", "--backbone", "{model}"), "a budget of 20 frames is too small"),
         (("{clip}", "Why?", *OPTIONS, "--backbone", "oracle:x"), "There is no backbone 'oracle:x'"),
         (("{clip}", "Why?", *OPTIONS, "--backbone", "gemini:x"), "needs a key: set GEMINI_API_KEY"),
         (("{folder}/text.mp4", "Why?", *OPTIONS), "text.mp4"),
         (("{folder}/empty.mp4", "Why?", *OPTIONS), "empty"),
+        (("nowhere.mp4", "Why?", *OPTIONS), "nowhere.mp4"),
+        (("nowhere.mp4", "Why?", *OPTIONS, "--backbone", "glance"), "nowhere.mp4"),
     ],
 )
-def test_a_mistake_gets_one_sentence_and_status_2(
-    trace_ves: Run, clip: Path, backbone: str, tmp_path: Path, arguments: tuple[str, ...], sentence: str
+def test_a_mistake_gets_one_sentence_and_status_2_before_notices_about_backbones(
+    call: Call, clip: Path, backbone: str, tmp_path: Path, arguments: tuple[str, ...], sentence: str
 ) -> None:
     (tmp_path / "text.mp4").write_text("not a video at all")
     (tmp_path / "empty.mp4").touch()
-    filled = [argument.format(clip=clip, folder=tmp_path) for argument in arguments]
-    chosen = () if "--backbone" in filled else ("--backbone", backbone)
-    done = trace_ves("ask", *filled, *chosen)
+    done = call("ask", *(each.format(clip=clip, folder=tmp_path, model=backbone) for each in arguments))
     assert done.returncode == 2
     assert sentence in done.stderr
-    assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_a_server_that_is_not_there_is_one_sentence(trace_ves: Run, clip: Path) -> None:
-    done = trace_ves("ask", clip, "Why?", *OPTIONS, "--backbone", "openai:m@http://127.0.0.1:9/v1")
+def test_a_server_that_is_not_there_is_one_sentence(call: Call, clip: Path) -> None:
+    done = call("ask", clip, "Why?", *OPTIONS, "--backbone", "openai:m@http://127.0.0.1:9/v1")
     assert done.returncode == 2
     assert "no connection after 4 attempts" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert "is the server running?" in done.stderr
 
 
-NO_KEYS = {"GEMINI_API_KEY": "", "GOOGLE_API_KEY": "", "OPENAI_API_KEY": "", "ANTHROPIC_API_KEY": ""}
-
-
-def test_without_a_model_the_first_ask_says_what_to_set_or_start(trace_ves: Run, clip: Path) -> None:
-    done = trace_ves("ask", clip, "Which colour is seen?", *OPTIONS, **NO_KEYS)
-    assert done.returncode == 2
-    assert done.stdout == ""
+def test_without_a_model_the_first_ask_says_what_to_set_or_start(call: Call, clip: Path) -> None:
+    done = call("ask", clip, "Which colour is seen?", *OPTIONS)
+    assert (done.returncode, done.stdout) == (2, "")
     keys = ("GEMINI_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY")
     assert all(way in done.stderr for way in (*keys, "http://localhost", "hf:", "--backbone glance"))
     assert len(done.stderr.splitlines()) <= 10
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (("nowhere.mp4", "Why?", *OPTIONS), "nowhere.mp4"),
-        (("nowhere.mp4", "Why?", *OPTIONS, "--backbone", "glance"), "nowhere.mp4"),
-        (("{clip}", " ", *OPTIONS), "the question is empty"),
-        (("{clip}", "Why?", *OPTIONS, "--method", "guess"), "There is no method 'guess'"),
-    ],
-)
-def test_what_is_wrong_with_the_file_or_question_comes_before_notices_about_backbones(
-    trace_ves: Run, clip: Path, arguments: tuple[str, ...], sentence: str
-) -> None:
-    done = trace_ves("ask", *[argument.format(clip=clip) for argument in arguments], **NO_KEYS)
-    assert done.returncode == 2
-    assert sentence in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
 
 
 class Chatterbox(Model):
@@ -348,35 +342,28 @@ def chatterbox() -> Iterator[str]:
     yield from serving(Chatterbox)
 
 
-def test_a_model_whose_replies_cannot_be_used_is_named_with_a_sample(
-    trace_ves: Run, clip: Path, chatterbox: str
-) -> None:
+def test_a_model_whose_replies_cannot_be_used_is_named_with_a_sample(call: Call, clip: Path, chatterbox: str) -> None:
     ask = ("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", chatterbox)
-    done = trace_ves(*ask, "--json")
+    done = call(*ask, "--json")
     assert done.returncode == 1
     record = json.loads(done.stdout)
     calls = len(record["observations"])
     assert f"{calls} of {calls} replies of {chatterbox} could not be used" in done.stderr
     assert "I would be happy to describe" in done.stderr
     assert "Try a larger model" in done.stderr
-    shown = trace_ves(*ask)
+    shown = call(*ask)
     assert shown.returncode == 1
     assert "not found" in shown.stdout
     assert f"{calls} of {calls} replies could not be used" in shown.stdout
 
 
-def test_a_test_call_tells_a_model_that_sees_from_one_that_does_not(
-    trace_ves: Run, backbone: str, chatterbox: str
-) -> None:
-    works = trace_ves("doctor", "--try", backbone)
+def test_a_test_call_tells_a_model_that_sees_from_one_that_does_not(call: Call, backbone: str, chatterbox: str) -> None:
+    works = call("doctor", "--try", backbone)
     assert (works.returncode, works.stderr) == (0, "")
     assert f"{backbone} works" in works.stdout
-    talks = trace_ves("doctor", "--try", chatterbox)
+    talks = call("doctor", "--try", chatterbox)
     assert talks.returncode == 1
     assert "I would be happy" in talks.stdout
-    gone = trace_ves("doctor", "--try", "openai:m@http://127.0.0.1:9/v1")
-    assert gone.returncode == 2
-    assert "is the server running?" in gone.stderr
 
 
 def test_python_speaks_the_same(clip: Path, backbone: str) -> None:

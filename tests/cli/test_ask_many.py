@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.cli.test_ask import Model, clip, serving
-from tests.cli.test_ask_session import trace_ves
 
 from trace_ves.cli.ask_many import rank, read_answer
 from trace_ves.cli.question_table import read_questions
@@ -23,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.cli.test_ask_session import Run
+    from tests.cli.conftest import Call
 
-__all__ = ["clip", "trace_ves"]
+__all__ = ["clip"]
 
 TABLE = """id,question,options,who asked
 one,Which colour is seen?,red | blue,Ann
@@ -59,11 +58,11 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_a_table_is_answered_kept_and_continued(
-    trace_ves: Run, clip: Path, backbone: str, table: Path, tmp_path: Path
+    call: Call, clip: Path, backbone: str, table: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     ask = ("ask", clip, "--questions", table, "--backbone", backbone, "--method", "uniform-4", "--save", out)
-    done = trace_ves(*ask, "--price", "1,1,1")
+    done = call(*ask, "--price", "1,1,1")
     assert done.returncode == 0, done.stderr
     assert "1 of 3: " in done.stderr
     assert "3 answers, 0 errors, 12 frames supplied, $0.0012; open " in done.stderr
@@ -79,70 +78,65 @@ def test_a_table_is_answered_kept_and_continued(
     # a row more: only that one is asked; what is finished stays, byte for byte
     before = run.read_bytes()
     table.write_text(TABLE + "four,What is the sum?,,\n")
-    more = trace_ves(*ask, "--json")
+    more = call(*ask, "--json")
     assert more.returncode == 0, more.stderr
     assert len(Counting.asked) == 4
     assert run.read_bytes().startswith(before)
     found = json.loads(more.stdout)
     assert [line["question_id"] for line in found["answers"]] == ["one", "two", "3", "four"]
-    assert found["cost"] == {"frames_supplied": 16, "dollars": None}
+    assert found["cost"] == {"frames_supplied": 16, "dollars": None, "price": None}
     assert '"\'=1+1"' in (out / "answers.csv").read_text() or "'=1+1" in (out / "answers.csv").read_text()
     # the same row in other words is another question
     table.write_text(TABLE.replace("What is it?", "What was it?"))
-    other = trace_ves(*ask)
+    other = call(*ask)
     assert other.returncode == 2
-    assert "'two' was asked there in other words" in other.stderr
+    assert "'two' is another question there" in other.stderr
     assert len(Counting.asked) == 4
 
 
 def test_what_was_killed_in_the_middle_goes_on(
-    trace_ves: Run, clip: Path, backbone: str, table: Path, tmp_path: Path
+    call: Call, clip: Path, backbone: str, table: Path, tmp_path: Path
 ) -> None:
     ask = ("ask", clip, "--questions", table, "--backbone", backbone, "--method", "uniform-4", "--save", tmp_path / "o")
-    assert trace_ves(*ask, "--workers", "1").returncode == 0
+    assert call(*ask, "--workers", "1").returncode == 0
     [run] = (tmp_path / "o").glob("*.jsonl")
     lines = run.read_bytes().splitlines(keepends=True)
     run.write_bytes(lines[0] + lines[1][:40])  # as a kill leaves it
-    again = trace_ves(*ask)
+    again = call(*ask)
     assert again.returncode == 0, again.stderr
     assert "1 of 3 were answered before" in again.stderr
     assert len(Counting.asked) == 5
     assert sorted(json.loads(line)["question_id"] for line in run.read_text().splitlines()) == ["3", "one", "two"]
 
 
-def test_a_limit_on_the_cost_ends_a_table(
-    trace_ves: Run, clip: Path, backbone: str, table: Path, tmp_path: Path
-) -> None:
+def test_a_limit_on_the_cost_ends_a_table(call: Call, clip: Path, backbone: str, table: Path, tmp_path: Path) -> None:
     ask = ("ask", clip, "--questions", table, "--backbone", backbone, "--method", "uniform-4", "--save", tmp_path / "o")
     money = ("--price", "1,1,1", "--workers", "1", "--max-cost")
-    done = trace_ves(*ask, *money, "0.0005")
+    done = call(*ask, *money, "0.0005")
     assert done.returncode == 3
     assert (
         "stopped: 2 of 3 questions have cost $0.0008, and --max-cost is $0.0005; continue with a higher --max-cost."
         in (done.stderr)
     )
-    assert trace_ves(*ask, *money, "1").returncode == 0
-    assert trace_ves(*ask, "--estimate", "--price", "1,1,1").returncode == 0
+    assert call(*ask, *money, "1").returncode == 0
     assert len(Counting.asked) in {3, 4}  # a question under way when the limit was reached may be asked again
 
 
-def test_what_nobody_asked_to_save_can_be_gone_on_from_too(
-    trace_ves: Run, clip: Path, backbone: str, table: Path
-) -> None:
+def test_what_nobody_asked_to_save_can_be_gone_on_from_too(call: Call, clip: Path, backbone: str, table: Path) -> None:
     ask = ("ask", clip, "--questions", table, "--backbone", backbone, "--method", "uniform-4", "--workers", "1")
-    done = trace_ves(*ask, "--price", "1,1,1", "--max-cost", "0.0005")
+    done = call(*ask, "--price", "1,1,1", "--max-cost", "0.0005")
     assert done.returncode == 3
-    again = trace_ves(*ask)
+    again = call(*ask)
     assert again.returncode == 0
     assert "2 of 3 were answered before" in again.stderr
-    fresh = trace_ves(*ask)  # what was ended is forgotten
+    fresh = call(*ask)  # what was ended is forgotten
     assert fresh.returncode == 0
     assert "answered before" not in fresh.stderr
     assert len(Counting.asked) in {6, 7}
 
 
 def test_a_folder_of_videos_is_ranked_by_where_it_was_found(
-    trace_ves: Run, clip: Path, backbone: str, tmp_path: Path
+    call: Call, clip: Path, backbone: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "films"
     (folder / "more" / ".hidden").mkdir(parents=True)
@@ -151,7 +145,7 @@ def test_a_folder_of_videos_is_ranked_by_where_it_was_found(
     (folder / "broken.mkv").write_bytes(b"no video")
     (folder / "notes.txt").write_text("no video either")
     ask = ("ask", folder, "What is seen?", "--backbone", backbone, "--method", "uniform-4", "--save", tmp_path / "out")
-    done = trace_ves(*ask, "--json")
+    done = call(*ask, "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert [(row["video"], row["found"], row["text"]) for row in found["ranking"]] == [
@@ -160,7 +154,7 @@ def test_a_folder_of_videos_is_ranked_by_where_it_was_found(
     ]
     assert "left out:" in done.stderr
     assert "broken.mkv" in done.stderr
-    shown = trace_ves(*ask)
+    shown = call(*ask)
     assert shown.returncode == 0
     assert len(Counting.asked) == 2
     assert "more/b.MP4" in shown.stdout
@@ -174,7 +168,7 @@ def test_a_folder_of_videos_is_ranked_by_where_it_was_found(
         assert {"answer.md", "story.html", "contact-sheet.jpg"} <= {file.name for file in saved.iterdir()}
         assert list((saved / "clips").glob("clip1.mp4"))
     written = (saved / "story.html").stat().st_mtime_ns
-    assert trace_ves(*ask).returncode == 0
+    assert call(*ask).returncode == 0
     assert (saved / "story.html").stat().st_mtime_ns == written
     # the page opens what was kept, under the questions' own words
     from trace_ves.web.open_library import open_library
@@ -186,19 +180,19 @@ def test_a_folder_of_videos_is_ranked_by_where_it_was_found(
 
 
 def test_questions_that_end_in_an_error_are_said_and_asked_again(
-    trace_ves: Run, clip: Path, backbone: str, table: Path, tmp_path: Path
+    call: Call, clip: Path, backbone: str, table: Path, tmp_path: Path
 ) -> None:
     save = ("--save", tmp_path / "o")
-    gone = trace_ves(
+    gone = call(
         "ask", clip, "--questions", table, "--backbone", "models_that_fail:Model", *save, "--method", "uniform-4"
     )
     assert gone.returncode == 2
     assert not list(tmp_path.glob("o/*.jsonl"))
-    small = trace_ves("ask", clip, "--questions", table, "--backbone", backbone, *save, "--budget", "5")
+    small = call("ask", clip, "--questions", table, "--backbone", backbone, *save, "--budget", "5")
     assert small.returncode == 1
     assert "3 answers, 3 errors" in small.stderr
     assert "a budget of 5 frames is too small" in small.stdout
-    again = trace_ves("ask", clip, "--questions", table, "--backbone", backbone, *save, "--budget", "5")
+    again = call("ask", clip, "--questions", table, "--backbone", backbone, *save, "--budget", "5")
     assert again.returncode == 1
     [run] = (tmp_path / "o").glob("*.jsonl")
     assert len(run.read_text().splitlines()) == 3
@@ -218,11 +212,11 @@ def test_questions_that_end_in_an_error_are_said_and_asked_again(
     ],
 )
 def test_what_says_nothing_together_is_refused(
-    trace_ves: Run, clip: Path, table: Path, tmp_path: Path, arguments: tuple[str, ...], sentence: str
+    call: Call, clip: Path, table: Path, tmp_path: Path, arguments: tuple[str, ...], sentence: str
 ) -> None:
     (tmp_path / "empty").mkdir()
     places = {"FOLDER": tmp_path, "CLIP": clip, "TABLE": table, "EMPTY": tmp_path / "empty"}
-    done = trace_ves("ask", *(places.get(word, word) for word in arguments))
+    done = call("ask", *(places.get(word, word) for word in arguments))
     assert done.returncode == 2
     assert sentence in done.stderr
 
@@ -252,15 +246,15 @@ def test_tables_of_several_kinds_are_read(tmp_path: Path, name: str, content: st
     [
         ("q.csv", b"", "q.csv:1: the first row must name the columns"),
         ("q.csv", b"what\nWhich?\n", "q.csv:1: the first row must name the columns"),
-        ("q.csv", b"question\n", "there is no question in this table"),
+        ("q.csv", b"question\n", "the table has no questions"),
         ("q.csv", b"question,id\nWhich?,1\n,2\n", "q.csv:3: the question is empty"),
-        ("q.csv", b"question,id\nWhich?,1\nWho?,1\n", "q.csv:3: the id '1' is there twice"),
+        ("q.csv", b"question,id\nWhich?,1\nWho?,1\n", "q.csv:3: the id '1' appears twice"),
         ("q.csv", b"question\nWhich, or who?\n", "q.csv:2: the row has more cells"),
         ("q.csv", b"question,options\nWhich?,one\n", "q.csv:2: a question needs 2 to 26 options"),
         ("q.csv", b'question\n"Which?\n', "q.csv: not a row of CSV"),
-        ("q.csv", b"question\nCaf\xe9?\n", "q.csv: this is not UTF-8 text"),
+        ("q.csv", b"question\nCaf\xe9?\n", "q.csv: not UTF-8 text"),
         ("q.csv", b"question\n" + b"x" * 140_000, "q.csv: not a row of CSV (field larger than field limit"),
-        ("q.jsonl", b'{"question": 5}\n', "q.jsonl:1: the key 'question' must be a text"),
+        ("q.jsonl", b'{"question": 5}\n', "q.jsonl:1: the key 'question' must be a string"),
         ("q.jsonl", b'{"question": "Why?", "options": 5}\n', "q.jsonl:1: the key 'options' must be a list"),
         ("q.jsonl", b"[]\n", "q.jsonl:1: expected a JSON object"),
         ("missing.csv", None, "missing.csv: cannot be read"),

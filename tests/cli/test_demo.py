@@ -1,40 +1,29 @@
-"""`trace-ves demo` on a world of two questions, and what the README says about methods, run on that same world."""
+"""`trace-ves demo` on a world of two questions."""
 
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests import program
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-def trace_ves(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "trace_ves", *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=600, check=False)
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("demo")
-    done = trace_ves("demo", "--questions", 2, "--seed", 3, cwd=folder)
+    done = program.run("demo", "--questions", 2, "--seed", 3, cwd=folder, timeout=600)
     assert done.returncode == 0, done.stderr
     return folder / "demo", done.stdout
 
 
-def test_the_table_names_every_method_beside_the_paper(demo: tuple[Path, str]) -> None:
-    _, printed = demo
+def test_it_shows_every_method_beside_the_paper_what_glance_is_and_where_to_look(demo: tuple[Path, str]) -> None:
+    folder, printed = demo
     for method in ("blind", "uniform-32", "uniform-128", "vca", "avp", "trace"):
         assert re.search(rf"^{method} .* / ", printed, re.MULTILINE), method
     assert "ours / the paper's" in printed
-
-
-def test_it_says_what_glance_is_and_where_to_look(demo: tuple[Path, str]) -> None:
-    folder, printed = demo
     assert "glance is a small stand-in" in " ".join(printed.split())
     story = re.search(r"file://(\S+story\.html)", printed)
     assert story is not None
@@ -48,24 +37,12 @@ def test_it_says_what_glance_is_and_where_to_look(demo: tuple[Path, str]) -> Non
 def test_again_it_asks_nothing_again(demo: tuple[Path, str]) -> None:
     folder, printed = demo
     before = {file.name: file.read_bytes() for file in (folder / "runs").glob("*.jsonl")}
-    done = trace_ves("demo", "--questions", 2, "--seed", 3, cwd=folder.parent)
+    done = program.run("demo", "--questions", 2, "--seed", 3, cwd=folder.parent, timeout=600)
     assert done.returncode == 0, done.stderr
     assert {file.name: file.read_bytes() for file in (folder / "runs").glob("*.jsonl")} == before
     table = re.search(r"Main audit.*?backbone named above", printed, re.DOTALL)
     assert table is not None
     assert table[0] in done.stdout
-
-
-def test_the_method_of_the_readme_runs_as_it_stands(demo: tuple[Path, str], tmp_path: Path) -> None:
-    code = re.search(r"```python\n(# first_and_last\.py\n.*?)```", README, re.DOTALL)
-    assert code is not None
-    (tmp_path / "first_and_last.py").write_text(code[1])
-    command = re.search(r"\$ trace-ves (run bench --method first_and_last\S+ .*)", README)
-    assert command is not None
-    (tmp_path / "bench").symlink_to(demo[0] / "bench", target_is_directory=True)
-    done = trace_ves(*command[1].split(), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"^first_and_last:look +\d", done.stdout, re.MULTILINE)
 
 
 def test_links_lead_somewhere() -> None:

@@ -10,10 +10,9 @@ import pytest
 from trace_ves.benches import load_bench
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    Call = Callable[..., tuple[int, str, str]]
+    from tests.cli.conftest import Call
 
 ROW = {
     "qid": 1,

@@ -5,28 +5,26 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 import pytest
-from click.testing import CliRunner
 
 import trace_ves as package
 from trace_ves.agent.settings import DEFAULT_BUDGET
 from trace_ves.cli.main import COMMANDS, COMMON_OPTIONS, GROUPS, group
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Run = Callable[..., subprocess.CompletedProcess[str]]
+    from tests.cli.conftest import Call
 
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "audit"
 
 
-def test_help_names_every_command_by_group_on_one_screen(trace_ves: Run) -> None:
-    lines = trace_ves("--help").stdout.splitlines()
+def test_help_names_every_command_by_group_on_one_screen(call: Call) -> None:
+    lines = call("--help").stdout.splitlines()
     assert len(lines) <= 30
     assert max(map(len, lines)) <= 80
     listed = [name for title in GROUPS for name in GROUPS[title]]
@@ -35,8 +33,8 @@ def test_help_names_every_command_by_group_on_one_screen(trace_ves: Run) -> None
 
 
 @pytest.mark.parametrize("name", COMMON_OPTIONS)
-def test_common_options_come_first(trace_ves: Run, name: str) -> None:
-    first, _, rest = trace_ves(name, "--help").stdout.partition("\nOptions:\n")[2].partition("\nAdvanced:\n")
+def test_common_options_come_first(call: Call, name: str) -> None:
+    first, _, rest = call(name, "--help").stdout.partition("\nOptions:\n")[2].partition("\nAdvanced:\n")
     command = group.get_command(click.Context(group), name)
     assert command is not None
     options = {each.name: each.opts[-1] for each in command.params}
@@ -55,31 +53,25 @@ def test_common_options_come_first(trace_ves: Run, name: str) -> None:
         (("ask", "--sample", "film.mp4"), "--sample brings its film"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(trace_ves: Run, arguments: tuple[object, ...], sentence: str) -> None:
-    done = trace_ves(*arguments)
+def test_what_cannot_be_meant_is_refused(call: Call, arguments: tuple[object, ...], sentence: str) -> None:
+    done = call(*arguments)
     assert done.returncode == 2
     assert sentence in done.stderr
 
 
-def test_markdown_on_standard_output_is_alone(trace_ves: Run) -> None:
-    done = trace_ves("audit", EXAMPLE, EXAMPLE / "mine.jsonl", "--resamples", "1", "--markdown", "-")
+def test_markdown_on_standard_output_is_alone(call: Call) -> None:
+    done = call("audit", EXAMPLE, EXAMPLE / "mine.jsonl", "--resamples", "1", "--markdown", "-")
     assert done.stdout.startswith("### VES audit")
     assert "──" not in done.stdout
 
 
-def test_every_command_has_help() -> None:
-    for name in COMMANDS:
-        done = CliRunner().invoke(group, [name, "--help"], prog_name="trace-ves")
-        assert done.exit_code == 0, done.output
-        assert done.output.startswith(f"Usage: trace-ves {name}")
+def test_every_command_has_help_and_the_program_a_version(call: Call) -> None:
+    assert all(call(name, "--help").stdout.startswith(f"Usage: trace-ves {name}") for name in COMMANDS)
+    assert call("--version") == (0, f"trace-ves {package.__version__}\n", "")
 
 
-def test_version(trace_ves: Run) -> None:
-    assert trace_ves("--version").stdout == f"trace-ves {package.__version__}\n"
-
-
-def test_doctor_says_what_is_there_and_never_a_key(trace_ves: Run) -> None:
-    done = trace_ves("doctor", "--json", OPENAI_API_KEY="sk-very-secret")
+def test_doctor_says_what_is_there_and_never_a_key(call: Call) -> None:
+    done = call("doctor", "--json", OPENAI_API_KEY="sk-very-secret")
     found = json.loads(done.stdout)
     assert {"package", "extras", "keys", "backbones", "decoders", "machine"} == set(found)
     assert {"name": "openai:MODEL", "present": True, "detail": "ready"} in found["backbones"]
@@ -87,68 +79,66 @@ def test_doctor_says_what_is_there_and_never_a_key(trace_ves: Run) -> None:
     details = {each["name"]: (each["present"], each["detail"]) for each in found["backbones"]}
     assert details["vllm:MODEL_OR_PATH"][0] is False
     assert "vLLM is not installed" in details["vllm:MODEL_OR_PATH"][1]
-    assert trace_ves("doctor", "--try", "glance").stdout.startswith("glance works")
-    assert "secret" not in done.stdout + trace_ves("doctor", OPENAI_API_KEY="sk-very-secret").stdout
+    assert call("doctor", "--try", "glance").stdout.startswith("glance works")
+    assert "secret" not in done.stdout + call("doctor", OPENAI_API_KEY="sk-very-secret").stdout
 
 
 @pytest.mark.parametrize(
     ("words", "meant"), [(("asks",), "ask"), (("Audit",), "audit"), (("build", "statu"), "status"), (("zzz",), None)]
 )
-def test_a_misspelt_command_gets_the_one_that_was_meant(
-    trace_ves: Run, words: tuple[str, ...], meant: str | None
-) -> None:
-    done = trace_ves(*words)
+def test_a_misspelt_command_gets_the_one_that_was_meant(call: Call, words: tuple[str, ...], meant: str | None) -> None:
+    done = call(*words)
     assert done.returncode == 2
     assert f"No such command {words[-1]!r}" in done.stderr
     assert done.stderr.count("did you mean") == (meant is not None)
     assert meant is None or f"did you mean {meant!r}?" in done.stderr
 
 
-def test_help_keeps_its_lines_and_tells_defaults(trace_ves: Run) -> None:
-    lines = [line.strip() for line in trace_ves("dev", "completion", "--help").stdout.splitlines()]
+def test_help_keeps_its_lines_and_tells_defaults(call: Call) -> None:
+    lines = [line.strip() for line in call("dev", "completion", "--help").stdout.splitlines()]
     assert "bash: trace-ves dev completion bash >> ~/.bashrc" in lines
     assert "zsh:  trace-ves dev completion zsh >> ~/.zshrc" in lines
-    told = " ".join(trace_ves("ask", "--help").stdout.split())
+    told = " ".join(call("ask", "--help").stdout.split())
     assert "[default: the first provider whose key is set]" in told
     assert f"[default: {DEFAULT_BUDGET} for trace;" in told
 
 
-def test_json_alone_is_standard_output(trace_ves: Run) -> None:
-    audited = trace_ves("audit", EXAMPLE, EXAMPLE / "mine.jsonl", "--resamples", "1", "--json")
-    found = json.loads(audited.stdout)
-    assert found["bench"]["questions"] == 24
-    assert "resamples:1|" in found["signature"]  # the least that can be asked for
+def test_a_demo_that_lacks_a_part_says_so_before_it_begins(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = metadata.version
 
+    def version(name: str) -> str:
+        return installed("not-there" if name in {"onnxruntime", "matplotlib"} else name)
 
-def test_a_demo_that_lacks_a_part_says_so_before_it_begins(tmp_path: Path) -> None:
-    program = (
-        "import sys; sys.modules['onnxruntime'] = None; sys.modules['matplotlib'] = None;"
-        "from trace_ves.cli.main import main; main(['demo', '--out', sys.argv[1]])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path / "demo")], capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.returncode == 2
-    assert done.stderr == "trace-ves: The demo needs an optional part: pip install 'trace-ves[glance,figures]'.\n"
+    monkeypatch.setattr(metadata, "version", version)
+    code, _, err = call("demo", "--out", tmp_path / "demo")
+    assert code == 2
+    assert err == "trace-ves: The demo needs an optional part: pip install '.[glance,figures]' in the checkout.\n"
     assert not (tmp_path / "demo").exists()
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_scripts(trace_ves: Run, shell: str) -> None:
-    assert "_TRACE_VES_COMPLETE" in trace_ves("dev", "completion", shell).stdout
-
-
-def test_completion_completes(trace_ves: Run) -> None:
-    done = trace_ves(_TRACE_VES_COMPLETE="bash_complete", COMP_WORDS="trace-ves do", COMP_CWORD="1")
+def test_completion_has_scripts_and_completes(call: Call) -> None:
+    for shell in ("bash", "zsh", "fish"):
+        assert "_TRACE_VES_COMPLETE" in call("dev", "completion", shell).stdout
+    done = call(_TRACE_VES_COMPLETE="bash_complete", COMP_WORDS="trace-ves do", COMP_CWORD="1")
     assert done.stdout.split() == ["plain,doctor"]
 
 
 HEAVY = ("av", "numpy", "pydantic", "rich", "matplotlib", "pyarrow", "openai", "anthropic", "google.genai", "torch")
+OTHERS = tuple(f"trace_ves.{name}" for name in ("ves", "benches", "construction", "twin.lab", "twin.synthetic"))
 
 
-@pytest.mark.parametrize("code", ["import trace_ves", "from trace_ves.cli.main import group; group.get_help"])
-def test_importing_loads_nothing_heavy(code: str) -> None:
-    program = f"import sys; {code}; print([name for name in {HEAVY} if name in sys.modules])"
+@pytest.mark.parametrize(
+    ("code", "unneeded"),
+    [
+        ("import trace_ves", HEAVY),
+        ("from trace_ves.cli.main import group; group.get_help", HEAVY),
+        ("import trace_ves.cli.ask, trace_ves.cli.answer_panel, trace_ves.runs.asking, trace_ves.runs.cost", OTHERS),
+    ],
+)
+def test_importing_loads_only_what_is_needed(code: str, unneeded: tuple[str, ...]) -> None:
+    program = f"import sys; {code}; print([name for name in {unneeded} if name in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "[]"
 
 

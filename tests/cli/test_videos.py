@@ -9,10 +9,9 @@ import pytest
 from tests.films import write_film
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    Call = Callable[..., tuple[int, str, str]]
+    from tests.cli.conftest import Call
 
 LINE = {"duration": 10.0, "question": "?", "options": ["a", "b"], "answer": "A", "evidence": [[1.0, 2.0]]}
 
@@ -43,7 +42,7 @@ def test_each_video_is_listed_once(bench: Path, call: Call) -> None:
     assert out.splitlines()[3].endswith("3 videos needed, 1 there (0 MB), 2 missing, 1 with a problem.")
 
 
-def test_missing_ones_alone_and_as_json(bench: Path, call: Call) -> None:
+def test_only_missing_ones_as_json(bench: Path, call: Call) -> None:
     _, out, err = call("dev", "videos", bench, "--missing", "--json")
     lines = [json.loads(line) for line in out.splitlines()]
     assert [line["there"] for line in lines] == [False, False]
@@ -57,22 +56,13 @@ def test_missing_ones_alone_and_as_json(bench: Path, call: Call) -> None:
     assert "3 videos needed" in err
 
 
-def test_a_file_that_is_no_video_is_found_by_checking(bench: Path, call: Call) -> None:
-    pytest.importorskip("av")
+def test_checking_finds_a_file_that_is_not_a_video_and_one_of_another_length(bench: Path, call: Call) -> None:
     pytest.importorskip("simplejpeg")
+    pytest.importorskip("av")
+    write_film(bench / "videos" / "a.mp4", range(20), fps=10)
     _, out, _ = call("dev", "videos", bench, "--check")
+    assert out.startswith("is 2.0 s long; the bench says 10 s  videos/a.mp4")
     assert "cannot be read as a video  videos/b.mp4" in out
-
-
-def test_a_video_of_another_length_is_found_by_checking(tmp_path: Path, call: Call) -> None:
-    pytest.importorskip("simplejpeg")
-    pytest.importorskip("av")
-    (tmp_path / "videos").mkdir()
-    write_film(tmp_path / "videos" / "a.mp4", range(20), fps=10)
-    lines = [LINE | {"id": "1", "video": "videos/a.mp4"}]
-    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    _, out, _ = call("dev", "videos", tmp_path, "--check")
-    assert out.startswith("has 2.0 s, and the bench says 10 s  videos/a.mp4")
 
 
 def test_import_writes_a_manifest_beside_the_bench(tmp_path: Path, call: Call) -> None:

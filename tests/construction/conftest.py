@@ -15,7 +15,6 @@ from uuid import uuid4
 import pytest
 
 from tests.web.web_bench import write_video
-from trace_ves.construction.judged_item import ItemIndex
 from trace_ves.construction.judging import Judgements
 from trace_ves.construction.people import Role, invite
 from trace_ves.construction.project import BuildSettings, Project, create_project
@@ -98,17 +97,18 @@ def store(open_store: Callable[[], Store]) -> Store:
 
 
 @pytest.fixture
-def make_team(tmp_path: Path) -> Iterator[Callable[..., Team]]:
+def make_team() -> Iterator[Callable[..., Team]]:
+    """Makes teams with a store in memory, which only one thread can use, unless they get another one."""
     stores: list[Store] = []
 
-    def make(*names: str, **settings: float) -> Team:
+    def make(*names: str, url: str = "sqlite://", **settings: float) -> Team:
         clock = Clock()
-        store = Store(f"sqlite:///{tmp_path / 'build.sqlite'}", clock=clock)
+        store = Store(url, clock=clock)
         stores.append(store)
         for name in names:
             invite(store, name, Role.ANNOTATOR)
         invite(store, "dora", Role.ADJUDICATOR)
-        return Team(Judgements(store, ItemIndex(), BuildSettings(**settings)), clock)
+        return Team(Judgements(store, BuildSettings(**settings)), clock)
 
     yield make
     for store in stores:

@@ -6,19 +6,7 @@ from dataclasses import dataclass, field
 
 from trace_ves.construction.judged_item import ProposedItem
 from trace_ves.construction.leave_one_out import HumanAnswer, Probe
-from trace_ves.construction.ledger import (
-    GIST_SLOT,
-    GOLD_SLOT,
-    LANGUAGE_SLOT,
-    PROPOSAL_SLOT,
-    Change,
-    Ledger,
-    holder_slot,
-    human_slot,
-    probe_slot,
-    settlement_slot,
-    verification_slot,
-)
+from trace_ves.construction.ledger import GIST_SLOT, GOLD_SLOT, LANGUAGE_SLOT, PROPOSAL_SLOT, Change, Ledger
 from trace_ves.construction.looking import Looking
 from trace_ves.construction.shortcut_probe import Shortcut
 from trace_ves.construction.visual_verification import Evidence, Verification, evidence_to_json
@@ -66,7 +54,7 @@ class Pen:
         looking: Looking | None = LOOKED,
     ) -> None:
         verdict = Verification(evidence is not None, evidence or (), "" if evidence else "not visible", looking=looking)
-        self.write(item, verification_slot(who), who, verdict.to_json(), seconds)
+        self.write(item, f"verification/{who}", who, verdict.to_json(), seconds)
 
     def answer(
         self,
@@ -80,12 +68,12 @@ class Pen:
     ) -> None:
         for left_out, answer in enumerate(answers):
             value = HumanAnswer(evidence, answer, looking).to_json()
-            self.write(item, human_slot(who, left_out), who, value, seconds)
+            self.write(item, f"without/{who}/{left_out}", who, value, seconds)
 
     def probe(self, item: str, determines: list[bool], evidence: Evidence = EVIDENCE) -> None:
         for left_out, each in enumerate(determines):
             made = Probe(evidence, ("B",) * 3 if each else ("B", "A", None), each)
-            self.write(item, probe_slot(left_out), "build", made.to_json())
+            self.write(item, f"probe/{left_out}", "build", made.to_json())
 
     def shortcut(self, item: str, *, language: bool = False, gist: bool = False) -> None:
         for slot, solves in ((LANGUAGE_SLOT, language), (GIST_SLOT, gist)):
@@ -95,10 +83,10 @@ class Pen:
     def settle(self, item: str, kind: str, about: tuple[int, ...], *, keep: bool, evidence: Evidence = ()) -> None:
         spans = [[span.start, span.end] for span in evidence]
         value = {"keep": keep, "about": list(about), "evidence": spans, "reason": "" if keep else "no"}
-        self.write(item, settlement_slot(kind), "dora", value)
+        self.write(item, f"settlement/{kind}", "dora", value)
 
     def seat(self, item: str, key: str, place: int, who: str, spans: Evidence = ()) -> None:
-        self.write(item, holder_slot(key, place), who, {"who": who, "spans": evidence_to_json(spans)})
+        self.write(item, f"seat/{key}/{place}", who, {"who": who, "spans": evidence_to_json(spans)})
 
     def gold(self, item: str, *, accept: bool, without: dict[str, str | None] | None = None) -> None:
         self.write(item, GOLD_SLOT, "build", {"accept": accept, "without": without or {}})

@@ -12,23 +12,37 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from tests import program
+from tests.fakes import DIALECTS, Response, Server
 from tests.web.web_bench import write_video
 from trace_ves.cli.build import COMMANDS
 from trace_ves.cli.build import build_command as command
-from trace_ves.core import InputError
+from trace_ves.cli.main import group
+from trace_ves.construction.ledger import PROPOSAL_SLOT, Change
+from trace_ves.construction.project import open_project
+from trace_ves.construction.visual_verification import Verification
+from trace_ves.core import InputError, Interval
+
+from .histories import proposal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from click.testing import Result
 
 PAGE = (Path(__file__).parents[2] / "docs" / "build.md").read_text(encoding="utf-8")
-SHORT_FILM_SECONDS = 3
+
+
+@pytest.fixture(scope="module")
+def short_film(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("short") / "a.mp4"
+    write_video(path, seconds=3)
+    return path
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, short_film: Path) -> Path:
     (tmp_path / "b" / "videos").mkdir(parents=True)
-    write_video(tmp_path / "b" / "videos" / "a.mp4", seconds=SHORT_FILM_SECONDS)
+    (tmp_path / "b" / "videos" / "a.mp4").hardlink_to(short_film)
     return tmp_path / "b"
 
 
@@ -77,12 +91,67 @@ def test_tokens_are_printed_once_for_each_name(folder: Path) -> None:
         ["invite", "{b}", "a b"],
     ],
 )
-def test_a_mistake_is_one_sentence_and_exit_2(folder: Path, arguments: list[str]) -> None:
-    words = [each.format(b=folder) for each in arguments]
-    done = program.run("build", *words)
-    assert done.returncode == 2
-    assert done.stderr.startswith("trace-ves: ")
-    assert done.stderr.count("\n") == 1
+def test_a_mistake_is_one_sentence(folder: Path, arguments: list[str]) -> None:
+    refused = build(*(each.format(b=folder) for each in arguments))
+    assert isinstance(refused.exception, InputError)
+    assert "\n" not in str(refused.exception)
+
+
+@pytest.fixture
+def model() -> Iterator[Server]:
+    """A model that fits every stage, at 10 cents a call."""
+    made = Server()
+    reply = json.dumps({"caption": "a dog", "items": [], "answer": "A"})
+    made.respond(Response(body=DIALECTS["openai"].ok(reply, read=100_000, output=0)))
+    yield made
+    made.close()
+
+
+def test_a_stage_stops_at_its_spending_limit_and_goes_on_later(folder: Path, tmp_path: Path, model: Server) -> None:
+    build("init", folder)
+    spec = f"openai:m@{model.url}/v1"
+    (tmp_path / "prices.toml").write_text(f'["{spec}"]\ninput = 1\ncached = 1\noutput = 1\ndate = 2026-05-01\n')
+    store = open_project(folder).open_store()
+    evidence = (Interval(0.2, 0.8), Interval(1, 1.6), Interval(2, 2.6))
+    store.append([Change("c1", PROPOSAL_SLOT, "build", proposal("videos/a.mp4", evidence).to_json())])
+    verdict = Verification(accepted=True, evidence=evidence).to_json()
+    store.append([Change("c1", f"verification/{name}", name, verdict) for name in ("ann", "bob")])
+    store.close()
+    money = ("--prices", tmp_path / "prices.toml", "--no-cache", "--max-cost")
+    # The caption of the only window, then that of the whole video, then the drafts of two families.
+    propose = ("propose", folder, "--captioner", spec, "--proposer", spec, *money)
+    # Three questions, in other orders of options, without each of three intervals.
+    probe = ("probe", folder, "--backbone", spec, *money)
+    for stage, limit, calls, rest in ((propose, 0.15, 2, 2), (probe, 0.55, 6, 3)):
+        model.received.clear()
+        stopped = build(*stage, limit)
+        assert stopped.exit_code == 3, stopped.output
+        assert (
+            f"have cost ${calls / 10:.4f} (list prices of 2026-05-01), and --max-cost is ${limit:g}" in stopped.output
+        )
+        assert "What was answered is kept." in stopped.output
+        assert len(model.received) == calls
+        assert build(*stage, 9).exit_code == 0
+        assert len(model.received) == calls + rest  # what was paid for is not asked again
+    refused = build("probe", folder, "--backbone", spec, "--max-cost", 1)
+    assert f"needs a price for {spec}" in str(refused.exception)
+
+
+@pytest.mark.parametrize("dollars", ["nan", "inf", "-inf", "-1", "0"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("build", "propose", ".", "--captioner", "glance", "--proposer", "glance"),
+        ("build", "probe", ".", "--backbone", "glance"),
+        ("build", "shortcut", ".", "--language", "glance", "--gist", "glance"),
+        ("studio", "."),
+        ("mcp", "."),
+    ],
+)
+def test_a_limit_that_limits_nothing_is_refused(arguments: tuple[str, ...], dollars: str) -> None:
+    done = CliRunner().invoke(group, [*arguments, "--max-cost", dollars])
+    assert done.exit_code == 2
+    assert "Invalid value for '--max-cost'" in done.output
 
 
 def test_every_command_and_option_of_the_page_is_there() -> None:

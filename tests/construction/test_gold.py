@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.web.web_bench import write_video
-from trace_ves.construction.gold import add_gold, move_interval
-from trace_ves.construction.judged_item import GoldAnswer, ItemIndex, ProposedItem
+from trace_ves.construction.gold import add_gold, count_decimals, match_decimals, move_interval
+from trace_ves.construction.judged_item import GoldAnswer, ProposedItem, list_all_items
 from trace_ves.construction.ledger import GOLD_SLOT, Change
-from trace_ves.construction.project import create_project
 from trace_ves.construction.proposal import DraftError, check_evidence
 from trace_ves.construction.reports import make_report
+from trace_ves.construction.visual_verification import mean_iou
 from trace_ves.core import InputError, Interval
 
 from .histories import EVIDENCE, proposal
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trace_ves.construction.assignments import Assignment
+    from trace_ves.construction.project import Project
+    from trace_ves.construction.store import Store
 
     from .teams import Team
 
@@ -57,6 +58,24 @@ def test_gold_items_are_mixed_in_and_never_come_into_the_bench(make_team: Callab
         assert found.annotators[name].gold_right == 2
 
 
+def test_no_third_annotator_gets_a_gold_item_while_others_are_left(make_team: Callable[..., Team]) -> None:
+    team = make_team("ann", "bob", "cat", "dan", "eve", "fay", gold_share=0.5)
+    for n in range(8):
+        team.propose(f"c{n}", made=proposal(f"videos/{n}.mp4"))
+        gold(team, f"g{n}", accept=True, made=proposal(f"videos/{10 + n}.mp4"), without={"1": None})
+    for name in ("ann", "bob"):
+        while (held := team.next(name)) is not None:
+            team.verify(name, held.item)
+    for _ in range(8):
+        for name in ("cat", "dan", "eve", "fay"):
+            if (held := team.next(name)) is not None:
+                team.play(name, held.item)
+                team.judgements.answer_without(team[name], held.item, held.left_out, answer=None, revision=0)
+    judges = [len(each.answers) for each in list_all_items(team.judgements.store.ledger()) if each.gold]
+    assert sum(judges) > 12
+    assert max(judges) == 2
+
+
 def test_a_broken_twin_has_an_interval_where_nothing_happens() -> None:
     made = move_interval(proposal())
     assert made.text == proposal().text
@@ -66,6 +85,20 @@ def test_a_broken_twin_has_an_interval_where_nothing_happens() -> None:
     check_evidence(made.evidence, made.duration)
     with pytest.raises(DraftError, match="no interval"):
         move_interval(proposal(evidence=(Interval(0, 60), Interval(60, 120))))
+
+
+@pytest.mark.parametrize(("digits", "others"), [(3, 0), (0, 3), (1, 1)])
+def test_edges_of_gold_are_as_precise_as_those_of_other_items(digits: int, others: int) -> None:
+    def item(count: int) -> ProposedItem:
+        return proposal(evidence=tuple(Interval(round(n + 1 / 7, count), round(n + 3.1234, count)) for n in (10, 20)))
+
+    for _ in range(20):
+        made = match_decimals(item(digits), item(others))
+        assert count_decimals(made.evidence) <= others
+        assert mean_iou(made.evidence, item(digits).evidence) > 0.7
+    assert others == max(count_decimals(match_decimals(item(digits), item(others)).evidence) for _ in range(9))
+    tight = proposal(evidence=(Interval(1.01, 1.31), Interval(1.32, 1.5)))
+    assert match_decimals(tight, item(0)) == tight
 
 
 def test_gold_of_leave_one_out_is_answered_blind_and_counted(make_team: Callable[..., Team]) -> None:
@@ -95,10 +128,7 @@ def test_gold_of_leave_one_out_is_answered_blind_and_counted(make_team: Callable
     assert make_report(team.judgements.store.ledger()).partial_answers == 12
 
 
-def test_gold_lines_say_what_partial_sets_decide(tmp_path: Path) -> None:
-    (tmp_path / "b" / "videos").mkdir(parents=True)
-    write_video(tmp_path / "b" / "videos" / "a.mp4", seconds=8)
-    project = create_project(tmp_path / "b", gold_share=0.1)
+def test_gold_lines_say_what_partial_sets_decide(project: Project, project_store: Store, tmp_path: Path) -> None:
     line = {
         "video": "videos/a.mp4",
         "question": "In which order?",
@@ -107,12 +137,10 @@ def test_gold_lines_say_what_partial_sets_decide(tmp_path: Path) -> None:
         "evidence": [[1, 2], [4, 5], [6, 7]],
         "without": {"0": None, "2": "B"},
     }
-    store = project.open_store()
     (tmp_path / "gold.jsonl").write_text(json.dumps(line) + "\n")
     with pytest.raises(InputError, match=r"gold\.jsonl:1: rationales"):  # a stock sentence would give gold away
-        add_gold(project, store, tmp_path / "gold.jsonl")
+        add_gold(project, project_store, tmp_path / "gold.jsonl")
     (tmp_path / "gold.jsonl").write_text(json.dumps(line | {"rationales": ["one", "two", "three"]}) + "\n")
-    assert add_gold(project, store, tmp_path / "gold.jsonl") == (1, 0)
-    [judged] = ItemIndex().with_gold(store.ledger())
+    assert add_gold(project, project_store, tmp_path / "gold.jsonl") == (1, 0)
+    [judged] = list_all_items(project_store.ledger())
     assert judged.gold == GoldAnswer(accept=True, without={0: None, 2: "B"})
-    store.close()

@@ -24,6 +24,9 @@ from .histories import EVIDENCE
 from .teams import ACCEPT, SPANS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from .teams import Team
 
 
@@ -57,9 +60,7 @@ def test_no_undo_once_another_verdict_or_a_settlement_rests_on_it(team: Team) ->
     ("spans", "reason"),
     [
         ([[0, 120]] * 3, "must be 0.1 to 60 s long"),
-        ([[10, 14], [10, 14], [10, 14]], "overlap"),
         ([[10, 50], [40, 46], [80, 85]], "overlap"),
-        ([[40, 46], [10, 14], [80, 85]], "not in order"),
         ([[10, 10.05], [40, 46], [80, 85]], "must be 0.1"),
         ([[10, 14], [40, 46], [80, 121]], "must lie in 0-120 s"),
         ([[14, 10], [40, 46], [80, 85]], "end after its start"),
@@ -138,14 +139,6 @@ def test_what_is_skipped_goes_to_somebody_else(team: Team) -> None:
     assert {team.next("bob"), team.next("cat")} == {Assignment("c1", Stage.VERIFICATION)}
     team.judgements.undo(team["ann"], "c1")
     assert team.judgements.item("c1").skipped == {}
-
-
-def test_a_stale_page_writes_nothing(team: Team) -> None:
-    team.propose("c1")
-    team.next("ann")
-    team.play("ann", "c1")
-    with pytest.raises(StaleError):
-        team.judgements.verify(team["ann"], "c1", ACCEPT, revision=3)
 
 
 def test_only_the_assignment_that_is_held_can_be_judged(team: Team) -> None:
@@ -231,7 +224,8 @@ def test_leave_one_out_needs_every_clip_and_nothing_else_counts(team: Team) -> N
     team.judgements.answer_without(team["cat"], "c1", held.left_out, answer=None, revision=0)
 
 
-def test_clips_that_are_reported_at_the_same_moment_all_count(team: Team) -> None:
+def test_clips_that_are_reported_at_the_same_moment_all_count(make_team: Callable[..., Team], tmp_path: Path) -> None:
+    team = make_team("ann", url=f"sqlite:///{tmp_path / 'build.sqlite'}")
     team.propose("c1")
     team.next("ann")
     team.clock.now += 40
@@ -253,3 +247,13 @@ def test_a_share_is_a_share(pairs: list[tuple[float, float]], start: float, leng
     assert all(one[1] < two[0] for one, two in pairwise(found))
     assert (unwatched((interval,), spans, 0.95) == [interval]) == (share < 0.95)
     assert 0 <= playable_seconds(0.0, length) <= playable_seconds(1.0, length) <= 82
+
+
+def test_what_is_undone_comes_back_before_what_was_taken_since(team: Team) -> None:
+    team.propose("c2", "c1")  # the queue takes c1 first
+    assert team.next("ann") == Assignment("c1", Stage.VERIFICATION)
+    team.verify("ann", "c1", Verdict("reject", reason="no"))
+    team.clock.now += 1
+    assert team.next("ann") == Assignment("c2", Stage.VERIFICATION)
+    team.judgements.undo(team["ann"], "c1")
+    assert team.judgements.assignment(team["ann"]) == Assignment("c1", Stage.VERIFICATION)

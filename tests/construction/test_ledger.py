@@ -38,8 +38,6 @@ def test_what_stands_is_what_a_plain_stack_says(actions: list[tuple[str, str, st
         entries = [entry for entry in ledger.entries if (entry.subject, entry.slot) == (subject, slot)]
         assert [entry.revision for entry in entries] == list(range(1, len(entries) + 1))
         assert all(later.before == earlier.after for earlier, later in pairwise(entries))
-    again = Ledger(ledger.entries)
-    assert all(again.value(*key) == ledger.value(*key) for key in stacks)
 
 
 def test_a_change_of_what_was_not_seen_is_refused() -> None:

@@ -16,12 +16,12 @@ from trace_ves.backbone.protocol import ModelFault, ScriptedBackbone
 from trace_ves.benches import load_bench
 from trace_ves.construction import looking
 from trace_ves.construction.export import export_bench
-from trace_ves.construction.judged_item import ItemIndex, judged_item
+from trace_ves.construction.judged_item import judged_item, list_items
 from trace_ves.construction.leave_one_out import probe_leave_one_out
 from trace_ves.construction.ledger import PROPOSAL_SLOT, Change, Stage
 from trace_ves.construction.looking import cut_clip
 from trace_ves.construction.people import Role, authenticate, find_person, invite, list_people
-from trace_ves.construction.project import Project, create_project, open_project
+from trace_ves.construction.project import BuildSettings, Project, create_project, open_project
 from trace_ves.construction.proposal import caption_video, propose_items
 from trace_ves.construction.shortcut_probe import probe_shortcuts
 from trace_ves.core import InputError, Interval
@@ -74,12 +74,12 @@ def quiet(_done: int, _total: int) -> None:
 
 
 def probe(project: Project, store: Store, model: Model) -> int:
-    items = ItemIndex().all(store.ledger())
+    items = list_items(store.ledger())
     return probe_leave_one_out(project, store, items, model.backbone, on_progress=quiet)
 
 
 def shortcut(store: Store, model: Model) -> tuple[int, int]:
-    items = ItemIndex().all(store.ledger())
+    items = list_items(store.ledger())
     return probe_shortcuts(store, items, model.backbone, model.backbone, on_progress=quiet)
 
 
@@ -299,7 +299,7 @@ def test_people_have_tokens_that_end(store: Store) -> None:
     ("make", "sentence"),
     [
         (open_project, "no build here"),
-        (lambda folder: create_project(folder, database="", audited=()), "no videos here"),
+        (create_project, "no videos here"),
     ],
 )
 def test_a_folder_that_is_no_build_is_a_sentence(tmp_path: Path, make: Callable[[Path], Any], sentence: str) -> None:
@@ -314,7 +314,7 @@ def test_footage_outside_of_the_folder_is_not_seen(project: Project, tmp_path: P
     for name in ("videos/out.mp4", "../b/beside.mp4", "beside.mp4", "videos/../beside.mp4", "/etc/passwd", "a\0b", ""):
         assert project.path_of(name) is None
     with pytest.raises(InputError, match="exists already"):
-        create_project(project.folder, database="", audited=())
+        create_project(project.folder)
     (project.folder / "build.toml").write_text("audited = 3")
     with pytest.raises(InputError, match=r"build\.toml"):
         open_project(project.folder)
@@ -323,7 +323,7 @@ def test_footage_outside_of_the_folder_is_not_seen(project: Project, tmp_path: P
 def test_a_build_lives_on_either_database(footage: Path, tmp_path: Path, url: str) -> None:
     (tmp_path / "team" / "videos").mkdir(parents=True)
     (tmp_path / "team" / NAME).hardlink_to(footage)
-    create_project(tmp_path / "team", database=url, audited=("glance",))
+    create_project(tmp_path / "team", BuildSettings(database=url, audited=("glance",)))
     for database in ("", f"{url}x"):
         with pytest.raises(InputError, match=r"this build names the database .* --database"):
             open_project(tmp_path / "team", database=database)

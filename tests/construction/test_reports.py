@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from trace_ves.construction.ledger import Stage, verification_slot
+from trace_ves.construction.ledger import Stage
 from trace_ves.construction.looking import Looking
 from trace_ves.construction.project import BuildSettings
-from trace_ves.construction.reports import closure_statement, funnel_table, list_facts, make_report
+from trace_ves.construction.reports import Report, closure_statement, funnel_table, list_facts, make_report
 from trace_ves.construction.visual_verification import Verification
 from trace_ves.core import Interval
 
@@ -21,7 +21,8 @@ SHORTER = tuple(Interval(span.start, span.start + 0.83 * span.length) for span i
 """Edges that agree with `EVIDENCE` by an IoU of 0.83, the paper's."""
 
 
-def paper_history() -> Pen:
+@pytest.fixture(scope="module")
+def paper() -> Report:
     """204 rejected by looking, 120 open, 60 with a shortcut, 40 by the adjudicator, 600 accepted."""
     pen = Pen()
     fates = ["unseen"] * 204 + ["open"] * 120 + ["shortcut"] * 60 + ["adjudicated"] * 40 + ["accepted"] * 600
@@ -46,20 +47,14 @@ def paper_history() -> Pen:
         pen.probe(item, [decides, False, False], final)
         if not decides:
             pen.shortcut(item, gist=fate == "shortcut")
-    return pen
+    return make_report(pen.ledger)
 
 
-def test_the_papers_funnel() -> None:
-    found = make_report(paper_history().ledger)
-    assert found.proposed == 1024
-    assert list(found.after.values()) == [820, 700, 640, 600]
-    assert found.accepted == 600
-    assert found.accept_rate is not None
-    assert f"{found.accept_rate:.1f}" == "58.6"
-    assert found.iou == pytest.approx(0.83)
-    assert found.agreement == 100
-    assert sum(found.waiting.values()) == 0
-    rows = funnel_table(found).sections[0].rows
+def test_the_papers_funnel(paper: Report) -> None:
+    assert paper.accepted == 600
+    assert paper.iou == pytest.approx(0.83)
+    assert paper.agreement == 100
+    rows = funnel_table(paper).sections[0].rows
     assert [[cell[0].text for cell in row.cells] for row in rows] == [
         ["", "1,024", ""],
         ["204", "820", "0"],
@@ -67,15 +62,14 @@ def test_the_papers_funnel() -> None:
         ["60", "640", "0"],
         ["40", "600", "0"],
     ]
-    assert json.loads(json.dumps(found.to_json()))["accept_rate"] == 58.6
+    assert json.loads(json.dumps(paper.to_json()))["accept_rate"] == 58.6
 
 
-def test_the_papers_hours_follow_from_its_minutes() -> None:
+def test_the_papers_hours_follow_from_its_minutes(paper: Report) -> None:
     """Two annotators and 13.8 minutes each for 1,024 items are the paper's 470 hours."""
-    found = make_report(paper_history().ledger)
-    assert found.minutes_per_item == pytest.approx(13.7, abs=0.2)
-    assert found.hours == pytest.approx(470, abs=5)
-    told = dict(list_facts(found))
+    assert paper.minutes_per_item == pytest.approx(13.7, abs=0.2)
+    assert paper.hours == pytest.approx(470, abs=5)
+    told = dict(list_facts(paper))
     assert told["accept rate"] == "58.6 %"
     assert told["inter-annotator IoU"] == "0.83"
 
@@ -100,16 +94,16 @@ def test_time_of_a_judgement_that_was_taken_back_was_spent() -> None:
     assert make_report(pen.ledger).minutes_per_item == 3
 
 
-def test_the_closure_statement_claims_what_was_judged() -> None:
-    statement = closure_statement(make_report(paper_history().ledger))
+def test_the_closure_statement_claims_what_was_judged(paper: Report) -> None:
+    statement = closure_statement(paper)
     assert "600 of 1024 proposed items are accepted" in statement
     assert "not guaranteed that the evidence is the smallest sufficient set" in statement
     assert "adjudicator" not in statement
-    assert "nothing is guaranteed yet" in closure_statement(make_report(Pen().ledger))
 
 
 def test_an_empty_build_has_no_numbers() -> None:
     found = make_report(Pen().ledger)
+    assert "nothing is guaranteed yet" in closure_statement(found)
     assert (found.accept_rate, found.iou, found.agreement, found.minutes_per_item) == (None, None, None, None)
     assert found.after[Stage.ADJUDICATION] == 0
 
@@ -153,7 +147,7 @@ def test_the_statement_is_withheld_where_gold_was_missed() -> None:
     found = make_report(pen.ledger)
     assert found.annotators["cat"].gold_accuracy == 0
     assert "an annotator got too many gold items wrong" in closure_statement(found)
-    assert "withheld" not in closure_statement(make_report(pen.ledger, settings=BuildSettings(gold_accuracy=0.0)))
+    assert "withheld" not in closure_statement(make_report(pen.ledger, BuildSettings(gold_accuracy=0.0)))
 
 
 def test_an_annotators_record_counts_shares_haste_and_sight() -> None:
@@ -185,7 +179,7 @@ def test_a_gold_item_is_judged_rightly_by_verdict_option_and_edges(
     pen = Pen()
     pen.propose("g1")
     pen.gold("g1", accept=accept)
-    pen.write("g1", verification_slot("ann"), "ann", verdict.to_json())
+    pen.write("g1", "verification/ann", "ann", verdict.to_json())
     record = make_report(pen.ledger).annotators["ann"]
     assert (record.gold_judged, record.gold_right) == (1, is_right)
 

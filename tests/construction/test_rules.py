@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from trace_ves.benches.bench import construction_warnings, model_of, overlap_warning
 from trace_ves.construction.adjudication import BOUNDARIES, GROUNDING, SUFFICIENCY
 from trace_ves.construction.assignments import Assignment, current_assignment, order_of
-from trace_ves.construction.judged_item import ItemIndex, ItemState, ProposedItem, judged_item
+from trace_ves.construction.judged_item import ItemState, ProposedItem, judged_item, list_items
 from trace_ves.construction.leave_one_out import partial_set
-from trace_ves.construction.ledger import Stage, assignment_key, verification_slot
+from trace_ves.construction.ledger import Stage
 from trace_ves.construction.proposal import (
     OVERLAP_SECONDS,
     SHORTEST_SECONDS,
@@ -68,6 +68,7 @@ def test_a_good_draft_becomes_a_proposal_and_a_sliver_something_to_play() -> Non
     assert ProposedItem.from_json(found.to_json()) == found
     [*_, last] = check(draft(evidence=[[0, 0], [100, 100]])).evidence
     assert (last.start, last.end) == (100 - SHORTEST_SECONDS, 100)
+    assert check(draft(answer="D"), "my-family").answer == "D"  # a family of one's own has no further shape
 
 
 @pytest.mark.parametrize(
@@ -96,10 +97,6 @@ def test_a_draft_that_breaks_its_schema_is_refused(changes: dict[str, object], r
         check(draft(**changes))
 
 
-def test_a_family_of_ones_own_has_no_further_shape() -> None:
-    assert check(draft(answer="D"), "my-family").answer == "D"
-
-
 def test_iou_by_hand() -> None:
     assert iou(Interval(0, 4), Interval(2, 6)) == pytest.approx(1 / 3)
     assert iou(Interval(0, 1), Interval(5, 6)) == 0
@@ -118,11 +115,8 @@ def test_an_option_of_a_turned_question_is_found_again(draw: int, count: int) ->
         assert found is not None
         assert question.option(found) == other.option(letter)
     assert original_letter(None, draw, question) is None
-
-
-def test_in_four_turns_every_option_stands_once_in_every_place() -> None:
-    question = Question("q", "v", "?", ("a", "b", "c", "d"))
-    assert {rotate_options(question, draw).options.index("a") for draw in range(1, 5)} == {0, 1, 2, 3}
+    places = {rotate_options(question, draw + turn).options.index("option 0") for turn in range(count)}
+    assert places == set(range(count))  # in as many turns as options, each stands once in every place
 
 
 @pytest.mark.parametrize(("right", "expected"), [(0, False), (1, False), (2, True), (3, True), (4, True)])
@@ -172,7 +166,7 @@ def test_an_adjudicator_settles_and_a_new_disagreement_is_a_new_one() -> None:
     final = moved(EVIDENCE, 1)
     pen.settle("c1", dispute.kind, dispute.about, keep=True, evidence=final)
     assert (state(pen).waits_at, state(pen).evidence) == (Stage.LEAVE_ONE_OUT, final)
-    pen.undo("c1", verification_slot("bob"), "bob")
+    pen.undo("c1", "verification/bob", "bob")
     assert state(pen).waits_at is Stage.VERIFICATION
     pen.verify("c1", "bob", moved(EVIDENCE, 4))
     assert state(pen).waits_at is Stage.ADJUDICATION
@@ -183,6 +177,15 @@ def test_an_adjudicator_settles_and_a_new_disagreement_is_a_new_one() -> None:
 
 
 NO = [None, None, None]
+
+
+def answered(*answers: list[str | None]) -> Pen:
+    """An item that two verified and the model finds closed, with answers of ann and bob without each interval."""
+    pen = verified()
+    pen.probe("c1", [False] * 3)
+    for who, each in zip(("ann", "bob"), answers, strict=True):
+        pen.answer("c1", who, each)
+    return pen
 
 
 def test_closed_means_that_every_judge_says_so() -> None:
@@ -203,15 +206,8 @@ def test_the_model_alone_can_open_an_item() -> None:
 
 
 def test_two_people_who_see_the_answer_reject_and_one_is_a_dispute() -> None:
-    pen = verified()
-    pen.probe("c1", [False] * 3)
-    pen.answer("c1", "ann", [None, "B", None])
-    pen.answer("c1", "bob", ["B", None, None])
-    assert state(pen).rejected_at is Stage.LEAVE_ONE_OUT
-    pen = verified()
-    pen.probe("c1", [False] * 3)
-    pen.answer("c1", "ann", [None, "B", None])
-    pen.answer("c1", "bob", NO)
+    assert state(answered([None, "B", None], ["B", None, None])).rejected_at is Stage.LEAVE_ONE_OUT
+    pen = answered([None, "B", None], NO)
     dispute = state(pen).dispute
     assert dispute is not None
     assert (dispute.kind, dispute.evidence) == (SUFFICIENCY, EVIDENCE)
@@ -222,21 +218,15 @@ def test_two_people_who_see_the_answer_reject_and_one_is_a_dispute() -> None:
 
 @pytest.mark.parametrize("which", ["language", "gist"])
 def test_either_shortcut_rejects(which: str) -> None:
-    pen = verified()
-    pen.probe("c1", [False] * 3)
-    pen.answer("c1", "ann", NO)
-    pen.answer("c1", "bob", NO)
+    pen = answered(NO, NO)
     pen.shortcut("c1", **{which: True})
     assert state(pen).rejected_at is Stage.SHORTCUT
 
 
 def test_answers_about_other_intervals_do_not_count() -> None:
-    pen = verified()
-    pen.probe("c1", [False] * 3)
-    pen.answer("c1", "ann", NO)
-    pen.answer("c1", "bob", NO)
+    pen = answered(NO, NO)
     assert state(pen).waits_at is Stage.SHORTCUT
-    pen.undo("c1", verification_slot("ann"), "ann")
+    pen.undo("c1", "verification/ann", "ann")
     pen.verify("c1", "ann", moved(EVIDENCE, 1))
     assert state(pen).waits_at is Stage.LEAVE_ONE_OUT
     assert judged_item(pen.ledger, "c1").probes_about(state(pen).evidence) == {}
@@ -253,14 +243,13 @@ def test_an_open_leave_one_out_task_comes_before_everything() -> None:
     pen.seat("c1", Stage.VERIFICATION, 1, "cat")
     pen.verify("c2", "ann")
     pen.verify("c2", "bob")
-    index = ItemIndex()
-    assert current_assignment(index.all(pen.ledger), "cat") == Assignment("c1", Stage.VERIFICATION)
-    pen.seat("c2", assignment_key(Stage.LEAVE_ONE_OUT, EVIDENCE, 1), 1, "cat")
+    assert current_assignment(list_items(pen.ledger), "cat") == Assignment("c1", Stage.VERIFICATION)
+    pen.seat("c2", judged_item(pen.ledger, "c2").assignment_key(Stage.LEAVE_ONE_OUT, 1), 1, "cat")
     assert sorted(order_of("c2", "cat", 3)) == [0, 1, 2]
-    assert current_assignment(index.all(pen.ledger), "cat") == Assignment("c2", Stage.LEAVE_ONE_OUT, 1)
+    assert current_assignment(list_items(pen.ledger), "cat") == Assignment("c2", Stage.LEAVE_ONE_OUT, 1)
     pen.answer("c2", "cat", NO)
-    assert current_assignment(index.all(pen.ledger), "cat") == Assignment("c1", Stage.VERIFICATION)
-    assert current_assignment(index.all(pen.ledger), "dan") is None
+    assert current_assignment(list_items(pen.ledger), "cat") == Assignment("c1", Stage.VERIFICATION)
+    assert current_assignment(list_items(pen.ledger), "dan") is None
 
 
 @pytest.mark.parametrize(

@@ -15,17 +15,18 @@ import sys
 import tarfile
 import time
 from collections import Counter
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 import sqlalchemy as sa
+from click.testing import CliRunner
 
-from tests import program
 from tests.fakes import run_threads
+from trace_ves.cli.build import build_command
 from trace_ves.construction.assignments import AssignmentQueue
 from trace_ves.construction.export import pack, unpack
-from trace_ves.construction.judged_item import ItemIndex
 from trace_ves.construction.ledger import PROPOSAL_SLOT, Change, Stage, StaleError
 from trace_ves.construction.people import Role, authenticate, find_person, invite
 from trace_ves.construction.project import BuildSettings, create_project
@@ -156,7 +157,7 @@ def test_the_queue_gives_each_item_to_two(open_store: Callable[[], Store]) -> No
     got: dict[str, list[str]] = {name: [] for name in names}
 
     def work(store: Store, name: str) -> None:
-        queue = AssignmentQueue(store, ItemIndex(), BuildSettings())
+        queue = AssignmentQueue(store, BuildSettings())
         while (task := queue.take_next(name)) is not None:
             got[name].append(task.item)
             verdict = {"accepted": False, "evidence": [], "reason": "no"}
@@ -185,10 +186,10 @@ while True:
 
 
 def test_kill_in_the_middle_of_writes_loses_nothing(url: str, open_store: Callable[[], Store]) -> None:
-    """Twelve writers are killed at random moments, two at a time; all they were told is written, is."""
+    """Four writers are killed at random moments, two at a time; all they were told is written, is."""
     chance = random.Random(7)
     acknowledged: dict[str, int] = {}
-    for turn in range(6):
+    for turn in range(2):
         names = [f"w{turn}a", f"w{turn}b"]
         writers = [
             subprocess.Popen(
@@ -198,7 +199,7 @@ def test_kill_in_the_middle_of_writes_loses_nothing(url: str, open_store: Callab
         ]
         for writer in writers:
             assert writer.stdout is not None
-            assert writer.stdout.readline() == "ready\n"
+            assert [writer.stdout.readline(), writer.stdout.readline()] == ["ready\n", "1\n"]
         time.sleep(chance.uniform(0.02, 0.4))
         for name, writer in zip(names, writers, strict=True):
             writer.send_signal(signal.SIGKILL)
@@ -206,11 +207,10 @@ def test_kill_in_the_middle_of_writes_loses_nothing(url: str, open_store: Callab
             with writer.stdout:
                 told = writer.stdout.read().split()
             writer.wait(30)
-            acknowledged[name] = int(told[-1]) if told else 0
+            acknowledged[name] = int(told[-1]) if told else 1
     ledger = open_store().ledger()
     entries = ledger.entries
     assert [entry.number for entry in entries] == list(range(1, len(entries) + 1))
-    assert sum(acknowledged.values()) > 0
     for name, last in acknowledged.items():
         mine = [entry for entry in entries if entry.subject.startswith(f"{name}-")]
         numbers = {int(entry.subject.rpartition("-")[2]) for entry in mine}
@@ -277,17 +277,25 @@ def test_a_database_is_its_owners_alone(tmp_path: Path) -> None:
     assert "build.sqlite-wal" in modes
 
 
-def test_a_build_moves_as_one_archive(tmp_path: Path, url: str) -> None:
-    folder = tmp_path / "here"
-    (folder / "videos").mkdir(parents=True)
-    (folder / "videos" / "a.mp4").write_bytes(b"not a film, but a file")
-    project = create_project(folder, gold_share=0.2)
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where a build can be made, with a file that only looks like a film."""
+    (tmp_path / "b" / "videos").mkdir(parents=True)
+    (tmp_path / "b" / "videos" / "a.mp4").write_bytes(b"not a film, but a file")
+    return tmp_path / "b"
+
+
+pack_quietly = partial(pack, on_progress=lambda _done, _total: None)
+
+
+def test_a_build_moves_as_one_archive(folder: Path, tmp_path: Path, url: str) -> None:
+    project = create_project(folder, BuildSettings(gold_share=0.2))
     store = project.open_store()
     token = invite(store, "ann", Role.ANNOTATOR)
     store.append([Change("c1", PROPOSAL_SLOT, "build", proposal().to_json())])
     assert store.claim("c1", Stage.VERIFICATION, "ann")
     (folder / "guidelines.md").write_text("# Ours")
-    assert pack(project, store, tmp_path / "b.tar", on_progress=lambda _done, _total: None) == 3
+    assert pack_quietly(project, store, tmp_path / "b.tar") == 3
     assert stat.S_IMODE((tmp_path / "b.tar").stat().st_mode) == 0o600
     database = "" if url.startswith("sqlite") else url
     moved = unpack(tmp_path / "b.tar", tmp_path / "there", database=database)
@@ -305,7 +313,7 @@ def test_a_build_moves_as_one_archive(tmp_path: Path, url: str) -> None:
     with pytest.raises(InputError, match="exists already"):
         unpack(tmp_path / "b.tar", tmp_path / "there")
     with pytest.raises(InputError, match="exists already"):
-        pack(moved, store, tmp_path / "b.tar", on_progress=lambda _done, _total: None)
+        pack_quietly(moved, store, tmp_path / "b.tar")
 
 
 @pytest.mark.parametrize("name", ["../evil", "/etc/evil", "videos/../../evil", "evil.py", "videos"])
@@ -314,27 +322,58 @@ def test_an_archive_of_a_stranger_writes_nothing_elsewhere(tmp_path: Path, name:
         made = tarfile.TarInfo(name)
         made.size = 4
         archive.addfile(made, io.BytesIO(b"evil"))
-    with pytest.raises(InputError, match="is no part of a build"):
+    with pytest.raises(InputError, match="is not part of a build"):
         unpack(tmp_path / "x.tar", tmp_path / "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["x.tar"]
+
+
+def test_an_archive_with_a_link_and_a_file_that_is_none_write_nothing(tmp_path: Path) -> None:
     link = tarfile.TarInfo("videos/a.mp4")
     link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
     with tarfile.open(tmp_path / "y.tar", "w") as archive:
         archive.addfile(link)
-    with pytest.raises(InputError, match="is no part of a build"):
+    with pytest.raises(InputError, match="is not part of a build"):
         unpack(tmp_path / "y.tar", tmp_path / "new")
     (tmp_path / "z.tar").write_bytes(b"no archive")
     with pytest.raises(InputError, match="not an archive of a build"):
         unpack(tmp_path / "z.tar", tmp_path / "new")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.tar", "y.tar", "z.tar"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["y.tar", "z.tar"]
 
 
-def test_a_build_of_a_stranger_chooses_no_database(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("subject", "slot", "after"),
+    [
+        ("c1", "proposal", "{"),
+        ("c1", "proposal", "[]"),
+        ("person:eve", "person", '{"role": "emperor", "token_sha256": ""}'),
+        ("person:e\x1b[31mve", "person", '{"role": "annotator", "token_sha256": ""}'),
+        ("c1", "without/ann/first", '{"evidence": [[1, 2]], "answer": null}'),
+        ("c1", "skip/ann", "{}"),
+        ("c1", "seat/leave-one-out:0:x/1", '{"who": "ann", "spans": [[NaN, 1]]}'),
+    ],
+)
+def test_a_history_that_a_stranger_damaged_is_not_unpacked(
+    folder: Path, tmp_path: Path, subject: str, slot: str, after: str
+) -> None:
+    store = create_project(folder).open_store()
+    store.append([Change("c1", PROPOSAL_SLOT, "build", proposal().to_json())])
+    store.close()
+    row = (2, 1.0, "build", subject, slot, 2, "null", after, None, 0.0, "[]")
+    with closing(sqlite3.connect(folder / "build.sqlite")) as database, database:
+        database.execute(f"INSERT INTO history VALUES ({', '.join('?' * len(row))})", row)
+    with tarfile.open(tmp_path / "b.tar", "w") as archive:
+        for name in ("build.toml", "guidelines.md", "build.sqlite", "videos/a.mp4"):
+            archive.add(folder / name, name)
+    with pytest.raises(InputError, match="damaged"):
+        unpack(tmp_path / "b.tar", tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_build_of_a_stranger_chooses_no_database(folder: Path, tmp_path: Path) -> None:
     """Neither an archive nor a folder makes a command connect to a server or open a file elsewhere."""
-    (tmp_path / "b" / "videos").mkdir(parents=True)
-    (tmp_path / "b" / "videos" / "a.mp4").write_bytes(b"film")
-    project = create_project(tmp_path / "b")
+    project = create_project(folder)
     store = project.open_store()
-    pack(project, store, tmp_path / "b.tar", on_progress=lambda _done, _total: None)
+    pack_quietly(project, store, tmp_path / "b.tar")
     store.close()
     sqlite3.connect(tmp_path / "other.sqlite").execute("CREATE TABLE mine (n)").connection.close()
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -351,14 +390,14 @@ def test_a_build_of_a_stranger_chooses_no_database(tmp_path: Path) -> None:
             assert unpacked.settings.database == ""
             unpacked.open_store().close()
             (tmp_path / "new" / "build.toml").write_text(settings)
-            done = program.run("build", "status", tmp_path / "new")
-            assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-            assert f"--database {database}" in done.stderr
+            refused = CliRunner().invoke(build_command, ["status", str(tmp_path / "new")])
+            assert isinstance(refused.exception, InputError)
+            assert f"--database {database}" in str(refused.exception)
             shutil.rmtree(tmp_path / "new")
         with pytest.raises(BlockingIOError):
             listener.accept()
-    (tmp_path / "b" / "build.sqlite").unlink()
-    (tmp_path / "b" / "build.sqlite").symlink_to(tmp_path / "other.sqlite")
+    (folder / "build.sqlite").unlink()
+    (folder / "build.sqlite").symlink_to(tmp_path / "other.sqlite")
     with pytest.raises(InputError, match="leads out of the build's folder"):
         project.open_store()
     tables = sqlite3.connect(tmp_path / "other.sqlite").execute("SELECT name FROM sqlite_master").fetchall()

@@ -10,7 +10,7 @@ import stat
 import threading
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,6 +20,7 @@ from trace_ves.core.files import (
     SURPLUS,
     atomic_path,
     cache_dir,
+    config_dir,
     drop_oldest,
     read_csv,
     refuse_inputs,
@@ -29,7 +30,7 @@ from trace_ves.core.files import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 def test_a_file_is_written_with_its_folder(tmp_path: Path) -> None:
@@ -39,53 +40,36 @@ def test_a_file_is_written_with_its_folder(tmp_path: Path) -> None:
     assert [each.name for each in target.parent.iterdir()] == ["file.txt"]
 
 
-def test_until_the_end_the_old_file_stands(tmp_path: Path) -> None:
+def test_the_old_file_is_replaced_at_the_end_or_not_at_all(tmp_path: Path) -> None:
     target = tmp_path / "file"
     target.write_text("old")
+    with pytest.raises(ZeroDivisionError), atomic_path(target) as partial:
+        partial.write_text(f"half{1 / 0}")
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("file", "old")]
     with atomic_path(target) as partial:
         partial.write_text("new")
         assert target.read_text() == "old"
     assert target.read_text() == "new"
 
 
-def test_what_fails_halfway_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
-    target = tmp_path / "file"
-    target.write_text("old")
-    with pytest.raises(ZeroDivisionError), atomic_path(target) as partial:
-        partial.write_text(f"half{1 / 0}")
-    assert target.read_text() == "old"
-    assert [each.name for each in tmp_path.iterdir()] == ["file"]
-
-
-def test_a_private_file_is_the_owners_alone_from_the_start(tmp_path: Path) -> None:
-    target = tmp_path / "secret"
-    with atomic_path(target, private=True) as partial:
-        assert stat.S_IMODE(partial.stat().st_mode) == 0o600
-        partial.write_text("mine")
-    assert stat.S_IMODE(target.stat().st_mode) == 0o600
-    write_atomic(tmp_path / "other", "mine", private=True)
-    assert stat.S_IMODE((tmp_path / "other").stat().st_mode) == 0o600
-
-
-def test_a_file_that_is_not_private_has_the_mode_of_any_other(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_a_private_file_and_others_have_the_usual_mode(tmp_path: Path) -> None:
     (tmp_path / "plain").write_text("")
-    write_atomic(tmp_path / "ours", "")
-    with atomic_path(tmp_path / "step") as partial:
-        partial.write_text("")
-    modes = {(tmp_path / name).stat().st_mode for name in ("plain", "ours", "step")}
-    assert len(modes) == 1
+    for private, mode in ((True, 0o600), (False, stat.S_IMODE((tmp_path / "plain").stat().st_mode))):
+        with atomic_path(tmp_path / "step", private=private) as partial:
+            assert stat.S_IMODE(partial.stat().st_mode) == mode
+            partial.write_text("mine")
+        write_atomic(tmp_path / "ours", "mine", private=private)
+        assert {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("step", "ours")} == {mode}
 
 
-def test_a_long_name_has_room_for_its_partial_file(tmp_path: Path) -> None:
+def test_a_long_name_is_written_and_a_failure_is_one_sentence(tmp_path: Path) -> None:
     target = tmp_path / ("ä" * 120)
     write_atomic(target, b"x")
     assert target.read_bytes() == b"x"
-
-
-def test_what_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(InputError, match=r"file/below: cannot be written: File exists\."):
-        write_atomic(tmp_path / "file" / "below", "x")
+    with pytest.raises(InputError, match=r"ä/below: cannot be written: File exists\."):
+        write_atomic(target / "below", "x")
+    with pytest.raises(InputError, match="cannot be written: Is a directory"):
+        write_output(tmp_path, "text")
 
 
 def test_a_file_that_is_not_there_yet_is_known_by_its_path(tmp_path: Path) -> None:
@@ -121,29 +105,6 @@ def test_a_file_is_never_seen_half_written(tmp_path: Path, monkeypatch: pytest.M
         with pytest.raises(InputError, match=rf"{name}: cannot be written: No space left on device\."):
             write_output(tmp_path / name, "text")
     assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("old.txt", "old")]
-
-
-def test_a_device_is_given_utf_8_whatever_the_machine_would_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    os.mkfifo(pipe := tmp_path / "pipe")  # never a device of the machine: a fault here could replace it
-    encodings: list[object] = []
-    opened = Path.open
-
-    def noting(path: Path, *mode: str, **options: Any) -> Any:
-        encodings.append(options.get("encoding"))
-        return opened(path, *mode, **options)
-
-    monkeypatch.setattr(Path, "open", noting)
-    with os.fdopen(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
-        write_output(pipe, "é")
-        assert reader.read() == "é".encode()
-    assert encodings == ["utf-8"]
-
-
-def test_a_folder_is_no_place_for_text(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be written: Is a directory"):
-        write_output(tmp_path, "text")
 
 
 def names_of(path: Path) -> list[Path]:
@@ -215,50 +176,43 @@ def test_a_device_takes_all_that_is_written(tmp_path: Path) -> None:
     assert device.exists()
 
 
-def test_the_cache_lies_where_a_person_says_or_where_the_platform_keeps_such_things(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(("kind", "find"), [("CACHE", cache_dir), ("CONFIG", config_dir)])
+def test_a_folder_is_where_the_variable_says_or_the_platform(
+    monkeypatch: pytest.MonkeyPatch, kind: str, find: Callable[[], Path]
 ) -> None:
-    monkeypatch.setenv("TRACE_VES_CACHE_DIR", "/some/where")
-    assert cache_dir() == Path("/some/where")
-    monkeypatch.delenv("TRACE_VES_CACHE_DIR")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
-    assert cache_dir() == Path("/cache/trace-ves")
+    monkeypatch.setenv(f"TRACE_VES_{kind}_DIR", "/some/where")
+    assert find() == Path("/some/where")
+    monkeypatch.delenv(f"TRACE_VES_{kind}_DIR")
+    monkeypatch.setenv(f"XDG_{kind}_HOME", "/home")
+    assert find() == Path("/home/trace-ves")
 
 
 def test_the_oldest_files_go_until_the_others_fit(tmp_path: Path) -> None:
-    for age, name in enumerate(("new", "middle", "old")):
+    (tmp_path / "older").mkdir()
+    for age, name in enumerate(("new", "middle", "older/file", "old")):
         (tmp_path / name).write_bytes(b"x" * 10)
         os.utime(tmp_path / name, (1000 - age, 1000 - age))
-    for most_bytes, left in ((30, ["middle", "new", "old"]), (29, ["middle", "new"]), (19, ["new"]), (0, [])):
+    for most_bytes, left in ((40, ["middle", "new", "old", "older"]), (30, ["middle", "new", "older"]), (0, ["new"])):
         drop_oldest(tmp_path, most_bytes=most_bytes)
         assert sorted(path.name for path in tmp_path.iterdir()) == left
 
 
-def test_long_cells_are_read_and_nobody_elses_limit_changes(tmp_path: Path) -> None:
+def test_long_cells_are_read_up_to_a_limit_and_nobody_elses_limit_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = tmp_path / "a.tsv"
     table.write_text("id\ttext\n1\t" + "x" * 300_000 + "\n", encoding="utf-8-sig")
     before = csv.field_size_limit()
     assert read_csv(table, "\t") == [{"id": "1", "text": "x" * 300_000}]
     assert csv.field_size_limit() == before < MOST_FIELD_CHARACTERS
+    monkeypatch.setattr("trace_ves.core.files.MOST_FIELD_CHARACTERS", 299_999)
+    with pytest.raises(InputError, match=r"a\.tsv: not a table in UTF-8: field larger than field limit \(299999\)\."):
+        read_csv(table, "\t")
 
 
-def test_a_cell_has_at_most_sixteen_mebibytes(tmp_path: Path) -> None:
-    table = tmp_path / "a.csv"
-    table.write_text("x" * 2**24)
-    assert read_csv(table, ",") == []  # a row of names
-    table.write_text("x" * (2**24 + 1))
-    with pytest.raises(InputError, match=r"a\.csv: not a table in UTF-8: field larger than field limit \(16777216\)\."):
-        read_csv(table, ",")
-
-
-def test_lines_inside_a_cell_stay_as_they_are(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_bytes(b'id,text\r\n1,"two\r\nlines\n"\r\n')
-    assert read_csv(tmp_path / "a.csv", ",") == [{"id": "1", "text": "two\r\nlines\n"}]
-
-
-def test_surplus_cells_have_a_key_of_their_own(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("id\n1,2,3\n")
-    assert read_csv(tmp_path / "a.csv", ",") == [{"id": "1", SURPLUS: ["2", "3"]}]
+def test_lines_inside_a_cell_and_surplus_cells_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b'id,text\r\n1,"two\r\nlines\n",2,3\r\n')
+    assert read_csv(tmp_path / "a.csv", ",") == [{"id": "1", "text": "two\r\nlines\n", SURPLUS: ["2", "3"]}]
 
 
 @pytest.mark.parametrize(
@@ -275,7 +229,7 @@ def test_what_cannot_be_read_is_a_sentence(tmp_path: Path, content: bytes | None
 
 @pytest.fixture
 def writer(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    """Somebody who has begun to write to a new file: SQLite lets nobody else turn the log on, and does not wait."""
+    """A connection that has started to write: SQLite then refuses the log at once instead of waiting."""
     with closing(connect(tmp_path)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("CREATE TABLE notes (text)")

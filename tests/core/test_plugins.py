@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
-import trace_ves
 from trace_ves.core import InputError, plugins
-from trace_ves.core.plugins import described, error_place, import_callable, names_own_code, source_digest
+from trace_ves.core.plugins import described, import_callable, names_own_code, source_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 OWN = """
 from own_helper import helper
@@ -49,16 +47,10 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         sys.modules.pop(name, None)
 
 
-@pytest.mark.parametrize("spec", ["module:name", "a.b.c:d.e", "_m:_n", "modul:größe"])
-def test_a_module_and_a_name_are_own_code(spec: str) -> None:
-    assert names_own_code(spec)
-
-
-@pytest.mark.parametrize(
-    "spec", ["trace", "uniform-16", "gemini:gemini-3", "a:b:c", "a.:b", "1a:b", "a:", ":b", "a:b\n"]
-)
-def test_names_of_ours_and_other_texts_are_not(spec: str) -> None:
-    assert not names_own_code(spec)
+def test_a_module_and_a_name_are_own_code_and_other_texts_are_not() -> None:
+    own = {"module:name", "a.b.c:d.e", "_m:_n", "modul:größe"}
+    others = {"trace", "uniform-16", "gemini:gemini-3", "a:b:c", "a.:b", "1a:b", "a:", ":b", "a:b\n"}
+    assert {spec for spec in own | others if names_own_code(spec)} == own
 
 
 def test_what_a_spec_names_is_imported_from_the_working_folder(own: Path) -> None:
@@ -70,13 +62,10 @@ def test_what_a_spec_names_is_imported_from_the_working_folder(own: Path) -> Non
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        (
-            "own_missing:x",
-            r"^own_missing:x: the module own_missing cannot be imported: No module named .*\.$",
-        ),
+        ("own_missing:x", r"^own_missing:x: the module own_missing cannot be imported: No module named .*\.$"),
         ("own_module:nothing", r"^own_module:nothing: the module own_module has no nothing\.$"),
         ("own_module:two.three", r"the module own_module has no two\.three\.$"),
-        ("own_module:number", r"number is int, not something that can be called\.$"),
+        ("own_module:number", r"number is int, which cannot be called\.$"),
         ("own_broken:broken", r"cannot be imported: .* \(own_broken\.py:2\)\.$"),
         ("own_failing:x", r"cannot be imported: RuntimeError: no luck \(own_failing\.py:1\)\.$"),
     ],
@@ -125,33 +114,22 @@ def test_code_that_is_installed_beside_this_package_is_not_ours(own: Path, monke
     assert source_digest("own_module:two") == digest(OWN)
 
 
-def test_an_error_is_placed_in_own_code_where_it_passed_through_any(own: Path) -> None:
-    with pytest.raises(ZeroDivisionError) as caught:
-        import_callable("own_module:helper")(0)
-    assert error_place(caught.value) == "own_helper.py:2"
-    with pytest.raises(ValueError, match="never") as told:
-        import_callable("own_module:made")(1, None)
-    assert described(told.value) == "ValueError: never mind (own_module.py:9)"
-
-
-def test_an_error_below_own_code_is_placed_where_own_code_called(own: Path) -> None:
+@pytest.mark.parametrize(
+    ("spec", "arguments", "place"),
+    [
+        ("own_module:helper", (0,), "ZeroDivisionError: division by zero (own_helper.py:2)"),
+        ("own_module:made", (1, None), "ValueError: never mind (own_module.py:9)"),
+        ("own_caller:read", ("nonsense",), "(own_caller.py:4)"),  # raised in the standard library
+        ("own_solver:solve", (3,), "(own_solver.py:4)"),  # raised in an installed package
+    ],
+)
+def test_an_error_is_placed_in_own_code(own: Path, spec: str, arguments: tuple[object, ...], place: str) -> None:
     (own / "own_caller.py").write_text("import json\n\ndef read(text):\n    return json.loads(text)\n")
-    with pytest.raises(ValueError, match="Expecting value") as caught:
-        import_callable("own_caller:read")("nonsense")
-    assert error_place(caught.value) == "own_caller.py:4"
-
-
-def test_an_error_below_an_installed_package_is_placed_where_own_code_called(own: Path) -> None:
     (own / "own_solver.py").write_text(SOLVER)
-    with pytest.raises(np.linalg.LinAlgError) as caught:
-        import_callable("own_solver:solve")(3)
-    assert error_place(caught.value) == "own_solver.py:4"
-
-
-def test_what_stands_beside_this_package_is_no_part_of_it() -> None:
-    assert plugins._LIBRARIES[0] == Path(trace_ves.__path__[0])
+    with pytest.raises(Exception, match=r"never|zero|Expecting|Last 2 dim") as caught:
+        import_callable(spec)(*arguments)
+    assert described(caught.value).endswith(place)
 
 
 def test_an_error_that_was_never_raised_has_no_place() -> None:
-    assert error_place(ValueError("x")) is None
     assert described(ValueError("x")) == "ValueError: x"

@@ -108,25 +108,17 @@ def test_assumed_frames_follow_from_duration_and_rate() -> None:
 def test_what_is_no_schedule_is_a_sentence(name: str) -> None:
     with pytest.raises(InputError, match="sampler"):
         schedule(name)
-
-
-def test_the_largest_number_is_a_number_like_any_other() -> None:
-    assert schedule("linspace-100000").name == "linspace-100000"
+    assert schedule("linspace-100000").name == "linspace-100000"  # the largest number is allowed
 
 
 @pytest.mark.parametrize("duration", [1e12, math.inf, math.nan])
 def test_a_video_without_end_has_no_frames_to_choose_from(duration: float) -> None:
-    with pytest.raises(InputError, match="schedules need a duration of at most"):
+    with pytest.raises(InputError, match="too long for a schedule; the limit is 666667 s"):
         FrameTimes.assumed(duration)
 
 
-def test_a_video_may_have_as_many_frames_as_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_longest_video_has_twenty_million_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match=r"at 2 fps is too long for a schedule; the limit is 1e\+07 s"):
+        FrameTimes.assumed(10_000_000.25, fps=2.0)
     monkeypatch.setattr("trace_ves.core.schedules.MOST_VIDEO_FRAMES", 100)
     assert len(FrameTimes.assumed(10.0, fps=10.0)) == 100
-    with pytest.raises(InputError, match="at most 10 s"):
-        FrameTimes.assumed(10.01, fps=10.0)
-
-
-def test_the_longest_video_has_twenty_million_frames() -> None:
-    with pytest.raises(InputError, match=r"has no frames to choose from at 2 a second; .* at most 1e\+07 s"):
-        FrameTimes.assumed(10_000_000.25, fps=2.0)

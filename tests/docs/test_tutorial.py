@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests import program
 from tests.films import write_film
 
 ROOT = Path(__file__).parents[2]
@@ -33,9 +31,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def trace_ves(line: str, place: Path) -> str:
     """What a line of the page prints; what stands behind a pipe is left to the test."""
     words = shlex.split(line.removeprefix("$ trace-ves ").partition(" | ")[0])
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
-    command = [sys.executable, "-m", "trace_ves", *words]
-    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    done = program.run(*words, cwd=place)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -56,17 +52,3 @@ def test_the_frames_are_written(place: Path) -> None:
     printed = trace_ves(command, place).splitlines()
     assert [line.partition(":")[0] for line in printed] == ["15 s", "60 s", "125 s"]
     assert len([*(place / "pictures").glob("*.jpg")]) == 3
-
-
-def test_the_estimate_sends_nothing_and_names_the_sum(place: Path) -> None:
-    [command] = [line for line in lines("ask") if "--estimate" in line]
-    assert re.search(r"\$0\.0\d for 1 questions? ", trace_ves(command, place))
-
-
-def test_commands_that_need_a_model_are_real(place: Path) -> None:
-    with_model = [line for start in ("ask", "run", "view", "counterfactual") for line in lines(start)]
-    for line in with_model:
-        asked = set(re.findall(r" (--[a-z-]+)", line))
-        command = line.split()[2]
-        assert asked <= set(re.findall(r"--[a-z-]+", trace_ves(f"$ trace-ves {command} --help", place))), line
-    assert len(with_model) == 5

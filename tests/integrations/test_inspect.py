@@ -173,7 +173,7 @@ def test_the_command_line_with_a_server_comes_to_the_numbers_of_our_own_client(
     model: str, flags: tuple[str, ...], provider: str, twin: Path, tmp_path: Path
 ) -> None:
     bench = load_bench(twin)
-    with GlanceServer(0, Glance.shipped()) as server:
+    with GlanceServer(0, Glance()) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         done = run(
             *("-m", "inspect_ai", "eval", "trace_ves/ves", "-T", f"bench={bench.path}"),

@@ -213,7 +213,7 @@ def test_no_path_leads_out_of_the_folders(place: Path) -> None:
                 for tool, arguments in (("frames", {"seconds": [1.0]}), ("ask", {"question": "Which?"})):
                     told = await client.call_tool(tool, {"video": name, **arguments})
                     assert told.is_error
-                    assert "in the folders that were given" in words(told)[0]
+                    assert "in these folders" in words(told)[0]
             inside = await client.call_tool("storyboard", {"video": str(place / "films" / "a.mp4"), "count": 1})
             linked = await client.call_tool("storyboard", {"video": "inner.mp4", "count": 1})
             text = await client.call_tool("storyboard", {"video": "notes.txt", "count": 1})

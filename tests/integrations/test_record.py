@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pytest
@@ -58,8 +59,8 @@ print(json.dumps([frames, log.timestamps, recorded["exact"], recorded["decoders"
 
 @pytest.mark.parametrize(("library", "script"), [("decord", DECORD), ("torchcodec", TORCHCODEC)])
 def test_a_library_hands_out_the_frames_that_were_recorded(library: str, script: str, tmp_path: Path) -> None:
-    if subprocess.run([sys.executable, "-c", f"import {library}"], capture_output=True, check=False).returncode:
-        pytest.skip(f"{library} is not installed here, or finds no FFmpeg")
+    if find_spec(library) is None:
+        pytest.skip(f"{library} is not installed here")
     film = footage.make(tmp_path / "film.mp4")
     with trace_ves.open_video(film) as video:
         truth = video.timestamps.tolist()

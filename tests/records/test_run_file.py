@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trace_ves.core import InputError
+from trace_ves.core.jsonl import JsonlAppender
 from trace_ves.records import Prediction
-from trace_ves.records.run_file import RunConfiguration, RunFile, read_configuration
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
+from trace_ves.records.run_file import RunConfiguration, RunFile, read_configuration, read_predictions, read_retried
 
 PREDICTIONS = [
     Prediction(f"q{number}", "A", (1.5, float(number + 2)), 2, method="m", error="café failed" if number == 1 else None)
@@ -60,3 +58,46 @@ def test_a_file_cut_at_any_byte_is_continued_to_the_same_lines(
             if prediction.question_id not in finished:
                 again.append(prediction)
     assert file.path.read_bytes() == whole
+
+
+def test_a_line_written_just_before_an_interrupt_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: Prediction) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Prediction, "summary", interrupt)  # it runs after the line is on disk
+    with pytest.raises(KeyboardInterrupt), RunFile(tmp_path, "run", CONFIGURATION) as file:
+        file.append(PREDICTIONS[0])
+    monkeypatch.undo()
+    with RunFile(tmp_path, "run", CONFIGURATION) as again:
+        assert set(again.finished) == {"q0"}
+
+
+def test_errors_are_moved_once_though_a_kill_came_in_between_and_no_other_process_gets_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with RunFile(tmp_path, "run", CONFIGURATION) as file:
+        for prediction in PREDICTIONS:
+            file.append(prediction)
+
+    def killed(*_: object) -> None:
+        with pytest.raises(InputError, match="another process is writing there"):
+            JsonlAppender(file.path)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, RunFile(tmp_path, "run", CONFIGURATION) as file:
+        patch.setattr(Path, "replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            file.forget_errors()
+    with RunFile(tmp_path, "run", CONFIGURATION) as again:
+        assert set(again.finished) == {"q0", "q1", "q2", "q3"}
+        again.forget_errors()
+        again.append(replace(PREDICTIONS[1], error=None))
+        assert [each.question_id for each in again.retried] == ["q1"]
+    assert [each.question_id for each in read_retried(file.path)] == ["q1"]
+    assert [each.question_id for _, each in read_predictions(file.path)] == ["q0", "q2", "q3", "q1"]
+
+
+def test_a_run_that_cannot_begin_leaves_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="Unable to serialize"):
+        RunFile(tmp_path, "run", replace(CONFIGURATION, extra={"own": object()}))
+    assert list(tmp_path.iterdir()) == []

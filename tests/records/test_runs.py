@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from trace_ves.core import FormatError, InputError, Interval, Question
-from trace_ves.records import Call, Item, Prediction
+from trace_ves.core import InputError, Interval, Question
+from trace_ves.records import Item, Prediction
 from trace_ves.records.run_file import Reconstruction, Run, distinct_names, frame_times_word
 from trace_ves.ves import audit, load_run, load_runs
 from trace_ves.ves.audit import summarise
@@ -30,16 +30,11 @@ def item(name: str, evidence: tuple[Interval, ...], *, family: str, video: str =
 
 
 def test_a_run_is_named_after_its_method_or_else_after_its_file(tmp_path: Path) -> None:
-    named = written(tmp_path / "a.jsonl", {"question_id": "q1", "method": "m"}, {"question_id": "q2", "method": "m"})
-    mixed = written(tmp_path / "b.jsonl", {"question_id": "q1", "method": "m"}, {"question_id": "q2", "method": "n"})
-    assert (load_run(named).name, load_run(mixed).name) == ("m", "b")
-    assert (load_run(named).method, load_run(mixed).method) == ("m", "")
-
-
-def test_the_backbone_of_a_run_is_that_of_all_its_lines(tmp_path: Path) -> None:
-    one = written(tmp_path / "a.jsonl", {"question_id": "q1", "backbone": "b"}, {"question_id": "q2", "backbone": "b"})
-    two = written(tmp_path / "b.jsonl", {"question_id": "q1", "backbone": "b"}, {"question_id": "q2", "backbone": "c"})
-    assert (load_run(one).backbone, load_run(two).backbone) == ("b", "")
+    both = {"method": "m", "backbone": "b"}
+    same = load_run(written(tmp_path / "a.jsonl", {"question_id": "q1"} | both, {"question_id": "q2"} | both))
+    other = {"question_id": "q2", "method": "n", "backbone": "c"}
+    mixed = load_run(written(tmp_path / "b.jsonl", {"question_id": "q1"} | both, other))
+    assert [(run.name, run.method, run.backbone) for run in (same, mixed)] == [("m", "m", "b"), ("b", "", "")]
 
 
 def test_runs_of_one_method_are_told_apart_by_backbone_then_file_then_path(tmp_path: Path) -> None:
@@ -99,15 +94,6 @@ def test_a_cut_last_line_is_a_warning_that_ends_as_a_sentence(tmp_path: Path) ->
     [warning] = run.warnings
     assert warning.endswith(".")
     assert not warning.endswith("..")
-
-
-def test_an_error_about_a_line_says_where_it_stands(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.jsonl", {"question_id": "q1"}, {"question_id": "q2"})
-    found = load_run(path).error(1, "is odd")
-    assert isinstance(found, FormatError)
-    assert str(found) == f"{path}:2: is odd."
-    told = Run("mine", (Prediction("q1", "A", (), 0),)).error(0, "is odd")
-    assert str(told) == "run 'mine', question 'q1': is odd."
 
 
 # --- reconstructed timestamps -------------------------------------------------------------------
@@ -173,24 +159,3 @@ def test_the_least_of_each_number_is_allowed_and_less_is_not(name: str, least: i
     assert audit(items, runs, **(options | {name: least})).run("m").metrics["Acc"] == 100
     with pytest.raises(InputError, match=rf"^{name} must be at least {least}, got {least - 1}\.$"):
         audit(items, runs, **(options | {name: least - 1}))
-
-
-def test_a_run_without_a_frame_budget_is_marked() -> None:
-    items, lines = [item("a", (Interval(1, 2),), family="f")], [Prediction("a", "A", (1.5,), 1)]
-    report = audit(items, {"free": lines, "bound": lines}, resamples=1, unlimited=frozenset({"free"}))
-    assert [(run.name, run.has_budget) for run in report.runs] == [("free", False), ("bound", True)]
-
-
-def test_a_run_counts_what_it_left_unanswered_and_its_frames_by_stage() -> None:
-    items = [item(name, (Interval(1, 2),), family="f") for name in "abcd"]
-    calls = (Call("propose", (1.0, 2.0)), Call("look", (3.0,)), Call("look", (4.0,)))
-    found = audit(
-        items,
-        {"m": [Prediction("a", "A", (1.5,), 4, observations=calls), Prediction("b", None, (), 0)]},
-        samplers=["uniform-4"],
-        resamples=2,
-    )
-    assert (found.run("m").unanswered, found.run("uniform-4").unanswered) == (3, 0)
-    assert found.run("m").frames_by_stage == {"propose": 0.5, "look": 0.5}
-    assert found.run("uniform-4").frames_by_stage == {}
-    assert (found.run("m").is_sampler, found.run("uniform-4").is_sampler) == (False, True)

@@ -75,18 +75,15 @@ class Failing(Steady):
         return super().answer(request)
 
 class Deadly(Steady):
-    """Kills its own process once, in the middle of question 5; for `Deadlier`, every time."""
+    """Kills its own process once, in the middle of question 5, and notes how its cluster is closed to others."""
     name = "models:Deadly"
-    always = False
     def answer(self, request):
-        if "#5" in request.variables["question"] and (self.always or not Path("killed").exists()):
-            Path("killed").touch()
+        if "#5" in request.variables["question"] and not Path("killed").exists():
+            import ray
+            mode, token = os.environ.get("RAY_AUTH_MODE"), os.environ.get("RAY_AUTH_TOKEN", "")
+            Path("killed").write_text(f"{ray.get_runtime_context().gcs_address} {mode} {len(token)}")
             os.kill(os.getpid(), signal.SIGKILL)
         return super().answer(request)
-
-class Deadlier(Deadly):
-    name = "models:Deadlier"
-    always = True
 
 def first_letter(question, observer):
     from trace_ves.core import Answer

@@ -18,18 +18,15 @@ from trace_ves.backbone.registry import registrations
 from trace_ves.cli.run_table import RunTable, Tally, duration
 from trace_ves.core import Answer, InputError, Interval, Question
 from trace_ves.records import Call, Item, ObservationLog, Prediction, Usage
-from trace_ves.runs.cost import CostLimit, LimitedBackbone, RunCost, cost_lines, cost_table
+from trace_ves.runs.cost import CostLimit, LimitedBackbone, RunCost, Spent, cost_lines, cost_table
+from trace_ves.runs.estimate import Estimate
 from trace_ves.runs.job import Job
-from trace_ves.runs.prices import Price, Prices, compare_prices, load_prices, parse_price, price_notes
+from trace_ves.runs.prices import Price, Prices, compare_prices, load_prices, parse_price, price_notes, with_date
 from trace_ves.runs.run import Plan
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
-
-
-def test_money_counts_cached_tokens_once() -> None:
-    price = Price(input=2.0, cached=0.5, output=10.0)
-    assert price.of(Usage(1_000_000, 400_000, 100_000)) == pytest.approx(0.6 * 2 + 0.4 * 0.5 + 1.0)
 
 
 def test_tokens_written_into_a_cache_have_a_price_of_their_own_and_flex_is_a_part_of_it() -> None:
@@ -56,18 +53,27 @@ def test_a_call_of_the_cheaper_tier_is_charged_for_as_such() -> None:
     for spent, is_reached in ((3.0, False), (6.0, True)):
         limit.add("b", prediction)
         assert (limit.spent, limit.reached) == (pytest.approx(spent), is_reached)
-    limit = CostLimit(3.0, limit.prices)
+    assert limited(Price(2.0, 0.2, 10.0, flex=0.5), calls).spent == pytest.approx(3.0)
+    resumed = CostLimit(6.0, limit.prices)
+    resumed.add("b", prediction.summary())
+    assert resumed.spent == pytest.approx(3.0)
+
+
+def limited(price: Price, calls: Sequence[Call]) -> CostLimit:
+    """A limit after a backbone has made these calls."""
+    limit = CostLimit(100.0, Prices({"b": price}))
     inner: Any = SimpleNamespace(
         name="b", generate=lambda _: [Generation("", call.usage, service_tier=call.service_tier) for call in calls]
     )
     LimitedBackbone(inner, limit).generate([])
-    assert limit.spent == pytest.approx(3.0)
+    return limit
 
 
 def test_every_default_model_and_every_family_has_a_price_with_its_page_and_day() -> None:
     prices = load_prices()
     defaults = [f"{known.scheme}:{known.default_model}" for known in registrations().values() if known.default_model]
     families = [
+        "gemini:gemini-3.7-flash",
         "gemini:gemini-3.8-flash",
         "vertex:gemini-3-flash-preview",
         "openai:gpt-6.1-terra",
@@ -100,8 +106,12 @@ def test_a_long_prompt_costs_more_in_sums_limits_and_tables() -> None:
     expected = (0.4 + 1.0) + (1.2 + 1.5) + 0.5 * (1.2 + 1.5)
     assert RunCost.of("run", [line], price).dollars == pytest.approx(expected)
     limit = CostLimit(5.0, Prices({"b": price}))
-    limit.add("b", line)
-    assert limit.spent == pytest.approx(expected)
+    limit.add("b", line.summary())
+    assert limit.spent == limited(price, calls).spent == pytest.approx(expected)
+    long = Spent()
+    long.add(calls[1])
+    thinking = Estimate("m", "b", 1, 1, {"look": long}, price).dollars(thinking_tokens=100_000)
+    assert thinking == pytest.approx((1.2 + 1.5) + 1.5)
     tally = Tally(1, price)
     tally.add(Item(question, "A", (), 9.0), line)
     assert tally.dollars == pytest.approx(expected)
@@ -120,11 +130,17 @@ def test_an_announced_change_counts_from_its_day_and_tables_say_from_when_prices
     prices, spec = load_prices(), "gemini:gemini-4-argon"
     days = [prices.of(spec, date(2026, 11, 30)), prices.of(spec, date(2026, 12, 1))]
     assert [(each.input, each.output, each.until is None) for each in days if each] == [(2, 10, False), (4, 20, True)]
-    taken = Price(1, 1, 1, date=date(2026, 5, 1)), Price(1, 1, 1, date=date(2026, 6, 1), until=date(2026, 6, 2))
-    assert price_notes([*taken, None]) == [
+    dated = Price(1, 1, 1, date=date(2026, 5, 1), page="https://x", verified=False)
+    ended = Price(1, 1, 1, date=date(2026, 6, 1), until=date(2026, 6, 2))
+    assert price_notes([dated, ended, None]) == [
         "List prices of 2026-05-01 to 2026-06-01.",
+        "Not verified with the provider: https://x.",
         "A price ended on 2026-06-02; check it.",
     ]
+    assert with_date("$1", [dated]) == "$1 (list prices of 2026-05-01; not verified with the provider: https://x)"
+    unverified = {spec for spec, price in prices.by_spec.items() if not price.verified}
+    assert spec + "*" in unverified
+    assert all("github.com" in (prices.by_spec[each].page or "") for each in unverified)
     public = tmp_path / "public.json"
     public.write_text(json.dumps({"openai/gpt-4o": {"input_cost_per_token": 3e-6, "output_cost_per_token": 1e-5}}))
     assert compare_prices(prices, public) == [f"openai:gpt-4o: input $2.5 of 2026-08-05, $3 in {public}"]
@@ -135,12 +151,9 @@ def test_a_price_from_the_command_line_stands_in_where_there_is_none() -> None:
     assert prices.of("openai:unheard-of") == Price(1.0, 0.1, 4.0)
     assert prices.of("glance") == Price(0, 0, 0)
     assert load_prices().missing(["glance", "openai:unheard-of", "openai:unheard-of"]) == ["openai:unheard-of"]
-
-
-@pytest.mark.parametrize("text", ["", "1", "1,2", "a,b,c", "1,2,-3", "1,2,inf", "1,2,3,4"])
-def test_a_price_that_is_none_is_a_sentence(text: str) -> None:
-    with pytest.raises(InputError, match="must be three numbers from 0 up"):
-        parse_price(text)
+    for text in ("", "1", "1,2", "a,b,c", "1,2,-3", "1,2,inf", "1,2,3,4"):
+        with pytest.raises(InputError, match="must be three numbers of at least 0"):
+            parse_price(text)
 
 
 @pytest.mark.parametrize(
@@ -163,14 +176,6 @@ def test_the_longest_match_counts_and_an_unknown_model_has_no_price(spec: str, d
     assert (price.input if price else None) == dollars
 
 
-def test_a_persons_own_prices_come_first(tmp_path: Path) -> None:
-    own = tmp_path / "prices.toml"
-    own.write_text('["openai:mine@http://localhost/v1"]\ninput = 1\ncached = 0\noutput = 2.5\n')
-    prices = load_prices(own)
-    assert prices.of("openai:mine@http://localhost/v1") == Price(1.0, 0.0, 2.5)
-    assert prices.of("glance") == Price(0, 0, 0)
-
-
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -182,8 +187,14 @@ def test_a_persons_own_prices_come_first(tmp_path: Path) -> None:
         ("[x]\ninput = true\ncached = 0\noutput = 1", "input must be dollars"),
     ],
 )
-def test_a_price_that_is_none_gets_a_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+def test_a_persons_own_prices_come_first_and_a_price_that_is_none_gets_a_sentence(
+    tmp_path: Path, text: str, sentence: str
+) -> None:
     own = tmp_path / "prices.toml"
+    own.write_text('["openai:mine@http://localhost/v1"]\ninput = 1\ncached = 0\noutput = 2.5\n')
+    prices = load_prices(own)
+    assert prices.of("openai:mine@http://localhost/v1") == Price(1.0, 0.0, 2.5)
+    assert prices.of("glance") == Price(0, 0, 0)
     own.write_text(text)
     with pytest.raises(InputError, match=sentence):
         load_prices(own)
@@ -290,24 +301,18 @@ def test_durations_as_people_say_them(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
-def test_all_jobs_together_have_a_row_of_their_own() -> None:
-    jobs = [Job("trace", "glance"), Job("blind", "openai:unheard-of")]
-    console = Console(file=io.StringIO(), force_terminal=False, width=120)
-    with RunTable(load_prices(), console) as table:
-        table.begin(Plan((item(0), item(1)), tuple(jobs), {jobs[0]: {"q0": Prediction("q0", "A")}, jobs[1]: {}}))
-        table.finished(jobs[1], item(0), Prediction("q0", None, error="down"))
-        console.print(table)
-    rows = [line.split() for line in console.file.getvalue().splitlines() if line.strip()]  # type: ignore[attr-defined]
-    assert rows[-1] == ["all", "2/4", "1", "$0.00"]
-    assert rows[-3][:4] == ["trace@glance", "1/2", "0", "$0.00"]
-
-
 def test_the_table_shows_every_job_and_plain_output_a_line_when_it_is_done() -> None:
-    job, out = Job("trace", "glance"), io.StringIO()
-    with RunTable(load_prices(), Console(file=out, force_terminal=False, width=120)) as table:
-        table.begin(Plan((item(0), item(1)), (job,), {job: {}}))
+    job, other, out = Job("trace", "glance"), Job("blind", "openai:gpt-4o"), io.StringIO()
+    console = Console(file=out, force_terminal=False, width=120)
+    with RunTable(load_prices(), console) as table:
+        retried = {other: [Prediction("q0", None, usage=Usage(1_000_000), error="down")]}
+        table.begin(Plan((item(0), item(1)), (job, other), {job: {}, other: {"q0": Prediction("q0", "A")}}, retried))
         table.finished(job, item(0), Prediction("q0", "A"))
         assert out.getvalue() == ""
         table.finished(job, item(1), Prediction("q1", "A"))
+        console.print(table)
     assert "trace@glance: Done 2/2" in out.getvalue()
     assert "Acc so far 50.0%" in out.getvalue()
+    rows = [line.split() for line in out.getvalue().splitlines() if line.strip()]
+    assert rows[-1] == ["List", "prices", "of", "2026-08-05."]
+    assert rows[-2] == ["all", "3/4", "0", "$2.50"]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.agent.test_budget import ClockVideo
 from tests.films import write_film
+from trace_ves import video
 from trace_ves.backbone.protocol import ScriptedBackbone
 from trace_ves.baselines.direct import Uniform
 from trace_ves.benches import load_bench, write_bench
@@ -74,12 +75,9 @@ def test_masks_cover_what_they_say(
             assert not control_spans(supplied, evidence, sum(seconds in mask.span for seconds in supplied))
 
 
-def test_a_frame_between_two_others_that_straddle_evidence_is_no_segment() -> None:
+def test_a_control_lies_between_frames_with_no_evidence_among_them() -> None:
     assert control_spans([1, 9], [Interval(4, 6)], 2) == []
     assert control_spans([1, 2, 5, 9], [Interval(4, 6)], 2) == [Interval(1, 2)]
-
-
-def test_the_first_and_the_last_frames_can_be_a_control() -> None:
     assert control_spans([1, 2, 8, 9], [Interval(4, 6)], 2) == [Interval(1, 2), Interval(8, 9)]
     assert control_spans([1, 5, 9], [Interval(4, 6)], 1) == [Interval(1, 1), Interval(9, 9)]
 
@@ -93,13 +91,24 @@ def test_an_interval_with_a_control_is_chosen_before_one_without() -> None:
     assert (alone.evidence, alone.control) == (Mask(wide, (10, 12, 14, 16)), None)
 
 
-def test_stand_ins_are_looked_for_outward_and_in_turn() -> None:
-    mask = Mask(Interval(10, 12), (10.0, 11.0, 12.0))
-    assert list(islice(outward(mask, Interval(0, 60)), 4)) == [9, 13, 8, 14]
-    assert list(outward(mask, Interval(9.5, 14))) == [13, 14]
-    assert list(outward(mask, Interval(8, 12.5))) == [9, 8]
-    single = Mask(Interval(10, 10), (10.0,))
-    assert abs(next(outward(single, Interval(0, 60))) - 9.96) < 1e-9
+@pytest.mark.parametrize(
+    ("span", "masked", "whole", "moments"),
+    [
+        ((10, 12), (10.0, 11.0, 12.0), (0, 60), [9, 13, 8, 14]),  # outward, in turn
+        ((10, 12), (10.0, 11.0, 12.0), (9.5, 14), [13, 14]),
+        ((10, 12), (10.0, 11.0, 12.0), (8, 12.5), [9, 8]),
+        ((10, 10), (10.0,), (0, 60), [pytest.approx(9.96)]),
+        ((10, 11), (10.0, 10.5, 11.0), (0, 60), [9.5, 11.5, 9.0, 12.0]),  # as far apart as the masked frames
+        ((10, 10.5), (10.0, 10.5), (0, 60), [9.5, 11.0]),
+        ((10, 30), (10.0, 20.0, 30.0), (0, 60), [9.0, 31.0]),  # but at most a second
+    ],
+)
+def test_stand_ins_are_looked_for_outward(
+    span: tuple[float, float], masked: tuple[float, ...], whole: tuple[float, float], moments: list[float]
+) -> None:
+    found = outward(Mask(Interval(*span), masked), Interval(*whole))
+    assert list(islice(found, len(moments))) == moments
+    assert whole == (0, 60) or list(found) == []
 
 
 @given(st.floats(0, 50), st.floats(0, 50), st.integers(1, 9))
@@ -108,16 +117,6 @@ def test_moments_stay_inside_the_video_and_outside_the_mask(start: float, length
     for moment in islice(outward(mask, Interval(0, 100)), 200):
         assert 0 <= moment <= 100
         assert moment not in mask.span
-
-
-def test_stand_ins_are_as_far_apart_as_the_masked_frames() -> None:
-    whole = Interval(0, 60)
-    halves = Mask(Interval(10, 11), (10.0, 10.5, 11.0))
-    assert list(islice(outward(halves, whole), 4)) == [9.5, 11.5, 9.0, 12.0]
-    pair = Mask(Interval(10, 10.5), (10.0, 10.5))
-    assert list(islice(outward(pair, whole), 2)) == [9.5, 11.0]
-    wide = Mask(Interval(10, 30), (10.0, 20.0, 30.0))  # ten seconds apart: a second is the most
-    assert list(islice(outward(wide, whole), 2)) == [9.0, 31.0]
 
 
 FPS, SECONDS = 5, 60
@@ -150,34 +149,27 @@ def sees_both(request: Request[Any]) -> dict[str, object]:
 MODEL = ScriptedBackbone(sees_both, name="light")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def predictions(bench: Bench) -> list[Prediction]:
-    from trace_ves import video
-
     assert bench.path is not None
     made = []
-    for item in bench.items:
-        observer = Observer(video.open(bench.path.parent / "v.mp4"), MODEL)
-        answer = Uniform(24)(item.question, observer)
-        made.append(Prediction.of(item.question, answer, observer.log, method="u", backbone="light", seconds=0.0))
+    with video.open(bench.path.parent / "v.mp4") as film:
+        for item in bench.items:
+            observer = Observer(film, MODEL)
+            answer = Uniform(24)(item.question, observer)
+            made.append(Prediction.of(item.question, answer, observer.log, method="u", backbone="light", seconds=0.0))
     return made
 
 
-def test_evidence_flips_and_the_control_does_not(bench: Bench, predictions: list[Prediction], tmp_path: Path) -> None:
-    pairs = eligible(bench, predictions, k=2)
+def test_evidence_flips_and_the_control_does_not_and_every_masked_frame_is_logged(
+    bench: Bench, predictions: list[Prediction], tmp_path: Path
+) -> None:
+    pairs, log = eligible(bench, predictions, k=2), tmp_path / "log.jsonl"
     assert len(pairs) == 6
-    outcomes = run_check(bench, pairs, MODEL, tmp_path / "log.jsonl", seed=0, workers=2)
-    summary = summarise(outcomes)
+    summary = summarise(run_check(bench, pairs, MODEL, log, seed=0, workers=2))
     assert (summary.eligible, summary.not_reproduced, summary.no_mask, summary.no_control) == (6, 0, 0, 0)
     assert (summary.evidence.percent, summary.evidence.ci95) == (100, (100, 100))
     assert (summary.control.percent, summary.control.questions) == (0, 6)
-
-
-def test_every_masked_frame_is_logged_and_the_count_stays(
-    bench: Bench, predictions: list[Prediction], tmp_path: Path
-) -> None:
-    log = tmp_path / "log.jsonl"
-    run_check(bench, eligible(bench, predictions, k=2), MODEL, log, seed=0)
     for line in map(json.loads, log.read_text().splitlines()):
         calls = line["observations"]
         assert [len(call["timestamps"]) for call in calls] == [24, 24, 24]
@@ -188,34 +180,22 @@ def test_every_masked_frame_is_logged_and_the_count_stays(
             assert came == set(masked["stand_ins"])
             assert len(gone) == len(came)
             assert not any(second in interval for second in came for interval in EVIDENCE)
-        assert all(
-            any(second in Interval(*line["evidence"]["span"]) for second in [masked])
-            for masked in line["evidence"]["masked"]
-        )
+        assert all(second in Interval(*line["evidence"]["span"]) for second in line["evidence"]["masked"])
         assert not any(second in interval for second in line["control"]["masked"] for interval in EVIDENCE)
 
 
 def test_a_log_is_continued_and_held_to_its_seed(bench: Bench, predictions: list[Prediction], tmp_path: Path) -> None:
-    log = tmp_path / "log.jsonl"
+    log, heard = tmp_path / "log.jsonl", list[tuple[int, int]]()
     pairs = eligible(bench, predictions, k=2)
     whole = run_check(bench, pairs, MODEL, log, seed=0)
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join(lines[:2]) + lines[2][:30])
-    again = run_check(bench, pairs, MODEL, log, seed=0)
-    assert [replace(outcome, observations=()) for outcome in again] == [
-        replace(outcome, observations=()) for outcome in whole
-    ]
-    assert len(log.read_bytes().splitlines()) == 6
-    with pytest.raises(InputError, match="made with seed = 0, and now it would be 1"):
-        run_check(bench, pairs, MODEL, log, seed=1)
-
-
-def test_progress_counts_what_is_done_of_all(bench: Bench, predictions: list[Prediction], tmp_path: Path) -> None:
-    pairs, log = eligible(bench, predictions, k=2), tmp_path / "log.jsonl"
-    run_check(bench, pairs[:2], MODEL, log, seed=0)
-    heard: list[tuple[int, int]] = []
-    run_check(bench, pairs, MODEL, log, seed=0, on_progress=lambda done, total: heard.append((done, total)))
+    again = run_check(bench, pairs, MODEL, log, seed=0, on_progress=lambda *said: heard.append(said))
     assert heard == [(3, 6), (4, 6), (5, 6), (6, 6)]  # two were in the log already
+    assert [replace(each, observations=()) for each in again] == [replace(each, observations=()) for each in whole]
+    assert len(log.read_bytes().splitlines()) == 6
+    with pytest.raises(InputError, match="made with seed = 0, but this command uses 1"):
+        run_check(bench, pairs, MODEL, log, seed=1)
 
 
 def test_a_seed_chooses_the_same_whatever_the_order(
@@ -237,25 +217,22 @@ def test_an_answer_that_its_clips_do_not_give_again_says_nothing(
     assert (summary.not_reproduced, summary.evidence.percent, summary.control.percent) == (6, None, None)
 
 
-def test_only_correct_and_covered_predictions_are_checked(bench: Bench, predictions: list[Prediction]) -> None:
+def test_only_correct_and_covered_predictions_of_the_bench_are_checked(
+    bench: Bench, predictions: list[Prediction]
+) -> None:
     wrong = replace(predictions[0], answer="B")
     sparse = replace(predictions[1], timestamps=(1.0, 9.0, 31.0, 35.0), frames_supplied=4)
     found = eligible(bench, [wrong, sparse, predictions[3]], k=2)
     assert [prediction.question_id for _, prediction in found] == ["q3"]
-
-
-def test_covered_means_at_least_k_frames_in_every_interval(bench: Bench, predictions: list[Prediction]) -> None:
     counts = [sum(second in interval for second in predictions[0].timestamps) for interval in EVIDENCE]
     assert len(eligible(bench, predictions, k=min(counts))) == 6
     assert eligible(bench, predictions, k=min(counts) + 1) == []
-
-
-def test_a_question_that_was_left_out_of_the_bench_is_passed_over(bench: Bench, predictions: list[Prediction]) -> None:
-    problem = BenchProblem("q0", "too long", kept=False)
-    smaller = replace(bench, items=bench.items[1:], problems=(problem,))
+    smaller = replace(bench, items=bench.items[1:], problems=(BenchProblem("q0", "too long", kept=False),))
     assert [prediction.question_id for _, prediction in eligible(smaller, predictions, k=2)] == [
         f"q{number}" for number in range(1, 6)
     ]
+    with pytest.raises(InputError, match=r"'elsewhere' of the run is not in .*; was the run made on another bench"):
+        eligible(bench, [predictions[0], replace(predictions[1], question_id="elsewhere")], k=2)
 
 
 def test_a_log_counts_for_the_same_predictions_alone(
@@ -269,11 +246,6 @@ def test_a_log_counts_for_the_same_predictions_alone(
     outcomes = run_check(bench, [(item, replace(first, answer="B")), second], MODEL, log, seed=4)
     assert [outcome.answer for outcome in outcomes] == ["B", "A"]
     assert len(log.read_text().splitlines()) == 4  # another answer, and another question: both are asked
-
-
-def test_a_run_of_another_bench_is_refused(bench: Bench, predictions: list[Prediction]) -> None:
-    with pytest.raises(InputError, match=r"'elsewhere' of the run is not in .*; was the run made on another bench"):
-        eligible(bench, [predictions[0], replace(predictions[1], question_id="elsewhere")], k=2)
 
 
 def test_a_bundle_of_evidence_alone_has_a_control_in_the_rest_of_the_log(
@@ -399,21 +371,16 @@ def test_the_interval_is_that_of_seed_0_unless_another_is_given() -> None:
     assert summarise(outcomes, resamples=50).evidence.ci95 == bounds[0] != bounds[1]
 
 
-def test_nothing_masked_has_no_rate() -> None:
-    found = summarise([outcome(None, None)])
-    assert found.evidence == FlipRate(0, None, None)
-    rates = dict.fromkeys(("changed", "another_answer", "no_answer", "ci95"))
-    assert found.evidence.to_json() == {"questions": 0} | rates
-
-
-def test_rates_are_written_to_four_places() -> None:
-    rate = FlipRate(3, 100 / 3, (10.00004, 66.66666), 0.0, 100 / 7)
+def test_rates_are_written_to_four_places_and_nothing_masked_has_none() -> None:
+    rate = FlipRate(3, 100 / 3, 0.0, 100 / 7, (10.00004, 66.66666))
     parts = {"another_answer": 0.0, "no_answer": 14.2857}
     assert rate.to_json() == {"questions": 3, "changed": 33.3333, "ci95": [10.0, 66.6667], **parts}
+    nothing = dict.fromkeys(("changed", "another_answer", "no_answer", "ci95"))
+    assert summarise([outcome(None, None)]).to_json()["evidence"] == {"questions": 0} | nothing
 
 
 def test_the_table_prints_half_the_width_of_the_interval() -> None:
-    summary = Summary(10, 1, 5, 2, 3, 4, FlipRate(9, 50.0, (20.0, 60.0), 5.0), FlipRate(0, None, None), older=0)
+    summary = Summary(10, 1, 5, 2, 3, 4, 0, FlipRate(9, 50.0, 5.0, ci95=(20.0, 60.0)), FlipRate(0))
     table = flip_table(summary, "trace")
     evidence, control = table.sections[0].rows
     assert evidence.cells[1][0].text == "50.0"

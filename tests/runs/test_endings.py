@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import resource
 import signal
 import subprocess
@@ -46,10 +45,7 @@ def long_bench(bench_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     return folder
 
 
-CHANCE = random.Random(2026)
-
-
-@pytest.mark.parametrize("wait", [0.0, 0.13, 0.4, *(round(CHANCE.uniform(0, 1), 3) for _ in range(3))])
+@pytest.mark.parametrize("wait", [0.0, 0.13, 0.4])
 def test_ctrl_c_while_glance_looks_is_130_and_no_abort(
     command: Callable[..., subprocess.Popen[str]], long_bench: Path, workplace: Path, wait: float
 ) -> None:
@@ -61,43 +57,26 @@ def test_ctrl_c_while_glance_looks_is_130_and_no_abort(
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
-    assert said.endswith("trace-ves: interrupted; what was finished is kept.\n")
+    assert said.endswith("trace-ves: interrupted; finished work is saved.\n")
     assert "Warning" not in said
     assert whole_lines(workplace / "out") >= 1
 
 
-def limited(bytes_per_file: int) -> Callable[[], None]:
+@pytest.mark.parametrize("room", [9_000, 40_000])
+def test_a_full_disk_ends_a_run_with_a_sentence_and_the_lines_before_it(
+    bench_folder: Path, workplace: Path, room: int
+) -> None:
     """No file of the process may grow beyond this: what a full disk does, for one process alone."""
-    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_per_file, bytes_per_file))
-
-
-def trace_ves(
-    *arguments: str, folder: Path, limit: int | None = None, **options: object
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", "from trace_ves.cli import main; main()", *arguments],
-        cwd=folder,
-        preexec_fn=limited(limit) if limit else None,
+    done = subprocess.run(
+        [sys.executable, "-c", "from trace_ves.cli import main; main()", "run", str(bench_folder), *GLANCE],
+        cwd=workplace,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room)),
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-
-
-@pytest.mark.parametrize("room", [9_000, 20_000, 40_000])
-def test_a_full_disk_ends_a_run_with_a_sentence_and_the_lines_before_it(
-    bench_folder: Path, workplace: Path, room: int
-) -> None:
-    done = trace_ves("run", str(bench_folder), *GLANCE, folder=workplace, limit=room)
     assert done.returncode == 2, done.stderr
     assert "could not be written (File too large); the lines before it are kept" in done.stderr
     assert "Traceback" not in done.stderr
     assert whole_lines(workplace / "out") >= 1
-
-
-def test_new_run_files_are_nobodys_programs(bench_folder: Path, workplace: Path) -> None:
-    arguments = ("--method", "random", "--backbone", "models:Steady", "--out", "out")
-    assert trace_ves("run", str(bench_folder), *arguments, folder=workplace).returncode == 0
-    for path in (workplace / "out").iterdir():
-        assert path.stat().st_mode & 0o111 == 0

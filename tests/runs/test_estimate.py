@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
 
+from tests import program
 from tests.cache_servers import cache_server, environment
 from tests.lab_over_http import LabOverHttp, Replies
 from trace_ves import evaluate
@@ -159,21 +158,15 @@ def test_ask_prints_an_estimate_and_sends_nothing(
     assert flex["dollars"] == pytest.approx(found["dollars"] / 2)
     refused = ask("--detail", "claude=high").exception
     assert isinstance(refused, BackboneConfigError)
-    assert "'claude' is no backbone that has a detail; there are azure, gemini, groq," in str(refused)
+    assert "'claude' is not a backbone with a detail; choose from azure, gemini, groq," in str(refused)
     assert list(tmp_path.iterdir()) == []
     free = estimate("uniform-8", "glance", [60.0], None).by_stage["direct-answer"]
     assert (free.frames > 0, free.usage) == (True, Usage())
 
 
 def test_the_command_prints_an_estimate_and_writes_and_sends_nothing(twin: Path, tmp_path: Path) -> None:
-    called = [sys.executable, "-m", "trace_ves", "run", str(twin), "--method", "uniform-8", "--backbone", GEMINI]
-    done = subprocess.run(
-        [*called, "--out", str(tmp_path / "out"), "--estimate"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
+    out = tmp_path / "out"
+    done = program.run("run", twin, "--method", "uniform-8", "--backbone", GEMINI, "--out", out, "--estimate")
     assert "Estimated cost per question, by stage" in done.stdout
     assert "direct-answer" in done.stdout
-    assert not (tmp_path / "out").exists()
+    assert not out.exists()

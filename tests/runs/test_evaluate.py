@@ -115,28 +115,6 @@ def test_what_no_answer_means_stands_under_the_table(bench_folder: Path, workpla
     assert "unanswered" in json.dumps(found.to_json())
 
 
-def test_the_first_error_of_each_run_is_told_with_its_place(bench_folder: Path, workplace: Path) -> None:
-    found = evaluate(bench_folder, "blind", "models:Failing", out=workplace / "out")
-    [warning] = found.warnings
-    first = found.errors["blind"][0]
-    assert (
-        f"8 of the 12 questions of blind ended in an error, the first {first.question_id!r}: {first.error};" in warning
-    )
-    assert "--retry-errors" in warning
-    assert len(found.errors["blind"]) == 8
-
-
-def test_a_run_in_which_no_reply_was_usable_says_so(bench_folder: Path, workplace: Path) -> None:
-    mute = (
-        "\nclass Mute(Steady):\n    def answer(self, request):\n"
-        "        return Generation(ModelFault('mute on ' + request.variables['question'] + '.'))\n"
-    )
-    (workplace / "models.py").write_text((workplace / "models.py").read_text() + mute)
-    found = evaluate(bench_folder, "blind", "models:Mute", out=workplace / "out", limit=2, workers=1, transcripts=False)
-    assert found.warnings == ["no call of blind got a usable reply, the first: mute on Which? #0"]
-    assert not any(transcripts_path(path).exists() for path in (workplace / "out").glob("*.jsonl"))
-
-
 def test_a_stage_that_a_backbone_of_rules_does_not_know_is_an_error_of_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -11,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests import program
 from tests.fakes import DIALECTS, Response, Server
 from trace_ves import evaluate
-from trace_ves.core import InputError
 from trace_ves.runs.cost import CostLimit
 from trace_ves.runs.prices import load_prices
 
@@ -43,13 +42,12 @@ def bench(tmp_path: Path) -> Path:
 
 
 def command(bench: Path, server: Server, *options: str, workers: int = 1) -> list[str]:
-    command = [sys.executable, "-m", "trace_ves", "run", str(bench), "--method", "blind", "--workers", str(workers)]
-    return [*command, "--backbone", f"openai:m@{server.url}/v1", "--out", str(bench.parent / "out"), *options]
+    words = ["run", bench, "--method", "blind", "--workers", workers, "--backbone", f"openai:m@{server.url}/v1"]
+    return [*map(str, [*words, "--out", bench.parent / "out"]), *options]
 
 
 def run(bench: Path, server: Server, *options: str, workers: int = 1) -> subprocess.CompletedProcess[str]:
-    called = command(bench, server, *options, workers=workers)
-    return subprocess.run(called, capture_output=True, text=True, timeout=120, check=False, env=os.environ)
+    return program.run(*command(bench, server, *options, workers=workers))
 
 
 def lines(bench: Path) -> list[str]:
@@ -80,7 +78,8 @@ def test_a_run_that_is_killed_goes_on_within_its_limit_and_loses_nothing(bench: 
     """Ten cents an answer, two workers: at most two answers are under way when it is killed, and when it stops."""
     server.respond(Response(body=OPENAI.ok('{"answer": "A"}', read=100_000), before=lambda: time.sleep(0.2)))
     limited = ("--price", "1,1,1", "--max-cost", "0.55", "--json")
-    with subprocess.Popen(command(bench, server, *limited, workers=2), stdout=subprocess.DEVNULL) as process:
+    words = [sys.executable, "-m", "trace_ves", *command(bench, server, *limited, workers=2)]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
         while answered(bench) < 2:
             assert process.poll() is None
             time.sleep(0.01)
@@ -104,11 +103,27 @@ def test_a_run_that_is_killed_goes_on_within_its_limit_and_loses_nothing(bench: 
 def test_a_limit_without_a_price_is_refused_and_a_model_without_one_says_so_once(bench: Path, server: Server) -> None:
     refused = run(bench, server, "--max-cost", "1")
     assert refused.returncode == 2
-    assert f"--max-cost cannot be kept: openai:m@{server.url}/v1 has no price; give one with --price" in refused.stderr
+    assert f"--max-cost needs a price for openai:m@{server.url}/v1; give one with --price" in refused.stderr
     assert server.received == []
     plain = run(bench, server, "--limit", "2")
     assert plain.returncode == 0
     assert plain.stderr.count("has no price, so its cost is unknown") == 1
+
+
+def test_a_question_that_failed_and_was_asked_again_keeps_its_cost(bench: Path, server: Server) -> None:
+    gone = Response(status=404, body=OPENAI.error("gone"))
+    cut = Response(body=OPENAI.ok('{"answer": ', read=100_000))  # paid for, and then its second attempt fails
+    server.respond(cut, gone, *server.script)
+    priced = ("--price", "1,1,1", "--limit", "2", "--json")
+    for options, dollars in (((), 0.2), (("--retry-errors",), 0.3), (("--max-cost", "0.25"), 0.3)):
+        done = run(bench, server, *priced, *options)
+        for failed in (bench.parent / "out").glob("*.failed"):
+            failed.write_text(failed.read_text() + '{"question_id": "q0", ')  # a kill cut the line
+        (cost,) = [each["cost"] for each in json.loads(done.stdout)["runs"]]
+        assert cost["total"]["dollars"] == cost["by_stage"]["direct-answer"]["dollars"] == pytest.approx(dollars)
+    assert cost["by_question"]["q0"]["dollars"] == pytest.approx(0.2)
+    more = run(bench, server, "--price", "1,1,1", "--max-cost", "0.25")
+    assert (more.returncode, answered(bench)) == (3, 2), more.stderr
 
 
 def test_from_python(bench: Path, server: Server, tmp_path: Path) -> None:
@@ -116,5 +131,3 @@ def test_from_python(bench: Path, server: Server, tmp_path: Path) -> None:
     limit = CostLimit(5.0, prices)
     evaluate(bench, "blind", "glance", out=tmp_path / "runs", cost_limit=limit, prices=prices)
     assert (limit.stopped, limit.spent) == (False, 0.0)
-    with pytest.raises(InputError, match="more than 0 dollars"):
-        CostLimit(0, prices)

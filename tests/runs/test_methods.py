@@ -61,7 +61,7 @@ def test_every_name_that_is_shown_opens_a_method() -> None:
         ("", "there are trace, trace-without-replay"),
         ("no_such_module_here:method", "cannot be imported"),
         ("json:nothing", "has no nothing"),
-        ("string:ascii_letters", "not something that can be called"),
+        ("string:ascii_letters", "which cannot be called"),
         ("os:system", "does not take 2 arguments. A method is called with a question and an observer"),
     ],
 )

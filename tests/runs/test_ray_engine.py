@@ -10,7 +10,7 @@ import pytest
 from tests.runs.cluster import line, tasks
 from trace_ves.core import InputError
 from trace_ves.runs.job import RunOptions
-from trace_ves.runs.ray_engine import _Cluster, _without_shared_cache
+from trace_ves.runs.ray_engine import _Cluster, _connect, _without_shared_cache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,11 +39,9 @@ class FakeRay:
 
     exceptions = type("exceptions", (), {"RayError": RayError, "RayTaskError": RayTaskError})
 
-    def __init__(
-        self, answer: Callable[[Any, QuestionTask], Any], begins: Callable[[int], bool] = lambda _: True
-    ) -> None:
-        self.answer, self.begins = answer, begins
-        self.hired, self.killed = 0, 0
+    def __init__(self, answer: Callable[[Any, QuestionTask], Any], problem: str | Exception | None = None) -> None:
+        self.answer, self.problem = answer, problem
+        self.started, self.killed = 0, 0
 
     def remote(self, _: type) -> FakeRay:
         return self
@@ -53,9 +51,9 @@ class FakeRay:
 
         class Actor:
             def __init__(self) -> None:
-                ray.hired += 1
-                self.number = ray.hired
-                self.check_jobs = Call(lambda _: None if ray.begins(self.number) else RayActorError("no room"))
+                ray.started += 1
+                self.number = ray.started
+                self.check_jobs = Call(lambda _: ray.problem)
                 self.answer = Call(lambda task: ray.answer(self, task))
 
         return type("factory", (), {"remote": staticmethod(lambda *_: Actor())})
@@ -90,6 +88,16 @@ def run_on(ray: FakeRay, work: list[QuestionTask], workers: int) -> Counter[str 
     return Counter(prediction.error for _, prediction in lines)
 
 
+def test_a_question_that_kills_every_worker_becomes_an_error_and_the_rest_goes_on() -> None:
+    deadly = FakeRay(lambda _, task: OutOfMemoryError("again") if task.question.id == "v1q1" else line(task))
+    assert run_on(deadly, tasks(3, 4), 3) == {None: 11, "3 workers were lost while answering this question": 1}
+
+
+def test_a_worker_that_cannot_open_a_job_says_so() -> None:
+    with pytest.raises(InputError, match="no such model"):
+        run_on(FakeRay(lambda _, task: line(task), problem="no such model"), tasks(1, 1), 1)
+
+
 def test_a_worker_that_is_killed_for_its_memory_loses_nothing() -> None:
     killed: set[str] = set()
 
@@ -101,13 +109,13 @@ def test_a_worker_that_is_killed_for_its_memory_loses_nothing() -> None:
 
     ray = FakeRay(answer)
     assert run_on(ray, tasks(4, 3), 3) == {None: 12}
-    assert ray.hired == 5
+    assert ray.started == 5
 
 
 def test_a_worker_whose_machine_is_bad_is_let_go_and_replaced() -> None:
     ray = FakeRay(lambda actor, task: line(task, "no such file" if actor.number == 2 else None))
     assert run_on(ray, tasks(10, 4), 3) == {None: 40}
-    assert (ray.killed, ray.hired) == (1, 4)
+    assert (ray.killed, ray.started) == (1, 4)
 
 
 def test_what_stops_the_program_inside_a_worker_is_raised_here() -> None:
@@ -116,8 +124,8 @@ def test_what_stops_the_program_inside_a_worker_is_raised_here() -> None:
 
 
 def test_workers_that_never_begin_are_one_sentence() -> None:
-    with pytest.raises(InputError, match="die before they begin: no room"):
-        run_on(FakeRay(lambda _, task: line(task), begins=lambda _: False), tasks(2, 2), 2)
+    with pytest.raises(InputError, match="die before they start: no room"):
+        run_on(FakeRay(lambda _, task: line(task), problem=RayActorError("no room")), tasks(2, 2), 2)
 
 
 def test_a_cluster_that_loses_every_worker_is_one_sentence() -> None:
@@ -131,3 +139,23 @@ def test_answers_are_cached_on_other_machines_only_if_a_person_says_so() -> None
         "temperature": 1.0,
     }
     assert _without_shared_cache(RunOptions({"cache": True})).backbone_options == {"cache": True}
+
+
+@pytest.mark.parametrize("failures", [2, 3])
+def test_a_local_cluster_that_is_slow_to_start_is_started_again(failures: int) -> None:
+    outcomes = [Exception("The current node timed out during startup.")] * failures + [None] * 3
+
+    class SlowRay:
+        def init(self, **_: object) -> None:
+            if (outcome := outcomes.pop(0)) is not None:
+                raise outcome
+
+        def shutdown(self) -> None:
+            pass
+
+    if failures < 3:
+        _connect(SlowRay(), None, 2, elsewhere=False)
+    else:
+        with pytest.raises(InputError, match="Ray does not start: The current node timed out"):
+            _connect(SlowRay(), None, 2, elsewhere=False)
+    assert len(outcomes) == failures  # three starts in either case

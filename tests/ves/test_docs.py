@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -73,3 +74,11 @@ def test_the_python_of_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: py
     printed = capsys.readouterr().out
     assert "always A" in printed
     assert "AuditRow(question_id='q01'" in printed
+
+
+def test_the_table_of_benchmarks_is_what_its_tool_prints(shared: Path) -> None:
+    tool = runpy.run_path(str(ROOT / "tools/demand.py"))
+    folders = {"ReXTime val": [shared / "annotations"], "EG-VQA test": [ROOT]}
+    lines = [tool["measure"](source, folders[source.title]) for source in tool["SOURCES"] if source.title in folders]
+    assert len(lines) == 2
+    assert [line for line in lines if line not in MEASURED] == []

@@ -103,53 +103,28 @@ def benches(draw: Any):
 
 @given(benches(), st.integers(1, 4))
 @settings(deadline=None, max_examples=200)
-def test_every_metric_equals_the_naive_one(bench: tuple[list[Item], list[Prediction]], k: int) -> None:
-    items, predictions = bench
-    if not predictions:
-        return
-    metrics = audit(items, {"run": predictions}, k=k, **FAST).runs[0].metrics
-    expected = oracle(items, {p.question_id: p for p in predictions}, k)
-    assert metrics.keys() == expected.keys()
-    for name, value in expected.items():
-        assert metrics[name] == (None if value is None else pytest.approx(value, abs=1e-9)), name
-
-
-@given(benches())
-@settings(deadline=None)
-def test_families_are_audits_of_their_own_questions(bench: tuple[list[Item], list[Prediction]]) -> None:
-    items, predictions = bench
-    if not any(p.timestamps for p in predictions):
-        return
-    report = audit(items, {"run": predictions}, **FAST)
-    for family, metrics in report.runs[0].families.items():
-        own = [it for it in items if it.question.family == family]
-        expected = oracle(own, {p.question_id: p for p in predictions}, 2)
-        for name in ("Acc", "Fr", "ECA@1", "ECA@2", "ECA@3", "Wrong"):
-            assert metrics[name] == pytest.approx(expected[name])
-
-
-@given(benches())
-@settings(deadline=None)
-def test_the_laws_of_the_metrics(bench: tuple[list[Item], list[Prediction]]) -> None:
+def test_every_metric_equals_the_naive_one_over_all_questions_and_in_each_family(
+    bench: tuple[list[Item], list[Prediction]], k: int
+) -> None:
     items, predictions = bench
     assume(predictions)
-    m = audit(items, {"run": predictions}, **FAST).runs[0].metrics
-    assert m["Acc"] >= m["ECA@1"] >= m["ECA@2"] >= m["ECA@3"] >= 0
-    assert m["Cov-Corr@2"] + m["Uncov-Corr@2"] + m["Wrong"] == pytest.approx(100)
-    assert m["Cov-Corr@2"] == m["ECA@2"]
-    seen = any(prediction.timestamps for prediction in predictions)
-    assert (m["Cov@1"] is not None) == (m["EP"] is not None) == seen
-    assert not seen or 100 >= m["Cov@1"] >= m["Cov@2"] >= m["Cov@3"] >= 0
-    assert not seen or m["Cov@2"] >= m["ECA@2"]
-    assert not seen or 0 <= m["EP"] <= 100
+    [run] = audit(items, {"run": predictions}, k=k, **FAST).runs
+    by_id = {prediction.question_id: prediction for prediction in predictions}
+    expected = oracle(items, by_id, k)
+    assert run.metrics.keys() == expected.keys()
+    for name, value in expected.items():
+        assert run.metrics[name] == (None if value is None else pytest.approx(value, abs=1e-9)), name
+    for family, metrics in run.families.items():
+        own = oracle([each for each in items if each.question.family == family], by_id, k)
+        for name in ("Acc", "Fr", "ECA@1", "ECA@2", "ECA@3", "Wrong"):
+            assert metrics[name] == pytest.approx(own[name])
 
 
 @given(benches(), st.randoms())
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 def test_the_order_of_lines_is_irrelevant(bench: tuple[list[Item], list[Prediction]], rng: Any) -> None:
     items, predictions = bench
-    if not predictions:
-        return
+    assume(predictions)
     shuffled_items, shuffled = list(items), [replace(p, timestamps=p.timestamps[::-1]) for p in predictions]
     rng.shuffle(shuffled_items)
     rng.shuffle(shuffled)
@@ -221,16 +196,13 @@ def test_what_no_audit_can_be_made_of_is_a_sentence() -> None:
 
 
 def test_a_run_that_saw_nothing_has_no_targeting_and_zero_eca() -> None:
-    metrics = audit([item()], {"blind": [prediction()]}, **FAST).runs[0].metrics
+    metrics = audit([item()], {"blind": [prediction(answer=" a ")]}, **FAST).runs[0].metrics  # a small letter is one
     assert row_of_prediction(item(), prediction()).precision == 0
+    assert row_of_prediction(item("a"), None) == AuditRow("a", False, 0, 0, 0, 0)
     assert metrics["Acc"] == 100
     assert [metrics[name] for name in ("EP", "AR", "Cov@1", "Cov@2", "Cov@3")] == [None] * 5
     assert [metrics[name] for name in ("ECA@1", "ECA@2", "ECA@3")] == [0, 0, 0]
     assert (metrics["Cov-Corr@2"], metrics["Uncov-Corr@2"], metrics["Wrong"]) == (0, 100, 0)
-
-
-def test_a_missing_prediction_is_a_row_of_nothing() -> None:
-    assert row_of_prediction(item("a"), None) == AuditRow("a", False, 0, 0, 0, 0)
 
 
 def test_the_signature_pins_every_duration_and_takes_a_bench_without_any() -> None:
@@ -238,21 +210,17 @@ def test_the_signature_pins_every_duration_and_takes_a_bench_without_any() -> No
     assert len(set(hashes)) == 3
 
 
-def test_small_letters_are_letters() -> None:
-    assert audit([item()], {"r": [prediction(answer=" a ")]}, **FAST).runs[0].metrics["Acc"] == 100
-
-
 @pytest.mark.parametrize(
     ("predictions", "words"),
     [
-        ([prediction("x")], "'x' is not in the bench"),
+        ([prediction("x")], "run 'r', question 'x': question 'x' is not in the bench"),
         ([prediction(), prediction()], "already predicted in prediction 1"),
-        ([prediction(answer="E")], "'E' is no option of question 'q'; write a letter A-D"),
-        ([prediction(answer="the first one")], "is no option"),
-        ([prediction(timestamps=(-0.1,))], "timestamp -0.1 lies outside the video"),
-        ([prediction(timestamps=(5, 102))], "timestamp 102 lies outside .* 0-100 s"),
-        ([prediction(timestamps=(0, 102))], "timestamp 102 lies outside .* 0-100 s"),
-        ([prediction(timestamps=(float("nan"),))], "nan lies outside"),
+        ([prediction(answer="E")], "'E' is not an option of question 'q'; write a letter A-D"),
+        ([prediction(answer="the first one")], "is not an option"),
+        ([prediction(timestamps=(-0.1,))], "timestamp -0.1 is outside the video"),
+        ([prediction(timestamps=(5, 102))], "timestamp 102 is outside .* 0-100 s"),
+        ([prediction(timestamps=(0, 102))], "timestamp 102 is outside .* 0-100 s"),
+        ([prediction(timestamps=(float("nan"),))], "nan is outside"),
         ([prediction(timestamps=(1, 2, 3), frames=2)], "less than the 3 distinct timestamps"),
     ],
 )
@@ -265,36 +233,6 @@ def test_a_timestamp_just_after_a_rounded_duration_is_a_frame_like_any_other() -
     for moment in (100.9, 101.0):
         row = row_of_prediction(item(), prediction(timestamps=(moment,)))
         assert (row.frames_distinct, row.frames_inside) == (1, 0)
-
-
-# --- the paper's published numbers ----------------------------------------------------------------------------------
-
-
-def test_the_allocation_ratio_of_the_paper() -> None:
-    """EP 29.1 over EP_ref 13.7 is AR 2.12."""
-    items = [item(f"q{i}", [(0, 13.7)], 100.0) for i in range(1000)]
-    predictions = [prediction(f"q{i}", "A", (1.0,) if i < 291 else (50.0,)) for i in range(1000)]
-    metrics = audit(items, {"trace": predictions}, **FAST).runs[0].metrics
-    assert metrics["EP"] == pytest.approx(29.1)
-    assert f"{metrics['AR']:.2f}" == "2.12"
-
-
-@pytest.mark.parametrize(
-    ("ordering", "counting", "overall"),
-    [(82.0, 45.0, 63.5), (78.3, 39.7, 59.0), (48.0, 27.7, 37.8), (75.0, 40.0, 57.5), (49.7, 38.0, 43.8)],
-)
-def test_the_family_means_of_the_paper(ordering: Any, counting: Any, overall: Any) -> None:
-    """300 questions of each family: the main table's Acc is the mean of the per-family table's."""
-    items, predictions = [], []
-    for family, rate in (("temporal-ordering", ordering), ("event-counting", counting)):
-        for index in range(300):
-            name = f"{family}{index}"
-            items.append(item(name, family=family))
-            predictions.append(prediction(name, "A" if index < round(3 * rate) else "B", (15.0,)))
-    run = audit(items, {"run": predictions}, **FAST).runs[0]
-    assert run.families["temporal-ordering"]["Acc"] == pytest.approx(ordering, abs=0.05)
-    assert run.families["event-counting"]["Acc"] == pytest.approx(counting, abs=0.05)
-    assert run.metrics["Acc"] == pytest.approx(overall, abs=0.051)
 
 
 def test_the_report_as_json_has_the_bounds_and_groups_of_the_report() -> None:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from trace_ves.benches import load_bench
-from trace_ves.core import FormatError, InputError, Interval, Question
+from trace_ves.core import InputError, Interval, Question
 from trace_ves.core.schedules import FrameTimes, schedule
 from trace_ves.records import Item, Prediction
 from trace_ves.records.run_file import Run
 from trace_ves.ves import audit, load_runs, score_files
-from trace_ves.ves.rows import AuditRow, SamplerRows, ScoredRun, row_of_prediction, row_of_sampler, row_of_schedule
+from trace_ves.ves.rows import AuditRow, ScoredRun, row_of_prediction, row_of_sampler, row_of_schedule, score_samplers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,9 +31,8 @@ def item(name: str, evidence: Any = ((1, 4),), *, video: str = "v", duration: fl
 def test_schedules_have_the_rows_of_their_frames() -> None:
     items = [item(f"q{at}", [(at, at + 3.3), (at + 1, at + 7)], duration=20 + at / 3) for at in range(9)]
     items.append(item("q9", [(0, 2), (18, 20)], duration=20))  # both ends of the video
-    found = SamplerRows(items, lambda each: FrameTimes.assumed(each.duration, 3.0)).of(
-        [7, "linspace-5", "step-4"], taken=()
-    )
+    samplers = [7, "linspace-5", "step-4"]
+    found, _ = score_samplers(items, samplers, lambda each: FrameTimes.assumed(each.duration, 3.0))
     assert found["uniform-7"] == [row_of_sampler(each, 7) for each in items]
     for name in ("linspace-5", "step-4"):
         times = [schedule(name).timestamps(FrameTimes.assumed(each.duration, 3.0)) for each in items]
@@ -65,7 +64,7 @@ def test_missing_questions_are_named_up_to_three() -> None:
     for predicted, examples in (("de", "a, b, c"), ("e", "a, b, c, …")):
         [warning] = audit(items, {"run": [Prediction(name, "A") for name in predicted]}, resamples=1).warnings
         told = f"run: {5 - len(predicted)} of 5 questions have no prediction and count as wrong and unobserved"
-        assert warning == f"{told} ({examples})."
+        assert warning == f"{told} ({examples}); of the other {len(predicted)}, 100.0% are correct."
     lines = [Prediction(name, "A", error="down" if name < "c" else None) for name in "abcde"]
     for run in (Run("mine", lines), Run("mine", lines, Path("a.jsonl"), range(5))):
         [warning] = audit(items, [run], resamples=1).warnings
@@ -155,12 +154,6 @@ def test_what_is_wrong_is_said_in_the_same_words(tmp_path: Path, fault: str) -> 
     assert type(found.value) is type(expected.value)
 
 
-def test_the_first_line_that_cannot_be_scored_is_named(tmp_path: Path) -> None:
-    folder = world(tmp_path)
-    items = load_bench(folder).items
-    first, last = folder / "runs/r0.jsonl", folder / "runs/r1.jsonl"
-    first.write_text('{"question_id": "nobody", "answer": "A", "timestamps": []}\n{\n')
-    with pytest.raises(FormatError, match=r"r0\.jsonl:1: question 'nobody' is not in the bench"):
-        score_files(items, [first, last])
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"absent\.jsonl: cannot be read: No such file"):
-        score_files(items, [folder / "absent.jsonl"])
+        score_files([item("a")], [tmp_path / "absent.jsonl"])

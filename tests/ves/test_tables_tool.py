@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
 import pytest
-from tests import program
+
+from trace_ves.twin.synthetic.bench import make_twin, write_twin
 
 pytest.importorskip("matplotlib")
 
 TOOL = Path(__file__).parents[2] / "tools" / "tables.py"
 
 
-def test_tables_of_the_first_questions(tmp_path: Path) -> None:
-    made = program.run("synth", tmp_path / "twin", "--questions", 6, "--seed", 3, "--no-videos")
-    assert made.returncode == 0, made.stderr
-    arguments = [tmp_path / "twin", "--backbone", "lab", "--out", tmp_path / "out", "--limit", 3]
-    words = map(str, [TOOL, *arguments, "--methods", "uniform-16,uniform-32", "--workers", 1])
-    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
+def test_tables_of_the_first_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_twin(tmp_path / "twin", make_twin(6, 3), videos=False)
+    words = ["tables.py", tmp_path / "twin", "--backbone", "lab", "--out", tmp_path / "out", "--limit", 3]
+    monkeypatch.setattr(sys, "argv", [*map(str, words), "--methods", "uniform-16,uniform-32", "--workers", "1"])
+    assert runpy.run_path(str(TOOL))["main"]() == 0
     assert json.loads((tmp_path / "out" / "audit.json").read_text())["bench"]["questions"] == 3
     assert (tmp_path / "out" / "figures" / "k-sweep.png").exists()

@@ -33,36 +33,27 @@ def test_few_frames_are_needed_for_one(footage: Callable[[str], Path]) -> None:
     for number in range(GROUP):
         references.add(number, packets[number])
     for wanted in range(1, GROUP):
-        needed = references.needed({wanted}, keep_slots=False)
+        needed = references.needed({wanted})
         assert needed[0] is needed[wanted] is None  # the keyframe and the packet itself, whole
         assert len(needed) < 9
         assert all(0 < size <= len(packets[number]) for number, size in needed.items() if size is not None)
-    assert len(references.needed(range(GROUP), keep_slots=False)) == GROUP
-    assert references.needed((), keep_slots=True).keys() > references.needed((), keep_slots=False).keys() == {0}
+    assert len(references.needed(range(GROUP))) == GROUP
+    assert references.needed(()).keys() == {0}
 
 
-@pytest.mark.parametrize("held_bytes", [0, 4_000])
-def test_long_groups_are_decided_on_piece_by_piece(
+@pytest.mark.parametrize("held_bytes", [0, 4_000, 10**9])
+def test_unreadable_headers_and_long_groups_leave_all_to_the_decoder(
     held_bytes: int,
     footage: Callable[[str], Path],
     truth: Callable[..., list[Truth]],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(reader, "_MAX_HELD_BYTES", held_bytes)
-    expected = truth(footage("av1.mkv"), height=HEIGHT)
-    with video.open(footage("av1.mkv")) as opened:
-        for row in range(0, len(expected), 5):
-            assert shown(opened, [row]) == [(expected[row].pts, expected[row].digest)]
-
-
-def test_unreadable_headers_leave_all_to_the_decoder(
-    footage: Callable[[str], Path], truth: Callable[..., list[Truth]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_self: Any, number: int, _packet: bytes) -> None:
         if number % GROUP == 7:
             raise UnreadableHeaderError
 
     monkeypatch.setattr(References, "add", refuse)
+    monkeypatch.setattr(reader, "_MAX_HELD_BYTES", held_bytes)
     expected = truth(footage("av1.mp4"), height=HEIGHT)
     with video.open(footage("av1.mp4")) as opened:
         assert shown(opened, [33, 20]) == [(expected[row].pts, expected[row].digest) for row in (33, 20)]
@@ -98,7 +89,7 @@ def test_any_bytes_are_headers_or_unreadable(packets: list[bytes], extradata: by
         for number, packet in enumerate(packets):
             references.add(number, packet)
             added += 1
-        assert references.needed({0}, keep_slots=True).keys() <= set(range(added))
+        assert references.needed({0}).keys() <= set(range(added))
     except UnreadableHeaderError:
         assert added <= len(packets)
 
@@ -116,4 +107,4 @@ def test_changed_headers_are_headers_or_unreadable(data: st.DataObject, footage:
             read += 1
     except UnreadableHeaderError:
         pass
-    assert references.needed({read - 1}, keep_slots=False).keys() <= set(range(read))
+    assert references.needed({read - 1}).keys() <= set(range(read))

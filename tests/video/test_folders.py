@@ -50,7 +50,7 @@ def test_videos_are_listed_with_names_that_find_them_again(place: Path) -> None:
 def test_a_single_file_can_be_given_and_its_neighbours_stay_hidden(place: Path) -> None:
     files = VideoFolders([place / "films" / "a.mp4", place / "secret.mp4"])
     assert files.names(9) == ["a.mp4", "secret.mp4"]
-    with pytest.raises(InputError, match=r"there is no video 'inner\.mp4' in the folders that were given"):
+    with pytest.raises(InputError, match=r"there is no video 'inner\.mp4' in these folders"):
         files.find("inner.mp4")
     with pytest.raises(InputError, match="no such file or folder"):
         VideoFolders([place / "elsewhere"])

@@ -76,9 +76,9 @@ def jpegs(width: int, height: int) -> set[bytes]:
     return {YuvPicture(*(plane(one, fill) for one in planes)).jpeg() for fill in (0, 90, 255)}
 
 
-@pytest.mark.parametrize("height", range(1, 65))
-def test_every_small_size(height: int) -> None:
-    for width in range(1, 65):
+@pytest.mark.parametrize("height", range(1, 34))
+def test_every_size_up_to_two_blocks(height: int) -> None:
+    for width in range(1, 34):
         (data,) = jpegs(width, height)
         assert simplejpeg.decode_jpeg_header(data)[:2] == (height, width)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import av
@@ -13,11 +14,15 @@ import pytest
 from trace_ves import video
 from trace_ves.core import VideoError
 from trace_ves.video import survey
-from trace_ves.video.container import PacketTable
+from trace_ves.video.container import table_of
 from trace_ves.video.reader import PacketsMovedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from trace_ves.video.container import PacketTable
+
+UNUSED: Any = None  # a deadline
 
 
 def picture(shade: int) -> av.VideoFrame:
@@ -26,44 +31,38 @@ def picture(shade: int) -> av.VideoFrame:
     )
 
 
-class Reader:
-    """Gives these frames from a start of the file; None says that the packets there are others."""
+def reader_of(frames: dict[int, list[tuple[int, av.VideoFrame]] | None]) -> Any:
+    """A reader that gives these frames from a start of the file; None says that the packets there are others."""
 
-    def __init__(self, frames: dict[int, list[tuple[int, av.VideoFrame]] | None]) -> None:
-        self._frames = frames
-
-    def frames(self, start: int, *_: Any, **__: Any) -> Iterator[tuple[int, av.VideoFrame]]:
-        found = self._frames[start]
+    def give(start: int, *_: Any, **__: Any) -> Iterator[tuple[int, av.VideoFrame]]:
+        found = frames[start]
         if found is None:
             raise PacketsMovedError
         yield from found
 
+    reader = SimpleNamespace(frames=give, damaged=set(), close=lambda: None)
+    reader.open_lenient = lambda _: reader
+    return reader
+
 
 def packets(count: int, first_key: int = 0) -> PacketTable:
-    numbers = np.arange(count, dtype=np.int64)
-    is_key = numbers == first_key
-    fields = {name: np.zeros(count, dtype=bool) for name in ("is_key", "is_discard")} | {"is_key": is_key}
-    others = {name: numbers for name in PacketTable.__dataclass_fields__ if name not in fields}
-    return PacketTable(**(others | fields))
+    return table_of([(number, number, 1, number, 1, number == first_key, False) for number in range(count)])
 
 
 def test_of_two_pictures_of_one_packet_the_last_counts() -> None:
     one, other = picture(10), picture(200)
-    reader: Any = Reader({0: [(0, one), (2, one), (1, one), (2, other), (3, one)]})
-    deadline: Any = None
-    found = survey._decode_all(reader, packets(5), deadline)
+    reader = reader_of({0: [(0, one), (2, one), (1, one), (2, other), (3, one)]})
+    found = survey._decode_all(reader, packets(5), UNUSED)
     assert found.numbers.tolist() == [0, 1, 2, 3]
     assert found.checksums[2] == survey.checksum(other) != survey.checksum(one)
     assert found.checksums[4] == -1
 
 
 def test_where_packets_moved_the_first_frame_is_found_from_the_start() -> None:
-    reader: Any = Reader({3: None, 0: [(0, picture(7))]})
-    deadline: Any = None
-    assert survey._first_frame(reader, packets(5, first_key=3), Path("a.mpg"), deadline).width == 16
-    reader = Reader({3: None, 0: None})
+    reader = reader_of({3: None, 0: [(0, picture(7))]})
+    assert survey._first_frame(reader, packets(5, first_key=3), Path("a.mpg"), UNUSED).width == 16
     with pytest.raises(VideoError, match=r"^a\.mpg: none of the first 5 frames can be decoded"):
-        survey._first_frame(reader, packets(5, first_key=3), Path("a.mpg"), deadline)
+        survey._first_frame(reader_of({3: None, 0: None}), packets(5, first_key=3), Path("a.mpg"), UNUSED)
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def _list(name: bytes, data: bytes) -> bytes:
     return _chunk(b"LIST", name + data)
 
 
-def drawings(count: int = 60) -> list[av.VideoFrame]:
+def drawings(count: int = 36) -> list[av.VideoFrame]:
     """Frames of the moving noise that other footage shows."""
     found = []
     for number in range(count):
@@ -153,7 +153,7 @@ B_FRAMES: dict[str, Callable[[], list[Chunk]]] = {
     "packed": lambda: packed(mpeg4(2)),
     "packed-undrained": lambda: packed(mpeg4(2), drained=False),
     "filler": lambda: with_fillers(packed(mpeg4(2)), [0]),
-    "fillers": lambda: with_fillers(packed(mpeg4(2)), [0, 15, 30, 31, 50]),
+    "fillers": lambda: with_fillers(packed(mpeg4(2)), [0, 15, 30, 31]),
     "all-flagged": lambda: flagged(mpeg4(2), True),
     "all-flagged-packed": lambda: flagged(packed(mpeg4(2)), True),
     "none-flagged": lambda: flagged(mpeg4(2), False),
@@ -167,7 +167,7 @@ B_FRAMES: dict[str, Callable[[], list[Chunk]]] = {
 NO_B_FRAMES: dict[str, Callable[[], list[Chunk]]] = {
     "simple": lambda: mpeg4(0),
     "simple-all-flagged": lambda: flagged(mpeg4(0), True),
-    "simple-fillers": lambda: with_fillers(mpeg4(0), [0, 12, 13, 40]),
+    "simple-fillers": lambda: with_fillers(mpeg4(0), [0, 12, 13, 30]),
     "simple-repeats": lambda: with_repeats(mpeg4(0)),
     "simple-dropped": lambda: with_dropped(mpeg4(0)),
     "simple-cut": lambda: mpeg4(0)[5:],

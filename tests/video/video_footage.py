@@ -224,13 +224,8 @@ def with_display_matrix(path: Path, matrix: tuple[int, int, int, int]) -> None:
     path.write_bytes(data)
 
 
-def two_streams(path: Path) -> None:
-    """A small stream first, then a large one, neither marked as default, and a tone beside them."""
-    streams_with_sound(path, Recipe(options=x264(), width=64, height=48), Recipe(options=x264()))
-
-
-def streams_with_sound(path: Path, *recipes: Recipe) -> None:
-    """Videos and a tone, interleaved."""
+def with_sound(path: Path, *recipes: Recipe) -> None:
+    """Videos and a tone, interleaved; none is marked as default."""
     with av.open(str(path), "w") as container:
         streams = [add_stream(container, recipe) for recipe in recipes]
         sound = container.add_stream("aac", rate=44_100)
@@ -238,11 +233,6 @@ def streams_with_sound(path: Path, *recipes: Recipe) -> None:
         found += _tone(sound)
         for packet in sorted(found, key=lambda packet: packet.dts * packet.time_base):
             container.mux(packet)
-
-
-def with_sound(path: Path) -> None:
-    """Video and a tone, interleaved."""
-    streams_with_sound(path, Recipe(options=x264()))
 
 
 def sound_alone(path: Path, *, cover: bool = False) -> None:
@@ -283,9 +273,11 @@ SPECIAL: dict[str, Callable[[Path], None]] = {
     "cut-open-gop.ts": lambda path: cut_at_keyframe(path, PLAIN["open-gop.ts"]),
     "cut-hevc.ts": lambda path: cut_at_keyframe(path, PLAIN["hevc-open-gop.ts"]),
     "cut-before-keyframe.ts": lambda path: cut_at_keyframe(path, PLAIN["open-gop.ts"], extra_packets=7),
-    "two-streams.mp4": two_streams,
-    "with-sound.mp4": with_sound,
-    "with-sound.mkv": with_sound,
+    "two-streams.mp4": lambda path: with_sound(
+        path, Recipe(options=x264(), width=64, height=48), PLAIN["b-frames.mp4"]
+    ),
+    "with-sound.mp4": lambda path: with_sound(path, PLAIN["b-frames.mp4"]),
+    "with-sound.mkv": lambda path: with_sound(path, PLAIN["b-frames.mp4"]),
     "with-cover.mp4": with_cover,
     **{
         f"{name}.mp4": lambda path, matrix=matrix: with_display_matrix(path, matrix)

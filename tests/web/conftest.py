@@ -108,13 +108,18 @@ def new_page(browser: Any) -> Iterator[Callable[..., Any]]:
     """Makes pages; whatever one of them reports as an error fails the test."""
     contexts, errors = [], []
 
+    def note(line: Any) -> None:
+        is_over = "ERR_CONNECTION_REFUSED" in line.text  # the server of a test ends before its page
+        if line.type == "error" and not is_over:
+            errors.append(f"{line.text} {line.location}")
+
     def make(**options: Any) -> Any:
         context = browser.new_context(viewport={"width": 1280, "height": 800}, **options)
         context.set_default_timeout(60_000)  # a busy machine is no defect
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
+        page.on("console", note)
         return page
 
     yield make

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import date
 from html import unescape
 from typing import TYPE_CHECKING
@@ -55,9 +56,11 @@ def runs(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("grouping", GROUPINGS)
 def test_costs_are_those_of_the_typed_lines(runs: Path, grouping: str) -> None:
     prices = Prices({PRICED: Price(input=1.0, cached=0.5, output=10.0, date=date(2026, 5, 1))})
+    retried = replace(lines()[0], question_id="q3", answer=None, error="down")  # it was paid for and asked again
+    (runs / "trace@priced.failed").write_bytes(dump_line(retried.to_json()))
     library = open_library(runs)
     table = Costs(library, prices).table(grouping)
-    wanted = cost_lines([("trace@priced", lines())], prices, by=GROUPINGS[grouping])
+    wanted = cost_lines([("trace@priced", [*lines(), retried])], prices, by=GROUPINGS[grouping])
     assert sorted(map(repr, table.lines)) == sorted(map(repr, wanted))
     assert "List prices of 2026-05-01." in costs_page(library, table, grouping, "")
     assert table.whole is not None

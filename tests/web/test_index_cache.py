@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-import zlib
 from typing import TYPE_CHECKING
 
 import pytest
 
-from trace_ves.core import InputError
 from trace_ves.core.files import cache_dir
 from trace_ves.records import disk_cache
 from trace_ves.records.run_index import RunIndex
-from trace_ves.web import library, open_library
+from trace_ves.web import library
 from trace_ves.web.listing import Filters
-from trace_ves.web.questions import BenchQuestions
+from trace_ves.web.open_library import open_library
 from trace_ves.web.views import run_page, runs_page
 
 if TYPE_CHECKING:
@@ -30,14 +28,13 @@ RUN = "trace@scripted"
 def folder(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Runs and a bench of which everything is cached, however small."""
     monkeypatch.setenv("TRACE_VES_CACHE_DIR", str(tmp_path / "cache"))
-    for module in (library, open_library):
-        monkeypatch.setattr(module, "WORTH_CACHING", 0)
+    monkeypatch.setattr(library, "WORTH_CACHING", 0)
     shutil.copytree(world, tmp_path / "world")
     return tmp_path / "world"
 
 
 def opened(folder: Path) -> Library:
-    found = open_library.open_library(folder / "runs", bench=folder / "bench")
+    found = open_library(folder / "runs", bench=folder / "bench")
     found.audit()
     return found
 
@@ -58,11 +55,11 @@ def test_a_second_start_reads_no_line_and_shows_the_same(folder: Path, monkeypat
     first = opened(folder)
     shown = pages(first)
     with monkeypatch.context() as patched:
-        for place, name in ((RunIndex, "_take"), (library, "audit"), (open_library, "load_bench")):
-            patched.setattr(place, name, None)
+        patched.setattr(RunIndex, "_take", None)
+        patched.setattr(library, "audit", None)
+        patched.setattr("trace_ves.web.open_library.load_bench", None)
         second = opened(folder)
         assert runs_page(second, common=False) == shown[0]
-        assert isinstance(second.questions, BenchQuestions)
         assert {**second.questions} == first.questions
         assert {**second.listed(RUN)} == {**first.listed(RUN)}
     assert pages(second) == shown
@@ -96,30 +93,25 @@ def test_a_run_that_grows_on_an_open_page_is_followed(folder: Path) -> None:
     assert len(second.runs[RUN].entries) == before + 1
     fresh = opened(folder)
     assert {**second.listed(RUN)} == {**fresh.listed(RUN)}
-    assert second.audit() == fresh.audit()
+    after, expected = second.audit().report, fresh.audit().report
+    assert after is not None
+    assert expected is not None
+    assert [run.metrics for run in after.runs] == [run.metrics for run in expected.runs]
 
 
-@pytest.mark.parametrize("content", [b"", b"no index", zlib.compress(b"no index"), None])
-def test_a_damaged_file_is_made_again(folder: Path, content: bytes | None) -> None:
+def test_a_damaged_file_is_made_again(folder: Path) -> None:
     shown = pages(opened(folder))
-    for path in cache_files():
-        path.write_bytes(path.read_bytes()[:-40] if content is None else content)
+    contents = [path.read_bytes() for path in cache_files()]
+    for at, path in enumerate(cache_files()):
+        path.write_bytes([b"", b"no index", contents[at][:-40]][at % 3])
     assert pages(opened(folder)) == shown
-    assert isinstance(opened(folder).questions, BenchQuestions)  # and cached again
-
-
-def test_a_bench_that_changes_under_an_open_page_is_said(folder: Path) -> None:
-    opened(folder)
-    second = opened(folder)
-    path = folder / "bench" / "questions.jsonl"
-    path.write_bytes(path.read_bytes()[7:])
-    with pytest.raises(InputError, match=r"questions\.jsonl: the bench was changed while its page was open"):
-        second.info(next(iter(second.questions)))
+    assert [path.read_bytes() for path in cache_files()] == contents
 
 
 def test_a_cache_folder_that_cannot_be_written_keeps_nothing(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("in the way")
-    assert pages(opened(folder)) == pages(opened(folder))
+    opened(folder)
+    assert (tmp_path / "cache").read_text() == "in the way"
 
 
 def test_the_oldest_are_dropped_where_all_take_too_much_room(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

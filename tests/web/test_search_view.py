@@ -114,7 +114,7 @@ def test_not_found_is_an_answer(answer: str | None) -> None:
     plain = results("trace")["plain"]
     open_question = replace(plain.question, options=())
     view = view_answer(replace(plain, question=open_question, prediction=replace(plain.prediction, answer=answer)))
-    assert (view.found, view.answer, view.ending) == (Found.NO, "not found", NOT_FOUND)
+    assert (view.found, view.answer, view.ending, view.clips) == (Found.NO, "not found", NOT_FOUND, ())
 
 
 def test_a_forced_answer_shows_no_storyboard_and_lists_what_was_read() -> None:
@@ -193,6 +193,14 @@ def test_a_stage_is_named_with_its_round_its_spans_and_the_budget() -> None:
     text = shown(RoundStarted(2), StageStarted("anchor-extraction", (Interval(60, 75.5),)))
     assert "round 2: looking closely 1:00.0-1:15.5" in text
     assert "40 of 128 frames" in text
+
+
+def test_the_time_before_a_stage_is_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.monotonic", iter((10.0, 12.0, 15.0)).__next__)
+    screen = SearchScreen(Console(file=io.StringIO()))
+    screen(Progress(StageStarted("anchor-extraction"), 0, 128))
+    screen(Progress(RoundStarted(2), 0, 128))
+    assert screen.seconds == {"decoding": 2.0, "anchor extraction": 3.0}
 
 
 def test_a_decision_is_told_in_words_and_an_unknown_stage_by_its_name() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING
@@ -122,14 +123,12 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("path", BAD)
 @pytest.mark.parametrize("accept", ["text/html", "*/*"])
-def test_bad_requests_get_4xx_and_a_sentence(address: str, path: str, accept: str) -> None:
-    reply = get(address, path, Accept=accept)
-    assert 400 <= reply.status < 500
-    assert "Traceback" not in reply.text
-    assert "root:" not in reply.text
-    assert "<script>" not in reply.text
+def test_bad_requests_get_4xx_and_a_sentence(address: str, accept: str) -> None:
+    for path in BAD:
+        reply = get(address, path, Accept=accept)
+        assert 400 <= reply.status < 500, path
+        assert not re.search("Traceback|root:|<script>", reply.text), path
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE"])
@@ -156,8 +155,6 @@ def test_every_answer_has_the_strict_headers(address: str) -> None:
 
 def test_pages_hold_nothing_inline(address: str) -> None:
     """The policy would block it; that it is not there at all shows that nothing needs it."""
-    import re
-
     for path in ("/", page("run", name="trace@scripted"), page("question", run="trace@scripted", id="q002")):
         text = get(address, path).text
         assert not re.search(r"\sstyle=|\son[a-z]+=|<style|javascript:", text)
@@ -361,16 +358,10 @@ def test_runs_without_a_bench_show_what_they_have(tmp_path: Path) -> None:
         assert 'class="interval"' not in text
 
 
-def test_stories_of_other_methods(address: str, tmp_path: Path) -> None:
+def test_stories_of_other_methods(address: str) -> None:
     told = get(address, page("question", run="avp@scripted", id="q004")).text
     assert "not enough, confidence 0.9" in told
     assert "the answer is forced from the text" in told
-    line = {"question_id": "q", "answer": "B", "timestamps": [], "trajectory": {"mine": ["own", {"words": 1}]}}
-    (tmp_path / "own.jsonl").write_bytes(dump_line(line))
-    with serving(open_library(tmp_path)) as elsewhere:
-        text = get(elsewhere, page("question", run="own", id="q")).text
-        assert "own record" in text
-        assert "&#34;words&#34;: 1" in text
 
 
 def test_a_log_of_ten_thousand_frames(tmp_path: Path) -> None:

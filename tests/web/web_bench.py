@@ -5,11 +5,14 @@ The model behind the methods is a witness that knows when the events are; each q
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tests.fake_models import StageModel, full
+from trace_ves import video
 from trace_ves.agent import TRACE, TraceSettings
 from trace_ves.backbone.protocol import ScriptedBackbone
 from trace_ves.baselines.avp import Avp
@@ -31,10 +34,12 @@ if TYPE_CHECKING:
 
     from trace_ves.backbone.protocol import Request
     from trace_ves.records.transcript import Transcript
+    from trace_ves.video import CachedVideo
 
 BITS = 12
 BLOCK = 20
 WIDTH, HEIGHT = 320, 180
+GROUND = 131
 FPS = 10
 SECONDS = 120
 EVENTS = {
@@ -57,21 +62,27 @@ ORDERS = (
 SPANS = ((15.0, 31.0), (58.0, 74.0), (92.0, 108.0))
 
 
-def picture(number: int, seconds: float) -> NDArray[np.uint8]:
-    """A frame of a plain scene; its number stands in binary along the top, lowest bit first."""
+@cache
+def scene() -> tuple[NDArray[Any], NDArray[Any], NDArray[np.uint8]]:
+    """The rows and columns of a picture, and the picture without events and number."""
     import numpy as np
 
     rows, columns = np.mgrid[0:HEIGHT, 0:WIDTH]
-    image = np.empty((HEIGHT, WIDTH, 3), dtype=np.uint8)
-    image[..., 0] = 90 + 60 * rows // HEIGHT
-    image[..., 1] = 110 + 50 * rows // HEIGHT
-    image[..., 2] = 130 + (seconds * 0.5) % 60
-    image[rows > 130] = (96, 104, 88)
+    image = np.stack([90 + 60 * rows // HEIGHT, 110 + 50 * rows // HEIGHT, 0 * rows], axis=-1).astype(np.uint8)
+    image[:BLOCK] = 0
+    image[GROUND:] = (96, 104, 88)
+    return rows, columns, image
+
+
+def picture(number: int, seconds: float) -> NDArray[np.uint8]:
+    """A frame of a plain scene; its number stands in binary along the top, lowest bit first."""
+    rows, columns, empty = scene()
+    image = empty.copy()
+    image[BLOCK:GROUND, :, 2] = 130 + int(seconds * 0.5) % 60
     for name, span in EVENTS.items():
         if seconds in span:
             centre = 60 + 200 * (seconds - span.start) / span.length
             image[(rows - 105) ** 2 + (columns - centre) ** 2 < 30**2] = COLOURS[name]
-    image[:BLOCK, :] = 0
     for bit in range(BITS):
         if number >> bit & 1:
             image[:BLOCK, bit * BLOCK : (bit + 1) * BLOCK] = 255
@@ -93,7 +104,7 @@ def write_video(
     import av
 
     ticks, moments = first_tick, []
-    options = {"libx264": {"preset": "veryfast", "g": "50", "bf": "2"}, "libx265": {"x265-params": "log-level=none"}}
+    options = {"libx264": {"preset": "ultrafast", "g": "50", "bf": "2"}, "libx265": {"x265-params": "log-level=none"}}
     with av.open(str(path), "w") as container:
         stream = container.add_stream(codec, rate=FPS, options=options.get(codec, {}))
         stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
@@ -262,16 +273,14 @@ def items(videos: Sequence[str], count: int) -> list[Item]:
 
 def predict(item: Item, method: str, folder: Path, way: str) -> Prediction:
     """What a method answers on a real video, as a line of a run file."""
-    return predict_and_tell(item, method, folder, way)[0]
-
-
-def predict_and_tell(item: Item, method: str, folder: Path, way: str) -> tuple[Prediction, Transcript]:
-    """The same, with what was said in its calls."""
-    from trace_ves import video
-
     with video.open(folder / item.question.video) as source:
-        observer = Observer(video.CachedVideo(source), ScriptedBackbone(witness(way)), budget=250)
-        answer = METHODS[method](item.question, observer)
+        return predict_and_tell(item, method, video.CachedVideo(source), way)[0]
+
+
+def predict_and_tell(item: Item, method: str, source: CachedVideo, way: str) -> tuple[Prediction, Transcript]:
+    """The same on an open video, with what was said in its calls."""
+    observer = Observer(source, ScriptedBackbone(witness(way)), budget=250)
+    answer = METHODS[method](item.question, observer)
     line = Prediction.of(item.question, answer, observer.log, method=method, backbone="scripted", seconds=1.25)
     return line, observer.transcript(item.question.id)
 
@@ -286,11 +295,17 @@ def make_bench(folder: Path, count: int = 12) -> list[Item]:
     return made
 
 
-def make_runs(bench: Path, runs: Path, made: Sequence[Item], methods: Sequence[str] = tuple(METHODS)) -> None:
+def make_runs(bench: Path, runs: Path, made: Sequence[Item]) -> None:
     """A run file of each method over the whole bench."""
     runs.mkdir(parents=True, exist_ok=True)
-    for method in methods:
-        told = [predict_and_tell(item, method, bench, WAYS[n % len(WAYS)]) for n, item in enumerate(made)]
-        run = runs / f"{method}@scripted.jsonl"
-        run.write_bytes(b"".join(dump_line(line.to_json()) for line, _ in told))
-        transcripts_path(run).write_bytes(b"".join(dump_line(said.to_json()) for _, said in told))
+    with ExitStack() as opened:
+        names = {item.question.video for item in made}
+        sources = {name: video.CachedVideo(opened.enter_context(video.open(bench / name))) for name in names}
+        for method in METHODS:
+            told = [
+                predict_and_tell(item, method, sources[item.question.video], WAYS[number % len(WAYS)])
+                for number, item in enumerate(made)
+            ]
+            run = runs / f"{method}@scripted.jsonl"
+            run.write_bytes(b"".join(dump_line(line.to_json()) for line, _ in told))
+            transcripts_path(run).write_bytes(b"".join(dump_line(said.to_json()) for _, said in told))

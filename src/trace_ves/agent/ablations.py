@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 TRACE: Final = Trace()
 
 FIXED_ROUNDS: Final = 2
-"""Our choice: the paper does not say. With two rounds the variant has searched once beyond its first look."""
+"""Our choice; the paper does not say. With two rounds, the variant searches once after its first look."""
 
 
 def trust_the_record(_: Inquiry, __: PrefixBundle, record: PrefixRecord, ___: TraceSettings) -> str | None:
-    """No replay: the record of Evidence Assembly alone."""
+    """No replay: only the record of Evidence Assembly."""
     return record.answer
 
 
 def trust_or_force(
     inquiry: Inquiry, bundle: PrefixBundle, record: PrefixRecord | None, settings: TraceSettings
 ) -> str | None:
-    """No second look where the record has an answer; a forced answer that it does not hold is still asked for."""
+    """No second look if the record has an answer; otherwise a forced answer."""
     if record is not None and record.answer is not None:
         return record.answer
     return forced_from_clips(inquiry, bundle, record, settings)
@@ -54,6 +54,7 @@ VARIANTS: Final = {
     "trace-without-trajectory": replace(TRACE, view=last_record),
     "trace-without-expand": replace(TRACE, actions=frozenset({Drop, Refine})),
     "trace-fixed-rounds": replace(TRACE, flags=never_stable, settings=TraceSettings(max_rounds=FIXED_ROUNDS)),
+    "trace-staged": replace(TRACE, settings=TraceSettings(look_frames_per_round=25)),
     "trace-chronological": replace(TRACE, settings=TraceSettings(layout="chronological")),
     "trace-resupply-storyboard": replace(TRACE, settings=TraceSettings(resupply_storyboard=True)),
 }

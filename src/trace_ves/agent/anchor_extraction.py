@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import BaseModel
 
 from trace_ves.agent.anchors import Look, SeenEvent, VisualAnchor
-from trace_ves.agent.exploration import overlap_mostly, spread
+from trace_ves.agent.exploration import evenly, overlap_mostly, spread
 from trace_ves.agent.reply_fields import LISTED, AnyRelevance, Words
 from trace_ves.agent.settings import STRATEGIES
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
@@ -22,13 +22,14 @@ from trace_ves.core.interval import iou
 from trace_ves.records.search import Candidate, Relevance
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from trace_ves.agent.anchors import Inquiry
+    from trace_ves.agent.anchors import Inquiry, PrefixBundle
     from trace_ves.agent.settings import TraceSettings
 
 PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "anchor-extraction")
 AROUND_SECONDS: Final = 2.5  # A look has frames so far before and after the moment that suggested it
+BESIDE_SECONDS: Final = 10.0  # A closer look may be asked for so far before or after a look
 SHORTEST_ANCHOR_SECONDS: Final = 2.0
 """The shortest time that the frames of an anchor cover; closer frames look the same."""
 SAME_FRAME_SECONDS: Final = 0.4  # Two moments so close to each other are one frame of a look
@@ -96,7 +97,8 @@ def _look(candidate: Candidate, clip: Clip, reply: ExtractionReply | ModelFault,
     if not reply.spans and reply.relevant is Relevance.YES and not known:  # else it continues what is known
         events = [SeenEvent(clip.span, frozenset(candidate.claims))]
     relevant = Relevance.NO if reply.spans and not events else reply.relevant
-    between = tuple(moment for moment in reply.look_between if moment in clip.span)
+    near = Interval(max(0.0, clip.span.start - BESIDE_SECONDS), clip.span.end + BESIDE_SECONDS)
+    between = tuple(moment for moment in reply.look_between if moment in near)
     return Look(candidate, clip, relevant, reply.seen, tuple(events), between)
 
 
@@ -106,27 +108,46 @@ def _inside(entry: SpanReply, whole: Interval) -> SeenEvent | None:
     return SeenEvent(Interval(start, end), frozenset(entry.claims)) if start <= end else None
 
 
-def closer_looks(looks: Sequence[Look], settings: TraceSettings) -> tuple[Candidate, ...]:
-    """A close look at each place that the model was not sure of: what it named, else the middle of its span."""
-    strategy = STRATEGIES["fast-motion"]
-    frames = settings.least_candidate_frames
+def closer_looks(looks: Sequence[Look], whole: Interval, settings: TraceSettings) -> tuple[Candidate, ...]:
+    """A close look at each place that the model was not sure of: the moments it named, else the middle of its span.
+
+    Moments close together are one look, with a frame for each.
+    """
+    fast = STRATEGIES["fast-motion"]
     candidates: list[Candidate] = []
     for look in looks:
+        if look.relevant is Relevance.YES:
+            continue
         middles = [event.span.centre for event in look.events] if look.relevant is Relevance.PERHAPS else []
-        for moment in look.between or middles:
-            half = frames / strategy.fps / 2
-            span = Interval(max(look.clip.span.start, moment - half), min(look.clip.span.end, moment + half))
-            if look.relevant is not Relevance.YES and not any(moment in other.span for other in candidates):
-                candidates.append(
-                    Candidate(span, replace(strategy, height=look.clip.strategy.height), frames, moment=moment)
-                )
+        moments = [moment for moment in look.between or middles if moment in whole]
+        for group in _neighbours(moments):
+            if any(group[0] in other.span and group[-1] in other.span for other in candidates):
+                continue
+            frames = min(max(len(group), settings.least_candidate_frames), settings.candidate_frames)
+            half = max(frames / fast.fps, group[-1] - group[0] + 1) / 2
+            centre = (group[0] + group[-1]) / 2
+            span = Interval(max(whole.start, centre - half), min(whole.end, centre + half))
+            moment = centre if len(group) == 1 else None
+            strategy = replace(fast, height=look.clip.strategy.height)
+            candidates.append(Candidate(span, strategy, frames, moment=moment))
     return tuple(candidates)
+
+
+def _neighbours(moments: Iterable[float]) -> list[list[float]]:
+    """The moments in groups; between two of a group lie at most `AROUND_SECONDS`."""
+    groups: list[list[float]] = []
+    for moment in sorted(moments):
+        if groups and moment - groups[-1][-1] <= AROUND_SECONDS:
+            groups[-1].append(moment)
+        else:
+            groups.append([moment])
+    return groups
 
 
 def without_repeats(
     events: Sequence[tuple[Look, SeenEvent]], anchors: Sequence[VisualAnchor], seen: Sequence[float], longest_gap: float
 ) -> list[tuple[Look, SeenEvent]]:
-    """The events, without those that show the same as a longer one or as an anchor.
+    """The events, without those that show the same as an anchor, a surer event or a longer one.
 
     Two events on the same claims are one if they mostly overlap, or if they are no farther apart than `longest_gap` and
     no frame between them shows anything else. Two events of one look are two, unless they are almost the same.
@@ -143,7 +164,9 @@ def without_repeats(
         return overlap_mostly(first, second) or (adjoin and not any(first.end < t < second.start for t in apart))
 
     chosen: list[tuple[Look, SeenEvent]] = []
-    for look, event in sorted(events, key=lambda entry: -entry[1].span.length):
+    for look, event in sorted(
+        events, key=lambda entry: (entry[0].relevant is not Relevance.YES, -entry[1].span.length)
+    ):
         same_look = [other.span for its, other in chosen if its is look]
         others = [*known, *(other for its, other in chosen if its is not look)]
         if look.candidate.replaces is not None:
@@ -154,30 +177,70 @@ def without_repeats(
 
 
 def make_anchor(
-    inquiry: Inquiry, name: str, evidence: tuple[Look, SeenEvent], frames: int, settings: TraceSettings
+    inquiry: Inquiry,
+    name: str,
+    evidence: tuple[Look, SeenEvent],
+    frames: int,
+    settings: TraceSettings,
+    *,
+    seen: Sequence[float] = (),
 ) -> VisualAnchor:
-    """An anchor of at most so many frames: the look's own frames of the event, and more between them if too few."""
+    """An anchor of at most so many frames: the look's own frames of the event, and more between them if too few.
+
+    Where the look saw only a part or the result, it has one frame of the look and moments that the look asked for.
+    """
     look, event = evidence
-    span = event.span
+    span, is_sure = event.span, look.relevant is Relevance.YES
+    asked = _asked_for(look, event, seen)
     moments = [frame.seconds for frame in look.clip.frames if frame.seconds in span]
     if not moments:
         moments = [min((f.seconds for f in look.clip.frames), key=lambda seconds: abs(seconds - span.centre))]
+    if asked and frames > 1:
+        chosen = evenly(asked, min(frames - 1, len(asked)))
+        moments = sorted([*chosen, min(moments, key=lambda seconds: abs(seconds - chosen[-1]))])
+        span = Interval(moments[0], moments[-1])
     if len(moments) > frames:
         spare = (len(moments) - frames) // 2
         moments = moments[spare : spare + frames]
         span = Interval(moments[0], moments[-1])
     missing = min(settings.least_anchor_frames, frames) - len(moments)
     if missing > 0:
-        if len(moments) == 1:  # what one frame shows may be brief
-            half = SHORTEST_ANCHOR_SECONDS / 2
+        if len(moments) == 1:  # what one frame shows may be brief; what it shows only in part lies beside it
+            half = SHORTEST_ANCHOR_SECONDS / 2 if is_sure else AROUND_SECONDS
             near = Interval(max(0.0, moments[0] - half), moments[0] + half)
-            span = span.intersection(near) or near
+            span = (span.intersection(near) if is_sure else None) or near
         span = _at_least(span, moments, inquiry.observer.whole)
         moments = sorted(moments + spread(span, moments, missing))
-    kept = inquiry.observer.frames_at(moments, height=look.clip.strategy.height)
-    strategy = ObservationStrategy(len(kept) / max(span.length, 0.1), look.clip.strategy.height)
     claims = event.claims or frozenset(look.candidate.claims)
-    return VisualAnchor(name, look.candidate, Clip(span, strategy, kept), seen=look.seen, claims=claims)
+    clip = _anchor_clip(inquiry, span, moments, look.clip.strategy.height)
+    left = tuple(moment for moment in asked if moment not in moments)
+    return VisualAnchor(name, look.candidate, clip, seen=look.seen, claims=claims, is_sure=is_sure, asked=left)
+
+
+def _asked_for(look: Look, event: SeenEvent, seen: Sequence[float]) -> list[float]:
+    """The moments near an event seen in part that the look asked for and no look has shown; the largest group first."""
+    if look.relevant is not Relevance.PERHAPS:
+        return []
+    near = Interval(max(0.0, event.span.start - AROUND_SECONDS), event.span.end + AROUND_SECONDS)
+    unseen = [m for m in look.between if m in near and all(abs(m - other) > SAME_FRAME_SECONDS for other in seen)]
+    return max(_neighbours(unseen), key=len, default=[])
+
+
+def with_frames(inquiry: Inquiry, bundle: PrefixBundle, spare: int) -> PrefixBundle:
+    """The same anchors with up to this many frames more: moments that looks asked for and nothing has shown."""
+    fuller: list[VisualAnchor] = []
+    for anchor in bundle:
+        extra, strategy = anchor.asked[: max(0, spare)], anchor.clip.strategy
+        spare -= len(extra)
+        moments = sorted([*(frame.seconds for frame in anchor.clip.frames), *extra])
+        span = Interval(min(anchor.clip.span.start, *moments), max(anchor.clip.span.end, *moments))
+        fuller.append(replace(anchor, clip=_anchor_clip(inquiry, span, moments, strategy.height)) if extra else anchor)
+    return tuple(fuller)
+
+
+def _anchor_clip(inquiry: Inquiry, span: Interval, moments: Sequence[float], height: int) -> Clip:
+    frames = inquiry.observer.frames_at(moments, height=height)
+    return Clip(span, ObservationStrategy(len(frames) / max(span.length, 0.1), height), frames)
 
 
 def _at_least(span: Interval, moments: Sequence[float], whole: Interval) -> Interval:

@@ -27,7 +27,7 @@ class PriorityReply(BaseModel):
 
 
 def prioritize(inquiry: Inquiry, anchors: PrefixBundle, needs: frozenset[str]) -> PrefixBundle:
-    """Order the anchors by one view of each; those that the reply forgets keep their place behind the others."""
+    """Order the anchors by one view of each; those missing in the reply come last."""
     if len(anchors) < 2:
         return anchors
     views = tuple(_view(anchor) for anchor in anchors)

@@ -1,4 +1,4 @@
-"""The values that pass between the modules of TRACE and hold pixels: looks, anchors and bundles of them.
+"""The values with pixels that TRACE's modules exchange: looks, anchors and bundles.
 
 Values that are recorded unchanged (claims, prefix records, actions) are defined in `records.search`.
 """
@@ -33,14 +33,14 @@ def prompt_variables(question: Question) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """What every module needs: the question, the closed list of claims, and the observer."""
+    """The question, the closed list of claims, and the observer."""
 
     question: Question
     claims: tuple[Claim, ...]
     observer: Observer
 
     def variables(self, **more: object) -> dict[str, object]:
-        """What fills a prompt: the question, its options, and what the stage adds."""
+        """The variables of a prompt: the question, its options, and those of the stage."""
         return prompt_variables(self.question) | more
 
     def claim_variables(self) -> list[dict[str, object]]:
@@ -52,13 +52,13 @@ class Inquiry:
         ]
 
     def subtitles(self, spans: Sequence[Interval], most_chars: int) -> SubtitleExcerpt | None:
-        """What is said in these spans, the question's own words first; None if no subtitles may be shown."""
+        """Subtitles in these spans, those with words of the question first; None if none may be shown."""
         known = self.observer.subtitles
         about = " ".join((self.question.text, *self.question.options))
         return None if known is None else known.excerpt(spans, most_chars=most_chars, about=about)
 
     def open_claims(self, needs: frozenset[str]) -> list[str]:
-        """The ids of the visible claims that are still open, in their order: all of them before anything was read.
+        """The ids of the visible claims that are still open, in order; all of them before anything was read.
 
         A count is open as long as it may be incomplete.
         """
@@ -82,7 +82,7 @@ class Inquiry:
 
 @dataclass(frozen=True, slots=True)
 class SeenEvent:
-    """Where a look shows evidence, and the claims that it bears on."""
+    """A span of a look that shows evidence, and the claims that it concerns."""
 
     span: Interval
     claims: frozenset[str] = frozenset()
@@ -97,8 +97,8 @@ class Look:
     relevant: Relevance = Relevance.NO
     seen: str = ""
     events: tuple[SeenEvent, ...] = ()
-    between: tuple[float, ...] = ()  # Moments between its frames that the model would have to see
-    refined: frozenset[Refinement] = frozenset()  # The ways in which this look has been repeated already
+    between: tuple[float, ...] = ()  # Moments between its frames that the model wants to see
+    refined: frozenset[Refinement] = frozenset()  # Ways in which this look was already repeated
 
     @property
     def id(self) -> str:
@@ -106,8 +106,13 @@ class Look:
         return self.candidate.id or ""
 
     @property
+    def has_evidence(self) -> bool:
+        """Whether it shows evidence, be it what an anchor shows already."""
+        return self.relevant is Relevance.YES or bool(self.events and self.relevant is not Relevance.NO)
+
+    @property
     def spacing(self) -> float:
-        """The widest gap that its frames leave, in seconds."""
+        """The widest gap between its frames, in seconds."""
         return self.clip.span.length / max(1, len(self.clip.frames))
 
     @property
@@ -123,9 +128,11 @@ class VisualAnchor:
     id: str
     candidate: Candidate
     clip: Clip
-    refined: frozenset[Refinement] = frozenset()  # The ways in which this anchor has been looked at again already
+    refined: frozenset[Refinement] = frozenset()  # Ways in which this anchor was already refined
     seen: str = ""  # What the look at it showed
-    claims: frozenset[str] = frozenset()  # The claims that it bears on
+    claims: frozenset[str] = frozenset()  # The claims that it concerns
+    is_sure: bool = True  # False if its look saw only a part or the result
+    asked: tuple[float, ...] = ()  # Moments that its look asked for and nothing has shown yet
 
     @property
     def record(self) -> AnchorRecord:
@@ -137,7 +144,7 @@ PrefixBundle = tuple[VisualAnchor, ...]
 """E_j: the first j anchors in order of priority."""
 
 BundleKey = frozenset[str]
-"""A bundle is the set of its anchors: a new order is not new evidence."""
+"""A bundle is a set of anchors: a new order is not new evidence."""
 
 
 def key(bundle: PrefixBundle) -> BundleKey:

@@ -1,13 +1,14 @@
 """Planning a round before it starts, so that the whole trajectory of what it finds can be read and replayed.
 
-Counts supplied frames alone. A round reserves its looks, the growing bundles that its candidates are likely to bring,
-and a replay. Whatever happens, one call over everything that was found stays payable.
+Counts supplied frames only. A round reserves its looks, the growing bundles that its candidates are likely to bring,
+and a replay; later the largest bundle and its replay; and always one call over everything that was found.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trace_ves.agent.anchors import frames_in
 from trace_ves.core import Interval
@@ -19,32 +20,44 @@ if TYPE_CHECKING:
     from trace_ves.agent.settings import TraceSettings
     from trace_ves.records.search import Candidate
 
+TIERS: Final = 3  # The reserves of a round: a whole trajectory, its largest bundle, one call over everything
+
 
 def affordable(
     candidates: Sequence[Candidate], anchors: PrefixBundle, remaining: int, reading: int, settings: TraceSettings
 ) -> tuple[Candidate, ...]:
-    """The first candidates that can be paid for beside `reading`, the frames that earn a stop.
+    """The first candidates that can be paid for beside the largest reserve that leaves a look; else one smaller look.
 
-    Where that leaves no look, those beside one call over everything that they may find; else one last, smaller look.
+    `reading` is the largest reserve: the frames that earn a stop with a whole trajectory.
     """
-    for reserve in (reading, 0):
-        for count in range(len(candidates), 0, -1):
-            chosen = tuple(candidates[:count])
-            if count > 1 and looking_frames(chosen) > settings.look_frames_per_round:
-                continue
-            if looking_frames(chosen) + max(reserve, _last_resort(anchors, count, settings)) <= remaining:
-                return chosen
+    counts = range(len(candidates), 0, -1)
+    for tier, count in itertools.product(range(TIERS), counts):
+        chosen = tuple(candidates[:count])
+        if count > 1 and looking_frames(chosen) > settings.look_frames_per_round:
+            continue
+        if looking_frames(chosen) + _reserves(anchors, count, reading, settings)[tier] <= remaining:
+            return chosen
     return last_look(candidates[0], anchors, remaining, settings) if candidates else ()
 
 
 def affordable_looks(anchors: PrefixBundle, remaining: int, reading: int, settings: TraceSettings) -> int:
-    """How many looks of the usual size can be paid for now, if possible beside `reading`."""
-    last_resort = _last_resort(anchors, 1, settings)
-    for reserve in (max(reading, last_resort), last_resort):
+    """How many looks of the usual size can be paid for now, beside the largest reserve that leaves one."""
+    for reserve in _reserves(anchors, 1, reading, settings):
         left = min(remaining - reserve, settings.look_frames_per_round)
         if left >= settings.candidate_frames:
             return min(settings.candidates_per_round, left // settings.candidate_frames)
     return 0
+
+
+def _reserves(anchors: PrefixBundle, looks: int, reading: int, settings: TraceSettings) -> tuple[int, ...]:
+    """What looks leave, in order of preference.
+
+    The whole trajectory with one new anchor more and its replay; the largest bundle of it and its replay, which can
+    still earn a stop; one call over everything if every look finds something.
+    """
+    last_resort = _last_resort(anchors, looks, settings)
+    largest = frames_in(anchors) + settings.least_anchor_frames
+    return max(reading, last_resort), max(2 * largest, last_resort), last_resort
 
 
 def looking_frames(candidates: Sequence[Candidate]) -> int:

@@ -1,7 +1,7 @@
-"""The closed list of claims that every record of a question is written in.
+"""The closed list of claims that every record of a question uses.
 
-Made once, from the question and options alone, before any frame is seen: by rule where the options are permutations or
-numbers, otherwise by one call of text alone. So records of independent calls can be compared by rule.
+Made once, from only the question and options, before any frame is seen: by rule if the options are permutations or
+numbers, otherwise by one text-only call. So rules can compare the records of independent calls.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WHOLE_ANSWER: Final = (Claim("answer", "what the clips show that decides between
 """Used if the model lists no claims: a single claim, open until the clips decide the question."""
 
 COMPLETE: Final = Claim("complete", "whether every occurrence in the video has been found", ClaimKind.EXPLORED)
-"""Part of every count. Clips alone cannot settle it; exploration does."""
+"""Part of every count. Clips cannot settle it; only exploration can."""
 
 _SEPARATOR: Final = re.compile(r"\s*(?:→|⇒|[-=]+>|>|;|,|\b(?:and )?then\b|\bfollowed by\b)\s*", re.IGNORECASE)
 _LABEL: Final = re.compile(r"\(?([A-Za-z]|\d{1,2})\)?")
@@ -37,7 +37,7 @@ _NUMBER: Final = re.compile(r"(?:exactly |only |at least )?(\d{1,4}|[a-z-]+)(?: 
 _NUMBER_WORDS: Final = {
     word: number
     for number, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "  # noqa: SIM905  a list would be a page
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "  # noqa: SIM905  shorter than a list
         "seventeen eighteen nineteen twenty".split()
     )
 } | {"never": 0, "once": 1, "twice": 2}
@@ -66,7 +66,7 @@ def make_claims(question: Question, observer: Observer) -> tuple[Claim, ...]:
     (reply,) = observer.ask([request])
     if isinstance(reply, ModelFault):
         return WHOLE_ANSWER
-    entries = {entry.claim: entry for entry in reply.claims}.values()  # said twice, it is one claim
+    entries = {entry.claim: entry for entry in reply.claims}.values()  # duplicates count once
     claims = tuple(_claim(f"c{n}", entry) for n, entry in enumerate(entries, 1))
     return (*claims, COMPLETE) if any(claim.kind is ClaimKind.COUNT for claim in claims) else claims
 
@@ -78,7 +78,7 @@ def _claim(name: str, entry: ClaimReply) -> Claim:
 
 
 def ordering_claims(question: Question) -> tuple[Claim, ...]:
-    """One claim of time for each event, where the options are permutations of the same events; else none."""
+    """A claim of time for each event if the options are permutations of the same events; else none."""
     orders = [_events(option) for option in question.options]
     if not orders or len(orders[0]) < 2 or len(set(orders[0])) < len(orders[0]):
         return ()
@@ -91,7 +91,7 @@ def ordering_claims(question: Question) -> tuple[Claim, ...]:
 
 
 def counting_claims(question: Question) -> tuple[Claim, ...]:
-    """The claims of a count, where the question asks for a number and every option is one; else none."""
+    """The claims of a count if the question asks for a number and every option is one; else none."""
     if not re.search(r"\bhow (?:many|often)\b|\bnumber of\b|\bcount\b", question.text, re.IGNORECASE):
         return ()
     if not question.options or any(number_in(option) is None for option in question.options):
@@ -107,7 +107,7 @@ def _events(option: str) -> tuple[str, ...]:
 
 
 def _described(event: str, question: str) -> str:
-    """The event itself, or, where it is only a label, what the question says the label means."""
+    """The event, or the meaning of its label in the question."""
     if not (label := _LABEL.fullmatch(event)):
         return event
     name = re.escape(label[1])

@@ -1,9 +1,9 @@
-"""The records of a trajectory made comparable, so that rules can be applied to them: by meaning, not by wording.
+"""Makes the records of a trajectory comparable by meaning instead of wording, so that rules apply to them.
 
 - A fact with a closed list of values has one of them, however it was worded.
-- Free words that differ are one value while the answers they support are the same.
-- Answers to an open question that differ in words are compared by one call of text alone.
-- A count stays open, whatever a record says about its clips, until what was explored leaves no room for more.
+- Different free texts are one value while the answers that they support are the same.
+- Different wordings of open answers are compared by one text-only call.
+- A count stays open, whatever a record says, until exploration leaves no room for more.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "same-answer")
 
 _CHANGES_THE_MEANING: Final = frozenset(
-    "no not never none nobody nothing without neither nor zero one two three four five six seven eight nine ten".split()  # noqa: SIM905  a list would be a page
+    "no not never none nobody nothing without neither nor zero one two three four five six seven eight nine ten".split()  # noqa: SIM905  shorter than a list
 )
 
 
@@ -39,7 +39,7 @@ class MatchReply(BaseModel):
 
 
 def same_words(one: str, other: str) -> bool:
-    """Whether two wordings say the same by rule: the same words, or one adds words that neither negate nor count."""
+    """Whether two wordings mean the same by rule: one only adds words that neither negate nor count."""
     first, second = set(folded(one)), set(folded(other))
     if not first <= second and not second <= first:
         return False
@@ -47,7 +47,7 @@ def same_words(one: str, other: str) -> bool:
 
 
 def closed_value(said: str, values: Sequence[str]) -> str | None:
-    """The value of a closed list that this wording means; None where it is none of them, or could be two."""
+    """The value of a closed list that this wording means; None if it matches none or several."""
     exact = [value for value in values if same_answer(said, value)]
     alike = exact or [value for value in values if same_words(said, value)]
     return alike[0] if len(alike) == 1 else None
@@ -55,13 +55,13 @@ def closed_value(said: str, values: Sequence[str]) -> str | None:
 
 @dataclass(slots=True)
 class Wordings:
-    """The answers given so far, each under its first wording. Options have letters, so only open questions need it."""
+    """The answers so far, each in its first wording. Only open questions need it."""
 
     inquiry: Inquiry
     known: dict[str, str] = field(default_factory=dict)
 
     def first_wording(self, answer: str | None) -> str | None:
-        """The wording under which this answer was first given: by rule, else by asking whether one means the same."""
+        """The first wording of this answer: by rule, else by asking the model."""
         if answer is None or not self.inquiry.question.is_open:
             return answer
         if answer not in self.known:
@@ -80,12 +80,12 @@ class Wordings:
         return known[reply.same_as - 1]
 
     def agree(self, one: str | None, other: str | None) -> bool:
-        """Whether two answers mean the same; no answer agrees with nothing."""
+        """Whether two answers mean the same; a missing answer equals none."""
         return same_answer(self.first_wording(one), self.first_wording(other))
 
 
 def by_meaning(trajectory: Trajectory, claims: Iterable[Claim], wordings: Wordings) -> Trajectory:
-    """The records with answers and free words under one wording wherever they mean the same."""
+    """The records with one wording for answers and texts that mean the same."""
     worded = {claim.id: claim.values for claim in claims if claim.kind is ClaimKind.FACT}
     unified: list[PrefixRecord] = []
     for record in trajectory:
@@ -99,7 +99,7 @@ def by_meaning(trajectory: Trajectory, claims: Iterable[Claim], wordings: Wordin
 
 
 def _first_value(claim: str, said: str, answer: str | None, earlier: Sequence[PrefixRecord]) -> str:
-    """The earlier value of a claim that this one repeats: in the same words, or in others for the same answer."""
+    """The earlier value of a claim that this one repeats: the same text, or another for the same answer."""
     for record in earlier:
         known = record.facts.get(claim)
         if isinstance(known, str) and (same_words(known, said) or answer is None or same_answer(record.answer, answer)):
@@ -110,9 +110,9 @@ def _first_value(claim: str, said: str, answer: str | None, earlier: Sequence[Pr
 def with_completeness(
     trajectory: Trajectory, claims: Iterable[Claim], *, explored: bool, elsewhere: Sequence[float] = ()
 ) -> Trajectory:
-    """The records, with the claim of completeness open in each that could miss an occurrence or count one twice.
+    """The records, with the claim of completeness open wherever an occurrence may be missing or counted twice.
 
-    `elsewhere` are moments that were seen without what is counted: only they tell two occurrences apart for certain.
+    `elsewhere` are moments that do not show what is counted: only they separate two occurrences with certainty.
     """
     needs = frozenset(claim.id for claim in claims if claim.kind is ClaimKind.EXPLORED)
     return tuple(
@@ -124,7 +124,7 @@ def with_completeness(
 
 
 def _counts_nothing_twice(record: PrefixRecord, elsewhere: Sequence[float]) -> bool:
-    """Whether something else was seen between any two occurrences that follow one another."""
+    """Whether something else was seen between any two consecutive occurrences."""
     counts = [value for value in record.facts.values() if isinstance(value, AtLeast)]
     return bool(counts) and all(
         len(value.spans) == value.count

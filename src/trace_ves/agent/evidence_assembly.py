@@ -1,4 +1,4 @@
-"""Evidence Assembly: read each prefix bundle on its own, from raw clips, and write down what it supports.
+"""Evidence Assembly: read each prefix bundle separately, from raw clips, and record what it supports.
 
 Every bundle is a separate request in one batch; no reply reaches another request.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from trace_ves.records.search import Claim, FactValue
 
 PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "evidence-assembly")
-SAME_OCCURRENCE_SECONDS: Final = 1.0  # Spans of a count with no more time than this between them are one occurrence
+SAME_OCCURRENCE_SECONDS: Final = 1.0  # Spans of a count at most this far apart are one occurrence
 
 
 class FactSpan(BaseModel):
@@ -92,7 +92,7 @@ def assembly_reply(inquiry: Inquiry) -> type[AssemblyReply]:
 def _narrowed(answer: type[AnswerReply], claims: tuple[str, ...]) -> type[AssemblyReply]:
     claim: Any = Literal[claims]
     fact: Any = create_model("FactReply", __base__=FactReply, claim=(claim, ...))
-    bases: Any = (answer, AssemblyReply)  # fields keep the order of the last base: the answer stays behind the facts
+    bases: Any = (answer, AssemblyReply)  # fields keep the order of the last base, so the answer comes after the facts
     narrowed: type[AssemblyReply] = create_model(
         "AssemblyReply",
         __base__=bases,
@@ -103,7 +103,7 @@ def _narrowed(answer: type[AnswerReply], claims: tuple[str, ...]) -> type[Assemb
 
 
 def prefix_record(reply: AssemblyReply | ModelFault, claims: Sequence[Claim]) -> PrefixRecord:
-    """The record that a reply makes: a claim called open is open, and what answers nothing is not answerable."""
+    """The record of a reply: a claim listed as open is open, and without an answer it is not answerable."""
     if isinstance(reply, ModelFault):
         return PrefixRecord(None, Status.INSUFFICIENT, {}, frozenset(claim.id for claim in claims))
     unmet = frozenset(reply.unmet_needs)
@@ -112,7 +112,7 @@ def prefix_record(reply: AssemblyReply | ModelFault, claims: Sequence[Claim]) ->
     facts = {
         claim: value
         for claim, value in values.items()
-        if value is not None and (claim not in unmet or isinstance(value, AtLeast))  # what was counted stays counted
+        if value is not None and (claim not in unmet or isinstance(value, AtLeast))  # counted occurrences stay counted
     }
     status = Status.INSUFFICIENT if reply.answer is None and reply.status is Status.ANSWERABLE else reply.status
     return PrefixRecord(reply.answer, status, facts, unmet)
@@ -124,12 +124,12 @@ def _spans(fact: FactReply) -> list[Interval]:
 
 
 def _span_value(fact: FactReply, _: Claim) -> FactValue | None:
-    """The first span: when a thing is seen again, its order is still that of the first time."""
+    """The first span, because the first time decides the order."""
     return min(_spans(fact), default=None)
 
 
 def _count_value(fact: FactReply, _: Claim) -> FactValue | None:
-    """The occurrences, those that adjoin as one; two at the same time are two. The number alone where no spans are."""
+    """The occurrences; adjoining ones are one, simultaneous ones are two. Without spans, only the number."""
     if not (spans := _spans(fact)):
         number = number_in(fact.value)
         return None if number is None else AtLeast(number)

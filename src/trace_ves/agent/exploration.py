@@ -99,8 +99,8 @@ def scan_moments(
     free = [(moment, a, b) for moment, a, b in halfway if not any(moment in span for span in taken)]
     likely = [m for m, a, b in free if _note_at(notes, a) != _note_at(notes, b) or _is_promising(notes, m)]
     others = [m for m, _, _ in free if m not in likely]
-    first = _evenly(likely, min(count, len(likely)))
-    return sorted(first + _evenly(others, min(count - len(first), len(others))))
+    first = evenly(likely, min(count, len(likely)))
+    return sorted(first + evenly(others, min(count - len(first), len(others))))
 
 
 def _note_at(notes: Sequence[SegmentNote], moment: float) -> int | None:
@@ -112,5 +112,6 @@ def _is_promising(notes: Sequence[SegmentNote], moment: float) -> bool:
     return number is None or notes[number].promising
 
 
-def _evenly(values: Sequence[float], count: int) -> list[float]:
+def evenly(values: Sequence[float], count: int) -> list[float]:
+    """So many of these values, spread evenly over them."""
     return [values[(2 * n + 1) * len(values) // (2 * count)] for n in range(count)]

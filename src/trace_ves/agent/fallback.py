@@ -1,4 +1,4 @@
-"""The forced answer's prefix: the most stable and least conflicted one. It never claims to be sufficient."""
+"""The prefix for the forced answer: the most stable and least conflicted one, without a claim of sufficiency."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def fallback_prefixes(
     conflicts: Collection[str],
     refuted: Collection[BundleKey],
 ) -> list[int]:
-    """All prefixes, the one to fall back on first.
+    """All prefixes, the best fallback first.
 
-    Not refuted before refuted, then fewest open claims, then fewest conflicts, then the longest run of its answer along
-    the trajectory, then the larger bundle.
+    Ordered by: not refuted, fewest open claims, fewest conflicts, longest run of its answer along the trajectory,
+    larger bundle.
     """
 
     def rank(j: int) -> tuple[bool, int, int, int, int]:
@@ -44,7 +44,7 @@ def fallback_prefixes(
 
 
 def run_length(trajectory: Trajectory, j: int) -> int:
-    """How many records around j follow one another without a flip (a growing count is none); 0 without an answer."""
+    """The number of consecutive records around j without a flip (a growing count is not one); 0 without an answer."""
     if trajectory[j].answer is None:
         return 0
     first = next((i for i in range(j, 0, -1) if flips(trajectory[i - 1], trajectory[i])), 0)
@@ -58,7 +58,7 @@ PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "for
 
 
 def force_answer(inquiry: Inquiry, clips: tuple[Clip, ...]) -> str | None:
-    """The answer that these clips make most likely; None only where the model's reply cannot be read."""
+    """The most likely answer from these clips; None only if the reply cannot be read."""
     request = Request(PROMPT, inquiry.variables(), answer_reply(inquiry.question, forced=True), clips=clips)
     (reply,) = inquiry.observer.ask([request])
     return None if isinstance(reply, ModelFault) else reply.answer

@@ -1,4 +1,4 @@
-"""Final answer replay: answer again from the raw clips alone, in a call that returns an answer and nothing else."""
+"""Final answer replay: answer again from only the raw clips, in a call that returns only an answer."""
 
 from __future__ import annotations
 

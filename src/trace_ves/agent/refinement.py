@@ -1,4 +1,4 @@
-"""REFINE's fixed set: four ways to look again at the candidate of an anchor, or at one that gave none."""
+"""REFINE's fixed set: four ways to look again at a candidate, with or without an anchor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def refine(target: VisualAnchor | Look, refinement: Refinement, whole: Interval, settings: TraceSettings) -> Candidate:
-    """The candidate that looks at this again; a closer look may take twice the frames of a first one."""
+    """The candidate for another look; a closer look may take twice the frames."""
     again = _REFINEMENTS[refinement](target.candidate, _point(target), whole)
     before = max(settings.least_candidate_frames, target.candidate.frames or 0)
     wanted = 2 * before if refinement is Refinement.RAISE_FRAME_RATE else before
@@ -26,7 +26,7 @@ def refine(target: VisualAnchor | Look, refinement: Refinement, whole: Interval,
 
 
 def _point(target: VisualAnchor | Look) -> float:
-    """Where the evidence is or may be: the anchor, else what the model named, else the middle of the look."""
+    """Where the evidence may be: the anchor, else what the model named, else the middle of the look."""
     if isinstance(target, VisualAnchor):
         return target.clip.span.centre
     named = [*target.between, *(event.span.centre for event in target.events)]
@@ -44,20 +44,20 @@ def _raise_resolution(candidate: Candidate, _point: float, _whole: Interval) -> 
 
 
 def _narrow_span(candidate: Candidate, point: float, whole: Interval) -> Candidate:
-    """Half the span around what was found, in as many frames as before."""
+    """Half the span around the evidence, with the same number of frames."""
     span = _placed(point, candidate.span.length / 2, whole)
     return replace(candidate, span=span, strategy=replace(candidate.strategy, fps=2 * candidate.strategy.fps))
 
 
 def _shift_centre(candidate: Candidate, point: float, whole: Interval) -> Candidate:
-    """Half a span towards the side on which the evidence lies, where it may continue."""
+    """Half a span further on the side of the evidence, where it may continue."""
     span = candidate.span
     direction = 1 if point >= span.centre else -1
     return replace(candidate, span=_placed(span.centre + direction * span.length / 2, span.length, whole), moment=None)
 
 
 def _placed(centre: float, length: float, whole: Interval) -> Interval:
-    """A span of this length around a moment, moved into the video where it would leave it."""
+    """A span of this length around a moment, moved into the video if needed."""
     start = min(max(centre - length / 2, whole.start), max(whole.end - length, whole.start))
     return Interval(start, min(start + length, whole.end))
 

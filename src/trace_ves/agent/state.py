@@ -1,4 +1,4 @@
-"""What Algorithm 1 carries from round to round, and how each action changes it."""
+"""The state of Algorithm 1 between rounds, and how each action changes it."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class State:
     needs: frozenset[str] = frozenset()  # U_t
     refuted: frozenset[BundleKey] = frozenset()  # Bundles whose replay disagreed: never proposed for STOP again
     notes: tuple[SegmentNote, ...] | None = None
-    """What the storyboard, the scan and the looks showed; None before the storyboard has been seen."""
+    """Notes on the storyboard, the scan and the looks; None before the storyboard was seen."""
     looks: tuple[Look, ...] = ()  # The looks that gave no anchor
     evidence: tuple[Interval, ...] = ()
-    """Every span in which a look showed evidence, longer at times than the anchor made of it."""
+    """Every span in which a look showed evidence; an anchor may be shorter."""
     focus: tuple[Interval, ...] = ()  # The unexplored spans that EXPAND named
     pending: tuple[Candidate, ...] = ()  # The looks that REFINE or EXPAND asked for
-    rebuild: bool = False  # Whether DROP has left a trajectory that has to be read again
+    rebuild: bool = False  # Whether DROP left a trajectory that must be read again
 
     def with_looks(self, looks: Sequence[Look], anchors: Sequence[VisualAnchor]) -> State:
-        """The state after looking: new anchors come last or take a refined one's place, and notes are corrected."""
+        """The state after looking: new anchors come last or replace refined ones, and notes are corrected."""
         replaced = {anchor.candidate.replaces for anchor in anchors}
         fruitful = {anchor.candidate.id for anchor in anchors}
         notes = [
@@ -49,7 +49,7 @@ class State:
         return replace(
             self,
             anchors=tuple(anchor for anchor in self.anchors if anchor.id not in replaced) + tuple(anchors),
-            looks=self.looks + tuple(k for k in looks if k.id not in fruitful and k.relevant is not Relevance.YES),
+            looks=self.looks + tuple(look for look in looks if look.id not in fruitful and not look.has_evidence),
             evidence=self.evidence + tuple(event.span for look in looks for event in look.events),
             notes=corrected(self.notes or (), notes),
             pending=(),
@@ -61,7 +61,7 @@ class State:
         return replace(self, refuted=self.refuted | {key(bundle)})
 
     def after(self, action: Action, settings: TraceSettings) -> State:
-        """The state that DROP, REFINE or EXPAND leaves."""
+        """The state after DROP, REFINE or EXPAND."""
         match action:
             case Drop(anchors=dropped):
                 kept = tuple(anchor for anchor in self.anchors if anchor.id not in dropped)

@@ -1,7 +1,7 @@
 """Temporal Proposal: where to look next, and how closely.
 
 The first call sees the storyboard and also writes notes on its scenes; a scan sees frames between those; later calls
-get the notes as words. Evidence Assembly and replay see raw clips alone, never the notes.
+get the notes as words. Evidence Assembly and replay see only raw clips, never the notes.
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ class ProposalReply(BaseModel):
 
     notes: Annotated[list[NoteReply], LISTED, up_to(64)]
     candidates: Annotated[list[CandidateReply], LISTED, up_to(64)]
+    one_frame: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,7 @@ class ProposedCandidates:
     candidates: tuple[Candidate, ...] = ()
     notes: tuple[SegmentNote, ...] = ()
     refused: tuple[str, ...] = ()
+    one_frame: bool = True  # Whether a single frame can show what is open, so that a scan may find it
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ class ProposalContext:
 def propose(
     inquiry: Inquiry, pictures: Clip | None, context: ProposalContext, settings: TraceSettings
 ) -> ProposedCandidates:
-    """Ask for new candidates: with the storyboard, with a scan, or by the notes alone."""
+    """Ask for new candidates: with the storyboard, with a scan, or with only the notes."""
     title = pictures.title if pictures is not None else ""
     request = Request(
         PROMPT,
@@ -145,7 +147,7 @@ def propose(
         if title and note.start < note.end
     ]
     candidates, refused = valid_candidates(reply.candidates, context, settings)
-    return ProposedCandidates(candidates, corrected(context.notes, notes), refused)
+    return ProposedCandidates(candidates, corrected(context.notes, notes), refused, reply.one_frame)
 
 
 def note_variables(notes: Iterable[SegmentNote]) -> list[dict[str, object]]:

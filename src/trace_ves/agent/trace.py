@@ -20,7 +20,7 @@ from trace_ves.agent import (
     temporal_proposal,
     trajectory_reconciler,
 )
-from trace_ves.agent.anchor_extraction import closer_looks, make_anchor, without_repeats
+from trace_ves.agent.anchor_extraction import closer_looks, make_anchor, with_frames, without_repeats
 from trace_ves.agent.anchors import Inquiry, frames_in, key, names_of
 from trace_ves.agent.budget import (
     action_costs,
@@ -139,7 +139,7 @@ class Trace:
 
     @property
     def reads_subtitles(self) -> bool:
-        """Temporal Proposal and Evidence Assembly show subtitles; replay and forced answers see raw clips alone."""
+        """Temporal Proposal and Evidence Assembly show subtitles; replay and forced answers see only raw clips."""
         return True
 
     def __call__(self, question: Question, observer: Observer) -> Answer:
@@ -186,6 +186,7 @@ class Search:
     replays: dict[BundleKey, ReplayRecord] = field(default_factory=dict)
     rounds: list[RoundRecord] = field(default_factory=list)
     scan: Clip | None = None  # Frames between those of the storyboard, where a scan was made
+    scan_helps: bool = True  # Whether single frames can show what is open
     names: Iterator[str] = field(default_factory=lambda: (f"a{n}" for n in itertools.count(1)))
     look_names: Iterator[str] = field(default_factory=lambda: (f"look-{n}" for n in itertools.count(1)))
 
@@ -306,6 +307,12 @@ class Search:
         return tuple(claim for claim in self.inquiry.open_claims(self.state.needs) if claim not in known)
 
     @property
+    def doubtful(self) -> tuple[str, ...]:
+        """The open claims of which looks have shown only a part or the result."""
+        sure = frozenset().union(*(anchor.claims for anchor in self.state.anchors if anchor.is_sure))
+        return tuple(claim for claim in self.inquiry.open_claims(self.state.needs) if claim not in sure)
+
+    @property
     def sought(self) -> int:
         """How many anchors are needed at least before a bundle can be sufficient."""
         return 1 if self.inquiry.counts else max(1, len(self.missing))
@@ -341,11 +348,9 @@ class Search:
         first = self.state.notes is None
         if not first and (Expand not in self.trace.actions or not self.unexplored):
             return ()
-        proposed: tuple[Candidate, ...] = ()
-        if first or self.settings.resupply_storyboard:
-            proposed = self.ask_for_candidates(self.storyboard)
-        elif len(self.rounds) == 1:  # the notes of an earlier question
-            proposed = self.ask_for_candidates(None)
+        pictures = self.storyboard if first or self.settings.resupply_storyboard else None
+        asks = pictures is not None or len(self.rounds) == 1  # round one may have the notes of an earlier question
+        proposed = self.ask_for_candidates(pictures) if asks else ()
         hinted = tuple(candidate for candidate in proposed if candidate.moment is not None)
         if hinted and not self.inquiry.counts:
             return hinted  # what they show says what to look for elsewhere
@@ -355,7 +360,7 @@ class Search:
             better = self.ask_for_candidates(scan, hinted)
             rest = (each for each in proposed if not any(each.span.intersection(other.span) for other in better))
             proposed = better + tuple(rest)
-        elif not proposed:
+        elif not asks:
             proposed = self.ask_for_candidates(None)
         if not proposed:
             proposed = unguided(self.proposal_context, self.settings)
@@ -371,6 +376,7 @@ class Search:
         if self.state.notes is None and proposal.notes:
             self.inquiry.observer.remember(self.storyboard, proposal.notes)
         self.state = replace(self.state, notes=proposal.notes)
+        self.scan_helps = proposal.one_frame
         self.note(refused=(*self.rounds[-1].refused, *proposal.refused))
         return proposal.candidates
 
@@ -386,7 +392,7 @@ class Search:
             focus=state.focus,
             anchors=state.anchors,
             looks=state.looks,
-            needs=state.needs if self.inquiry.counts else frozenset(self.missing) or state.needs,
+            needs=state.needs if self.inquiry.counts else frozenset(self.missing or self.doubtful) or state.needs,
             notes=state.notes or (),
             limit=affordable_looks(state.anchors, left, self.reading_frames(self.sought), self.settings),
             counts=self.inquiry.counts,
@@ -394,14 +400,14 @@ class Search:
 
     def make_scan(self, hinted: Sequence[Candidate]) -> Clip | None:
         """One scan between the frames of the storyboard, where an open claim has no evidence and no hint."""
-        if self.scan is not None or len(hinted) >= self.proposal_context.limit:
+        if self.scan is not None or not self.scan_helps or len(hinted) >= self.proposal_context.limit:
             return None
         looks = looking_frames(hinted) + self.settings.candidate_frames * self.sought
         left = self.inquiry.observer.remaining - looks
-        count = left - self.reading_frames(self.sought)
-        if count < self.settings.least_scan_frames:  # a stop cannot be earned any more: see as much as possible
-            count = left - frames_in(self.state.anchors) - self.sought * self.settings.least_anchor_frames
-        count = min(self.settings.scan_frames, count)
+        largest = frames_in(self.state.anchors) + self.sought * self.settings.least_anchor_frames
+        reserves = (self.reading_frames(self.sought), 2 * largest, largest)  # as looks have them (budget.py)
+        counts = [min(self.settings.scan_frames, left - reserve) for reserve in reserves]
+        count = next((count for count in counts if count >= self.settings.least_scan_frames), 0)
         taken = [candidate.span for candidate in hinted]
         storyboard = [frame.seconds for frame in self.storyboard.frames]
         moments = scan_moments(storyboard, self.state.notes or (), taken, max(0, count))
@@ -413,7 +419,7 @@ class Search:
     def extract(self, candidates: Sequence[Candidate]) -> None:
         """Look at the candidates, again where the model is not sure; keep the anchors found."""
         looks = self.look(candidates)
-        looks += self.look(self.payable_looks(closer_looks(looks, self.settings), looks))
+        looks += self.look(self.payable_looks(closer_looks(looks, self.inquiry.observer.whole, self.settings), looks))
         events = [(look, event) for look in looks if look.relevant is not Relevance.NO for event in look.events]
         events = without_repeats(events, self.state.anchors, self.looked_at, self.settings.adjoining_seconds)
         settings = self.settings
@@ -421,7 +427,10 @@ class Search:
             settings = replace(settings, most_anchor_frames=settings.least_anchor_frames)  # the search continues
         kept = frames_in(self.state.anchors)
         frames = frames_that_fit(kept, len(events), self.inquiry.observer.remaining, settings)
-        anchors = [make_anchor(self.inquiry, next(self.names), event, frames, self.settings) for event in events]
+        anchors = [
+            make_anchor(self.inquiry, next(self.names), event, frames, self.settings, seen=self.looked_at)
+            for event in events
+        ]
         self.state = self.state.with_looks(looks, anchors)
         self.note(anchors=tuple(anchor.record for anchor in anchors), looks=tuple(look.record for look in looks))
 
@@ -535,6 +544,7 @@ class Search:
                 return self.answer(known.answer, Termination.NO_STABLE_PREFIX, bundle, known)
             if frames_in(bundle) <= self.inquiry.observer.remaining:
                 record = self.records.get(key(bundle))
+                bundle = with_frames(self.inquiry, bundle, self.inquiry.observer.remaining - frames_in(bundle))  # noqa: PLW2901
                 answer = self.trace.force(self.inquiry, bundle, record, self.settings)
                 agrees = record is not None and self.wordings.agree(answer, record.answer)
                 fallback = ReplayRecord(names_of(bundle), answer, agrees)
@@ -557,7 +567,7 @@ class Search:
         chosen = tuple(frames[(2 * number + 1) * len(frames) // (2 * count)] for number in range(count))
         clips = (replace(self.storyboard, frames=chosen),) if chosen else ()
         option = force_answer(self.inquiry, clips) if clips else None
-        return self.answer(option, Termination.NO_STABLE_PREFIX, ())  # a storyboard is no evidence
+        return self.answer(option, Termination.NO_STABLE_PREFIX, ())  # a storyboard is not evidence
 
     def answer(
         self,

@@ -1,7 +1,7 @@
 """The Trajectory Reconciler: reads the whole evidence growth trajectory and decides on one of four actions.
 
-STOP is triggered by rule from the trajectory alone. For the other three the backbone is asked once, in words alone, as
-a classifier over a small action space; what it says is held to the rules, and whatever is refused is recorded.
+A rule triggers STOP from only the trajectory. For the other three, one text-only call classifies over a small action
+space; rules check its reply, and whatever they refuse is recorded.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ _ANSWERABILITY: Final = {Status.CONFLICTED: 0, Status.INSUFFICIENT: 1, Status.AN
 def flags(bundles: Sequence[PrefixBundle], trajectory: Trajectory, refuted: Collection[BundleKey] = ()) -> Flags:
     """The three flags of the appendix, from the trajectory and the bundles that replay has refuted."""
     stable = (j for j in range(len(trajectory)) if key(bundles[j]) not in refuted and _is_stable(trajectory, j))
-    needs = trajectory[-1].unmet_needs if trajectory else frozenset()  # what recurs in the last two is in U_n anyway
+    needs = (
+        trajectory[-1].unmet_needs if trajectory else frozenset()
+    )  # what recurs in the last two records is in U_n anyway
     return Flags(next(stable, None), _conflicts(bundles, trajectory, refuted), needs)
 
 
@@ -86,7 +88,7 @@ def _conflicts(
 
 
 def redundant(bundles: Sequence[PrefixBundle], trajectory: Trajectory) -> frozenset[str]:
-    """The anchors that were added alone and neither settled a claim, raised a count nor changed the answer."""
+    """The anchors whose addition neither settled a claim, raised a count nor changed the answer."""
     nothing = PrefixRecord(None, Status.INSUFFICIENT)
     names: set[str] = set()
     for j, record in enumerate(trajectory):
@@ -98,7 +100,7 @@ def redundant(bundles: Sequence[PrefixBundle], trajectory: Trajectory) -> frozen
 
 
 def flips(before: PrefixRecord, after: PrefixRecord) -> bool:
-    """Whether an answer became another one. A first answer flips nothing, and a count that grew is growth, no flip."""
+    """Whether an answer changed. A first answer and a growing count are not flips."""
     if before.answer is None or same_answer(before.answer, after.answer):
         return False
     return not any(_counts_further(value, after.facts.get(claim)) for claim, value in before.facts.items())
@@ -115,7 +117,7 @@ def contradicts(earlier: PrefixRecord, later: PrefixRecord) -> bool:
 
 
 def supplies_more(earlier: PrefixRecord, later: PrefixRecord) -> bool:
-    """Whether the later record settles a claim that the earlier one lacks, or counts further."""
+    """Whether the later record settles another claim or has a higher count."""
     if later.facts.keys() - earlier.facts.keys():
         return True
     return any(_counts_further(value, later.facts.get(claim)) for claim, value in earlier.facts.items())
@@ -159,7 +161,7 @@ class ReconcilerContext:
     unexplored: tuple[Interval, ...]
     expand_limit: int  # K: how many spans EXPAND may name
     allowed: frozenset[type[Action]] = frozenset({Drop, Refine, Expand})
-    """What control may choose from; an ablation takes EXPAND away."""
+    """The available actions; an ablation removes EXPAND."""
     notes: tuple[SegmentNote, ...] = ()  # What the storyboard and the looks showed
     looks: tuple[Look, ...] = ()  # Looks that found nothing
     costs: Mapping[str, int] = field(default_factory=dict)  # Frames that each action costs at least
@@ -176,12 +178,12 @@ class ReconcilerContext:
 
     @property
     def refinable(self) -> dict[str, VisualAnchor | Look]:
-        """What REFINE may name: anchors and fruitless looks that were not refined in every way."""
+        """What REFINE may name: anchors and fruitless looks that were not yet refined in every way."""
         targets: tuple[VisualAnchor | Look, ...] = (*self.anchors, *self.looks)
         return {target.id: target for target in targets if set(Refinement) - target.refined}
 
     def offered(self, remaining: int) -> tuple[str, ...]:
-        """The actions that this run has, that have something to act on, and that can be paid for."""
+        """The actions of this run that have a target and fit into the budget."""
         targets = {
             "DROP": len(self.anchors) > 1 and self.flags.conflicts | self.redundant,
             "REFINE": self.refinable,
@@ -195,7 +197,7 @@ class ReconcilerContext:
 
 
 def reconcile(inquiry: Inquiry, context: ReconcilerContext) -> Decision:
-    """STOP where a stable prefix exists; otherwise one call for control, held to the rules."""
+    """STOP if a stable prefix exists; otherwise one call for control, checked by the rules."""
     if context.flags.stable_prefix is not None:
         return Decision(Stop(context.flags.stable_prefix))
     offered = context.offered(inquiry.observer.remaining)
@@ -209,9 +211,9 @@ def reconcile(inquiry: Inquiry, context: ReconcilerContext) -> Decision:
 
 
 def control_request(inquiry: Inquiry, context: ReconcilerContext, offered: tuple[str, ...]) -> Request[ControlReply]:
-    """The six inputs that the appendix lists, and what they mean in the video: notes, spans and prices.
+    """The six inputs of the appendix, with notes, spans and prices.
 
-    Claims are given in words, since an id means nothing to a model.
+    Claims are given as text, because an id means nothing to a model.
     """
     words = {claim.id: claim.text for claim in inquiry.claims}
     return Request(
@@ -248,7 +250,7 @@ def control_request(inquiry: Inquiry, context: ReconcilerContext, offered: tuple
 
 
 def offering(prompt: Prompt, actions: Collection[str]) -> Prompt:
-    """The prompt without the rules of actions that this run does not have; a rule is a line that begins with a name."""
+    """The prompt without the rules of missing actions; a rule is a line that starts with a name."""
     rules = tuple(f"- {name}:" for name in _HANDLERS if name not in actions)
     lines = (line for line in prompt.text.splitlines(keepends=True) if not line.startswith(rules))
     return replace(prompt, text="".join(lines))
@@ -262,7 +264,7 @@ def control_reply(actions: tuple[str, ...]) -> type[ControlReply]:
 
 
 def record_variables(bundle: PrefixBundle, record: PrefixRecord, words: Mapping[str, str]) -> dict[str, object]:
-    """A record in the compact form in which control sees it: a prefix named by its anchors, a claim by its words."""
+    """A record in the compact form for control: a prefix named by its anchors, a claim by its text."""
     return {
         "prefix_id": "+".join(anchor.id for anchor in bundle),
         "answer": record.answer,
@@ -273,12 +275,12 @@ def record_variables(bundle: PrefixBundle, record: PrefixRecord, words: Mapping[
 
 
 def fact_text(value: FactValue) -> str:
-    """A fact's value in words."""
+    """A fact's value as text."""
     return f"at least {value.count}" if isinstance(value, AtLeast) else str(value)
 
 
 def valid_action(reply: ControlReply, context: ReconcilerContext) -> tuple[Action | None, tuple[str, ...]]:
-    """The part of the model's wish that the rules allow, and a sentence for each part that they do not."""
+    """The part of the model's choice that the rules allow, and a sentence for each part that they refuse."""
     kind, handler = _HANDLERS[reply.action]
     if kind not in context.allowed:
         return None, (f"{reply.action} is not among the actions of this run",)
@@ -331,7 +333,7 @@ _HANDLERS: Final = {"DROP": (Drop, _drop), "REFINE": (Refine, _refine), "EXPAND"
 
 
 def default_action(context: ReconcilerContext, offered: Collection[str]) -> Action | None:
-    """If the model's choice is impossible: the longest unexplored spans, else a closer look, else nothing."""
+    """For an impossible choice: the longest unexplored spans, else a closer look, else nothing."""
     if "EXPAND" in offered:
         longest = sorted(context.unexplored, key=lambda piece: (-piece.length, piece.start))
         return Expand(tuple(sorted(longest[: context.expand_limit])))

@@ -14,6 +14,7 @@ from typing import Final
 
 CHARS_A_TOKEN: Final = 4.0  # of English words and JSON, roughly, for every provider's tokenizer
 
+_GEMINI: Final = frozenset({"gemini", "vertex"})
 _GEMINI_3: Final = {"low": 280, "medium": 560, "high": 1120}
 _GEMINI_2: Final = {"low": 64, "medium": 256, "high": 256}
 
@@ -44,14 +45,23 @@ def text_tokens(text: str) -> int:
     return math.ceil(len(text) / CHARS_A_TOKEN)
 
 
+def frame_detail(scheme: str, height: int, detail: str = "auto") -> str:
+    """The level of detail of a frame: the chosen one, else by its height. Only Gemini has a medium one."""
+    if detail != "auto":
+        return detail
+    if height <= 360:
+        return "low"
+    return "medium" if scheme in _GEMINI and height <= 720 else "high"
+
+
 def frame_tokens(spec: str, width: int, height: int, detail: str = "auto") -> int:
     """Tokens of one frame of this size for the backbone that a spec names."""
     scheme, _, model = spec.partition(":")
-    if scheme in {"gemini", "vertex"}:
-        level = ("low" if height <= 360 else "medium" if height <= 720 else "high") if detail == "auto" else detail
+    level = frame_detail(scheme, height, detail)
+    if scheme in _GEMINI:
         return (_GEMINI_2 if re.match(r"gemini-[12]\.", model) else _GEMINI_3)[level]
     if scheme == "openai" and "@" not in model:
-        return _openai(model, width, height, low=height <= 360 if detail == "auto" else detail == "low")
+        return _openai(model, width, height, low=level == "low")
     if scheme == "anthropic":
         return _claude(model, width, height)
     return math.ceil(width / 32) * math.ceil(height / 32)

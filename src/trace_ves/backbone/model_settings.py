@@ -66,7 +66,7 @@ class ModelSettings:
         if self.temperature is not None and not 0 <= self.temperature <= 2:
             raise BackboneConfigError(f"The temperature must lie between 0 and 2, got {self.temperature:g}.")
         if self.max_output_tokens is not None and self.max_output_tokens < 1:
-            raise BackboneConfigError(f"The most output tokens must be 1 or more, got {self.max_output_tokens}.")
+            raise BackboneConfigError(f"--max-output-tokens must be 1 or more, got {self.max_output_tokens}.")
 
     @property
     def chosen(self) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from string import Template
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 from pydantic import BaseModel
 
@@ -28,8 +28,7 @@ R = TypeVar("R", bound=BaseModel)
 class Prompt:
     """The prompt of one stage, with `$variables` to fill in."""
 
-    stage: str
-    """Names the call in logs and reports; a rule-based backbone chooses its rule by it."""
+    stage: str  # names the call in logs and reports; a rule-based backbone chooses its rule by it
     text: str = field(repr=False)
 
     @classmethod
@@ -50,7 +49,7 @@ class Prompt:
             ) from None
         except ValueError as error:
             raise PromptError(
-                f"The prompt of the stage {self.stage!r} has a $ that begins no variable ({error}); "
+                f"The prompt of the stage {self.stage!r} has a $ that does not begin a variable ({error}); "
                 "write $$ for a dollar sign."
             ) from None
 
@@ -70,12 +69,9 @@ class Request(Generic[R]):
     """One question to the model: frames first, then the text, and the type of the reply."""
 
     prompt: Prompt
-    variables: Mapping[str, Any]
-    """What fills the prompt: text, numbers, and lists and mappings of them."""
-    reply: type[R]
-    """The pydantic model of the answer."""
-    clips: tuple[Clip, ...] = ()
-    """The visual input, in the order in which the model sees it."""
+    variables: Mapping[str, Any]  # what fills the prompt: text, numbers, and lists and mappings of them
+    reply: type[R]  # the pydantic model of the answer
+    clips: tuple[Clip, ...] = ()  # the visual input, in the order in which the model sees it
     sample: int = 0
     """Distinguishes repeated draws of one request where the model samples; 0 asks for its most likely answer."""
     subtitles: SubtitleExcerpt | None = None
@@ -100,12 +96,10 @@ class Request(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class ModelFault:
-    """The model's reply did not validate, not even after one repair. A value, not an exception: it is recorded."""
+    """The model's reply did not validate, even after one repair. A value, not an exception: it is recorded."""
 
-    reason: str
-    """One sentence."""
-    raw: str = field(default="", repr=False)
-    """The beginning of what the model said."""
+    reason: str  # one sentence
+    raw: str = field(default="", repr=False)  # the beginning of what the model said
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +109,11 @@ class Generation(Generic[R]):
     reply: R | ModelFault
     usage: Usage = Usage()
     seconds: float = 0.0
-    service_tier: str | None = None
-    """The tier of the service that answered, where it was not the standard one."""
+    service_tier: str | None = None  # the tier of the service that answered, where it was not the standard one
     said: tuple[ModelText, ...] = field(default=(), repr=False)
     """The raw text of each attempt; empty where there is none, for example from a cache."""
-    sends: int = 1
-    """How often the frames were sent: twice where the first reply was empty or broke off."""
-    suspect: bool = False
-    """Whether the server seems to have dropped frames."""
+    sends: int = 1  # how often the frames were sent: twice where the first reply was empty or broke off
+    suspect: bool = False  # whether the server seems to have dropped frames
     undetermined: bool = False
     """Whether the answer is a draw among several that fit equally well. A rule can say so; a model never does."""
 
@@ -158,12 +149,12 @@ class CacheableBackbone(Backbone, Protocol):
 
     @property
     def answer_settings(self) -> Mapping[str, object]:
-        """What beside the name and the request decides an answer; part of the response cache's key."""
+        """What decides an answer besides the name and the request; part of the response cache's key."""
 
 
 @runtime_checkable
 class OpensVideos(Protocol):
-    """A backbone whose frames are no pixels of a file: it opens the videos of its runs itself, instead of a decoder."""
+    """A backbone that opens the videos of its runs itself, instead of a decoder."""
 
     def open_video(self, path: Path) -> VideoSource:
         """The video at this path of a bench. Raises `InputError` where there is none."""
@@ -182,20 +173,14 @@ def validate_generations(
         ) from None
     if len(returned) != len(batch):
         raise BackboneError(f"{name}: the backbone returned {len(returned)} replies for {len(batch)} requests.")
-    checked: list[Generation[R]] = []
     for request, generation in zip(batch, returned, strict=True):
-        if not isinstance(generation, Generation):
+        reply = generation.reply if isinstance(generation, Generation) else generation
+        if not isinstance(generation, Generation) or not isinstance(reply, request.reply | ModelFault):
             raise BackboneError(
-                f"{name}: the backbone returned {type(generation).__name__} for the stage {request.stage!r}; "
-                "each reply must be wrapped in a Generation."
+                f"{name}: the backbone returned {type(reply).__name__} for the stage {request.stage!r}; each reply "
+                f"must be a Generation of the request's {request.reply.__name__}, or of a ModelFault."
             )
-        if not isinstance(generation.reply, request.reply | ModelFault):
-            raise BackboneError(
-                f"{name}: the backbone replied with {type(generation.reply).__name__} to the stage {request.stage!r}; "
-                f"the reply must be the request's {request.reply.__name__}, or a ModelFault."
-            )
-        checked.append(generation)
-    return checked
+    return cast("list[Generation[R]]", returned)
 
 
 class ScriptedBackbone:

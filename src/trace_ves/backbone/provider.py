@@ -11,7 +11,7 @@ import importlib
 import json
 import re
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import StrEnum
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
@@ -93,6 +93,7 @@ def payload_bytes(parts: tuple[Part, ...]) -> int:
 _MOST_TOKENS: Final = 10**12
 _LONGEST_SUMMARY: Final = 200
 BROKEN_OFF: Final = "the response broke off before its end"
+NO_ANSWER: Final = "the response has no answer in it"
 
 
 def refusal(pattern: str) -> re.Pattern[str]:
@@ -121,7 +122,7 @@ class Completion:
 
 
 def token_count(stated: object) -> int:
-    """A count of tokens as a service states it; 0 for what is no count, since a server may send anything."""
+    """A count of tokens as a service states it; 0 for anything else, since a server may send what it likes."""
     return stated if type(stated) is int and 0 <= stated <= _MOST_TOKENS else 0
 
 
@@ -181,33 +182,23 @@ class CompletionRequest:
         return turns
 
 
+@dataclass(eq=False)
 class ServiceError(Exception):
     """A call did not come back with a completion."""
 
-    def __init__(
-        self,
-        status: int | None,
-        message: str,
-        *,
-        retry_after_seconds: float | None = None,
-        permanent: bool = False,
-        unreachable: bool = False,
-        usage: Usage = Usage(),
-        attempt: Future[Completion] | None = None,
-    ) -> None:
-        super().__init__(status, message)
-        self.status = status  # None where there was no response: no connection, a time-out, half a body
-        self.message = message  # what the service said: one line, cut, without keys
-        self.retry_after_seconds = retry_after_seconds  # how long the service asks to wait
-        self.permanent = permanent  # the same call would fail in the same way, whatever the status says
-        self.unreachable = unreachable  # nothing listens at the address, or the name is unknown
-        self.usage = usage  # what was charged nevertheless
-        self.attempt = attempt  # where it was given up while it went on: it may still be charged for
+    status: int | None  # None without a usable response: no connection, a time-out, half a body
+    message: str  # what the service said: one line, cut, without keys
+    _: KW_ONLY
+    retry_after_seconds: float | None = None  # how long the service asks to wait
+    permanent: bool = False  # the same call would fail in the same way, whatever the status says
+    unreachable: bool = False  # nothing listens at the address, or the name is unknown
+    usage: Usage = Usage()  # what was charged nevertheless
+    attempt: Future[Completion] | None = None  # abandoned and still running: it may be charged for later
 
     @property
     def summary(self) -> str:
         """The failure in a few words, those of the service among them."""
-        status = "no response" if self.status is None else f"HTTP {self.status}"
+        status = "no usable response" if self.status is None else f"HTTP {self.status}"
         limited = ", rate limit" if self.status == HTTPStatus.TOO_MANY_REQUESTS else ""
         return f"{status}{limited}{f': {truncate(self.message, _LONGEST_SUMMARY)}' if self.message else ''}"
 
@@ -239,52 +230,52 @@ def transport_errors(*of_sdk: type[Exception]) -> tuple[type[Exception], ...]:
 class Provider(ABC):
     """One model behind one provider's API."""
 
-    def __init__(self, name: str, model: str, key: Key, *, key_hint: str | None = None) -> None:
+    errors: tuple[type[Exception], ...] = ()  # what its SDK raises where a call fails: see `transport_errors`
+    # Features that a service may refuse with a 400, with what the refusal says; dropped in this order.
+    optional: Mapping[str, re.Pattern[str]] = {}
+    default_temperature: float | None = 0.0  # None if the provider advises against setting it
+    limits = RequestLimits()  # of one request
+    may_drop_frames = False  # whether the server may silently cut what does not fit its context
+
+    def __init__(
+        self, name: str, model: str, key: Key, *, identity: Mapping[str, object], key_hint: str | None = None
+    ) -> None:
         self.name = name  # the spec that names the backbone
-        self.key_hint = key_hint or key.variable  # what to check when the service refuses the credentials
+        self.key_hint = key_hint or key.variable  # what to check when the service refuses the key
+        self.identity = identity  # what besides the name decides which model answers: for example the base URL
         self._model = model
         self._key = key
-
-    @property
-    def optional(self) -> Mapping[str, re.Pattern[str]]:
-        """Features a service may refuse with a 400, each with what the refusal says; dropped then, in this order."""
-        return {}
-
-    @property
-    def default_temperature(self) -> float | None:
-        """The temperature where none is set; None where the provider advises against setting it."""
-        return 0.0
-
-    @property
-    def limits(self) -> RequestLimits:
-        """What one request may hold."""
-        return RequestLimits()
-
-    may_drop_frames = False  # whether the server may cut what does not fit its context, without a word
 
     @property
     def prefix_cache(self) -> PrefixCache:
         """What the service keeps of requests that it has read. Read before the first request; may ask the service."""
         return prompt_cache(self.name)
 
-    @property
-    @abstractmethod
-    def identity(self) -> Mapping[str, object]:
-        """What besides the name decides which model answers, and how: for example the base URL."""
-
-    @abstractmethod
     def complete(self, call: CompletionRequest, *, features: frozenset[str], timeout_seconds: float) -> Completion:
         """Make one call, using these of the optional features. Raises `ServiceError`."""
-
-    def _mask(self, completion: Completion) -> Completion:
-        """The completion without the key: a proxy may put what it was sent into a reply."""
-        text = self._key.mask(completion.text[:LONGEST_MASKED])
+        try:
+            completion = self._send(call, features, timeout_seconds)
+        except self.errors as error:
+            raise self._failure(error) from None
+        text = self._key.mask(completion.text[:LONGEST_MASKED])  # a proxy may put what it was sent into a reply
         return replace(completion, text=text, note=self._key.mask(completion.note))
 
-    def _no_response(self, error: Exception) -> ServiceError:
-        """The failure of a call that came back without a usable response."""
-        message = self._key.redact(error) or type(error).__name__
+    @abstractmethod
+    def _send(self, call: CompletionRequest, features: frozenset[str], timeout_seconds: float) -> Completion:
+        """Make one call. Raises one of `errors`, or a `ServiceError`."""
+
+    def _failure(self, error: Exception) -> ServiceError:
+        """What one of `errors` says; here, of a call that came back without a usable response."""
+        if isinstance(error, json.JSONDecodeError):
+            return self._not_json(error.doc)
+        message = self._key.redact(error.__cause__ or error) or type(error).__name__
         return ServiceError(None, message, unreachable=is_unreachable(error))
+
+    def _not_json(self, body: str) -> ServiceError:
+        """The failure of a call that was answered with something else than JSON; a web page is not the service."""
+        begins = self._key.redact(truncate(body, _LONGEST_SUMMARY))
+        said = f"the response is not JSON but {begins!r}" if begins else "the response is empty"
+        return ServiceError(None, said, unreachable=body.lstrip().startswith("<"))
 
 
 def truncate(text: str, longest: int) -> str:

@@ -38,7 +38,7 @@ class BackboneOptions:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A spec: `scheme:rest`, or the scheme alone."""
+    """A spec: `scheme:rest`, or only the scheme."""
 
     text: str
     rest: str
@@ -187,7 +187,7 @@ def detail_of(spec: str, detail: str) -> str:
     with_detail = [name for name, known in registrations().items() if "detail" in known.settings]
     if unknown := [name for name in levels if name not in with_detail]:
         raise BackboneConfigError(
-            f"--detail {detail}: {unknown[0]!r} is no backbone that has a detail; there are {', '.join(with_detail)}."
+            f"--detail {detail}: {unknown[0]!r} is not a backbone with a detail; choose from {', '.join(with_detail)}."
         )
     for level in levels.values():
         _choice(Detail, level)
@@ -221,7 +221,7 @@ def _open_own_code(spec: str) -> Backbone:
         ) from error
     if not isinstance(getattr(backbone, "name", None), str) or not callable(getattr(backbone, "generate", None)):
         raise BackboneConfigError(
-            f"{spec} made {type(backbone).__name__}, which is no backbone: it needs a `name` and a method "
+            f"{spec} made {type(backbone).__name__}, which is not a backbone: it needs a `name` and a method "
             "`generate(batch)`."
         )
     return backbone
@@ -262,29 +262,22 @@ def setup_guide() -> str:
         for each in _by_preference()
         if each.default_model
     ]
+    local = "for a model that vLLM serves on the GPUs of this machine, extra openai"
     choices = [
         *keys,
         ("--backbone openai:MODEL@http://localhost:8000/v1", "for your own server: vLLM, SGLang, LM Studio, …"),
         ("--backbone hf:Qwen/Qwen3-VL-8B-Instruct", "for a model on this machine, extra hf"),
-        (
-            "--backbone vllm:Qwen/Qwen3-VL-8B-Instruct",
-            "for a model that vLLM serves on the GPUs of this machine, extra openai",
-        ),
+        ("--backbone vllm:Qwen/Qwen3-VL-8B-Instruct", local),
         ("--backbone glance", "for the synthetic videos of `trace-ves synth` only, extra glance"),
     ]
     width = max(len(what) for what, _ in choices)
-    lines = [f"  {what:{width}}  {purpose}" for what, purpose in choices]
-    return "\n".join(
-        [
-            "no model is set up to look at the video. Set or name one:",
-            *lines,
-            "`trace-ves doctor` shows what is installed and set; `trace-ves doctor --try SPEC` makes one test call.",
-        ]
-    )
+    lines = "\n".join(f"  {what:{width}}  {purpose}" for what, purpose in choices)
+    doctor = "`trace-ves doctor` shows what is installed and set; `trace-ves doctor --try SPEC` makes one test call."
+    return f"no model is set up to look at the video. Set or name one:\n{lines}\n{doctor}"
 
 
 def open_remote(provider: Provider, options: BackboneOptions, *, paid: bool) -> Backbone:
-    """The provider with the batch machinery around it, and the response cache where it is wanted."""
+    """The provider with the batch machinery around it, and the response cache if it is enabled."""
     from trace_ves.backbone.remote import RemoteBackbone, RemoteSettings  # loaded when used
 
     backbone = RemoteBackbone(provider, RemoteSettings.of(options, local=not paid))

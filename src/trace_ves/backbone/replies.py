@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError, create_
 
 from trace_ves.backbone.protocol import ModelFault, R
 from trace_ves.backbone.provider import Completion, FinishReason, RepairTurn, truncate
-from trace_ves.core.jsonl import FINITE_DECODER, StrictJsonError
+from trace_ves.core.jsonl import DECODER, StrictJsonError
 from trace_ves.records import Usage
 from trace_ves.records.transcript import ModelText
 
@@ -98,7 +98,7 @@ _ARTICLES: Final = frozenset({"a", "an", "the"})
 def folded(text: str) -> tuple[str, ...]:
     """The words of a text without case, punctuation and articles, to compare free text."""
     text = unicodedata.normalize("NFKC", text).casefold()
-    text = re.sub(r"(?<!\w)-(?=\d)", "\N{MINUS SIGN}", text)  # a sign is no punctuation: -5 is not 5
+    text = re.sub(r"(?<!\w)-(?=\d)", "\N{MINUS SIGN}", text)  # a sign is not punctuation: -5 is not 5
     text = re.sub(r"['\N{RIGHT SINGLE QUOTATION MARK}]", "", text)
     spaced = "".join(" " if unicodedata.category(char).startswith("P") else char for char in text)
     words = tuple(spaced.split())
@@ -217,7 +217,7 @@ def _objects(text: str, properties: Mapping[str, Any]) -> Iterator[dict[str, Any
     """
     fence = _FENCED.fullmatch(text)
     with suppress(ValueError, RecursionError):
-        whole = FINITE_DECODER.decode(fence[1] if fence else text)
+        whole = DECODER.decode(fence[1] if fence else text)
         if isinstance(whole, list) and [part.get("type") for part in properties.values()] == ["array"]:
             yield {next(iter(properties)): whole}
             return
@@ -229,7 +229,7 @@ def _objects(text: str, properties: Mapping[str, Any]) -> Iterator[dict[str, Any
             return
         start = opening.start()
         try:
-            value, end = FINITE_DECODER.raw_decode(text, start)
+            value, end = DECODER.raw_decode(text, start)
             yield value
         except json.JSONDecodeError as error:
             problem = f"the reply is not valid JSON: {error.msg} at character {error.pos}"
@@ -237,7 +237,7 @@ def _objects(text: str, properties: Mapping[str, Any]) -> Iterator[dict[str, Any
                 yield InvalidReplyError(f"{problem}; it breaks off", breaks_off=True)
                 return
             try:
-                yield FINITE_DECODER.decode(_TRAILING_COMMA.sub(r"\1", text[start:end]))
+                yield DECODER.decode(_TRAILING_COMMA.sub(r"\1", text[start:end]))
             except (ValueError, RecursionError):
                 yield InvalidReplyError(problem)
         except (ValueError, RecursionError) as error:
@@ -333,7 +333,7 @@ def complete_with_repair(
         if not isinstance(parsed, InvalidReplyError):
             return parsed, usage
         if is_repeated:
-            reason = f"The reply is no {reply.__name__}, not even after one repair: {parsed}."
+            reason = f"The reply is not a valid {reply.__name__}, even after one repair: {parsed}."
             return ModelFault(reason, truncate(completion.text, _LONGEST_RAW_CHARS)), usage
         is_repeated = True
         if not parsed.breaks_off:

@@ -15,7 +15,7 @@ import time
 import weakref
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -29,7 +29,7 @@ from trace_ves.core.files import cache_dir, use_write_ahead_log
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ def default_path() -> Path:
 class ResponseStore:
     """A mapping from keys to texts in a SQLite file, for several threads and processes.
 
-    A damaged file is renamed and a new one begun; one that cannot be used is done without. Either is logged once.
+    A damaged file is renamed and replaced; without a usable file there is no cache. Either is logged once.
     """
 
     def __init__(self, path: Path) -> None:
@@ -65,7 +65,7 @@ class ResponseStore:
     def get(self, key: bytes) -> str | None:
         """The text under this key; None where there is none, or it is not as it was written."""
         query = "SELECT CAST(value AS BLOB), checksum FROM replies WHERE key = ?"
-        row = self._use(lambda connection: connection.execute(query, (key,)).fetchone(), None)
+        row = self._use(lambda connection: connection.execute(query, (key,)).fetchone())
         if row is None or row[0] is None:
             return None
         value, checksum = row
@@ -85,16 +85,13 @@ class ResponseStore:
             except sqlite3.OperationalError as error:  # a full disk, for example: what is stored can still be read
                 self._writable = False
                 _LOG.warning(
-                    "The response cache %s cannot be written (%s); new answers are not kept.", self._path, error
+                    "The response cache %s cannot be written (%s); new answers are not cached.", self._path, error
                 )
 
-        self._use(write, None)
+        self._use(write)
 
-    def __len__(self) -> int:
-        return self._use(lambda connection: int(connection.execute("SELECT count(*) FROM replies").fetchone()[0]), 0)
-
-    def _use(self, use: Callable[[sqlite3.Connection], T], otherwise: T) -> T:
-        """Use the database; `otherwise` where that is impossible."""
+    def _use(self, use: Callable[[sqlite3.Connection], T]) -> T | None:
+        """Use the database; None where that is impossible."""
         with self._lock:
             for _ in range(2):  # the second time with a new file
                 if not self._usable:
@@ -107,11 +104,11 @@ class ResponseStore:
                     self._give_up(error)
                 except sqlite3.DatabaseError as error:
                     self._set_aside(error)
-            return otherwise
+            return None
 
     def _open(self) -> sqlite3.Connection:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))  # for its owner alone
+        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))  # only its owner can read it
         connection = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         weakref.finalize(self, connection.close)
         try:
@@ -146,7 +143,7 @@ class ResponseStore:
             self._give_up(failure)
             return
         _LOG.warning(
-            "The response cache %s is damaged (%s); it was set aside as %s, and a new one is begun.",
+            "The response cache %s is damaged (%s); it was renamed to %s, and a new one was started.",
             self._path,
             error,
             aside,
@@ -162,14 +159,6 @@ def _checksum(key: bytes, value: bytes) -> bytes:
     return hashlib.sha256(key + b"\0" + value).digest()[:16]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Pending:
-    """A request that one thread is answering, and others may wait for."""
-
-    key: bytes
-    outcome: Future[Outcome]
-
-
 class CachedBackbone:
     """Asks the inner backbone only what is not in the cache, and each request once, whichever threads ask for it.
 
@@ -181,21 +170,12 @@ class CachedBackbone:
         self._store = ResponseStore(path)
         self._settings = dict(inner.answer_settings) if isinstance(inner, CacheableBackbone) else {}
         self._lock = threading.Lock()
-        self._pending: dict[bytes, _Pending] = {}
+        self._pending: dict[bytes, Future[Outcome]] = {}  # requests that one thread is answering, and others wait for
+        self.name: Final = inner.name
+        self.longest_side_px: Final[int | None] = getattr(inner, "longest_side_px", None)
 
     def __repr__(self) -> str:
         return f"CachedBackbone({self._inner!r})"
-
-    @property
-    def name(self) -> str:
-        """The spec of the inner backbone."""
-        return self._inner.name
-
-    @property
-    def longest_side_px(self) -> int | None:
-        """That of the inner backbone."""
-        longest: int | None = getattr(self._inner, "longest_side_px", None)
-        return longest
 
     def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
         """Answer every request of the batch, in the order given, from the cache where it can."""
@@ -204,61 +184,58 @@ class CachedBackbone:
     def generate_as_completed(self, batch: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
         """Each request's position in the batch with its answer or what went wrong, as they come in."""
         started = time.monotonic()
-        mine, others = self._claim([self.key(request) for request in batch])
+        keys = [self.key(request) for request in batch]
+        mine, others = self._claim(keys)
         try:
             # What this thread claimed is answered before it waits for others, so no two threads wait for each other.
-            missing: dict[int, _Pending] = {}
-            for position, pending in mine.items():
-                reply = self._look_up(pending.key, batch[position])
+            missing = []
+            for position in mine:
+                reply = self._look_up(keys[position], batch[position])
                 if reply is None:
-                    missing[position] = pending
+                    missing.append(position)
                     continue
                 hit = Generation(reply, seconds=time.monotonic() - started)
-                self._resolve(pending, hit)
+                self._resolve(keys[position], mine[position], hit)
                 yield position, hit
-            yield from self._ask(batch, missing)
+            for number, outcome in self._generate([batch[position] for position in missing]):
+                position = missing[number]
+                if (
+                    isinstance(outcome, Generation)
+                    and isinstance(outcome.reply, BaseModel)
+                    and not _is_doubtful(outcome)
+                ):
+                    self._store.put(keys[position], outcome.reply.model_dump_json())
+                self._resolve(keys[position], mine[position], outcome)
+                yield position, outcome
         finally:
-            for pending in mine.values():
+            for position, pending in mine.items():
                 error = BackboneError(f"{self.name}: the same request, asked elsewhere, was interrupted.")
-                self._resolve(pending, error)
+                self._resolve(keys[position], pending, error)
         for position, pending in others.items():
-            outcome = pending.outcome.result()
+            outcome = pending.result()
             if isinstance(outcome, Generation):
                 seconds = time.monotonic() - started
                 yield position, replace(outcome, usage=Usage(), seconds=seconds, service_tier=None, sends=1)
             else:
                 yield position, BackboneError(str(outcome))  # a new error, because each is raised with its traceback
 
-    def _claim(self, keys: Sequence[bytes]) -> tuple[dict[int, _Pending], dict[int, _Pending]]:
+    def _claim(self, keys: Sequence[bytes]) -> tuple[dict[int, Future[Outcome]], dict[int, Future[Outcome]]]:
         """The positions that this thread has to answer, and those that are being answered already."""
-        mine: dict[int, _Pending] = {}
-        others: dict[int, _Pending] = {}
+        mine, others = dict[int, Future[Outcome]](), dict[int, Future[Outcome]]()
         with self._lock:
             for position, key in enumerate(keys):
                 if key in self._pending:
                     others[position] = self._pending[key]
                 else:
-                    self._pending[key] = mine[position] = _Pending(key, Future())
+                    self._pending[key] = mine[position] = Future()
         return mine, others
 
-    def _resolve(self, pending: _Pending, outcome: Outcome) -> None:
+    def _resolve(self, key: bytes, pending: Future[Outcome], outcome: Outcome) -> None:
         """Hand the outcome to the threads that wait for it, unless they have one already."""
-        if not pending.outcome.done():
+        if not pending.done():
             with self._lock:
-                del self._pending[pending.key]
-            pending.outcome.set_result(outcome)
-
-    def _ask(
-        self, batch: Sequence[Request[R]], missing: Mapping[int, _Pending]
-    ) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
-        """Ask the inner backbone for what is missing, and store each answer as soon as it is there."""
-        positions = list(missing)
-        for number, outcome in self._generate([batch[position] for position in positions]):
-            position = positions[number]
-            if isinstance(outcome, Generation) and isinstance(outcome.reply, BaseModel) and not _is_doubtful(outcome):
-                self._store.put(missing[position].key, outcome.reply.model_dump_json())
-            self._resolve(missing[position], outcome)
-            yield position, outcome
+                del self._pending[key]
+            pending.set_result(outcome)
 
     def _generate(self, requests: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
         if not requests:

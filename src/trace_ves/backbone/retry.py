@@ -88,22 +88,20 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
 
 def refusal_message(name: str, failure: ServiceError, *, key_hint: str) -> str:
     """Why a call failed for good, and what to do about it."""
-    said = f": {truncate(failure.message, _LONGEST_QUOTE)}" if failure.message else ""
-    if failure.status in {401, 403}:
-        return f"{name}: the service refused the credentials (HTTP {failure.status}){said}; check {key_hint}."
-    if failure.status == 404:
-        return f"{name}: the service knows no such model or address (HTTP 404){said}"
-    if failure.status is None:
-        return f"{name}: the service could not be used{said}"
-    return f"{name}: the service refused the request (HTTP {failure.status}){said}"
-
-
-def deadline_message(name: str, failure: ServiceError, *, attempts: int, deadline_seconds: float) -> str:
-    """Why a request that might still have succeeded was given up."""
-    status = f"HTTP {failure.status}" if failure.status is not None else "no response"
-    said = f", {truncate(failure.message, _LONGEST_QUOTE)}" if failure.message else ""
-    attempts_made = "1 attempt" if attempts == 1 else f"{attempts} attempts"
-    return f"{name}: no answer within {deadline_seconds:g} s after {attempts_made}; the last one met {status}{said}"
+    status = failure.status
+    said = f": {truncate(failure.message, _LONGEST_QUOTE).rstrip('.')}" if failure.message else ""
+    if status is None:
+        return f"{name}: the service cannot be used{said}."
+    if status in {401, 403}:
+        refused = "refused the key" if status == 401 else "denied access"
+        return f"{name}: the service {refused} (HTTP {status}){said}; check {key_hint}."
+    if status == 404:
+        return f"{name}: the service does not know this model or address (HTTP 404){said}."
+    if status < 400:
+        return f"{name}: the server redirects to another address (HTTP {status}){said}; use the final address."
+    is_large = status == 413 or PERMANENT_CAUSES["too large"].search(failure.message)
+    advice = "; use fewer or smaller frames" if is_large else ""
+    return f"{name}: the service refused the request (HTTP {status}){said}{advice}."
 
 
 NOTICES: Final = logging.getLogger(__name__)

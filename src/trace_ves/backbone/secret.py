@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from trace_ves.core import InputError
 from trace_ves.core.files import config_dir, write_atomic
@@ -21,6 +21,9 @@ MASK: Final = "[key]"
 
 _LONGEST_MESSAGE: Final = 4_000  # servers that quote the whole request name what they refuse late
 _LOOKS_LIKE_A_KEY: Final = re.compile(r"\b(?:sk-|AIza|ya29\.|Bearer )[\w*.\-]{6,}")
+_WEB_PAGE: Final = re.compile(
+    r"\s*<(?:!doctype html|html)\b(?:(?:(?!<title).){0,2000}<title[^>]*>([^<]{1,200}))?", re.IGNORECASE | re.DOTALL
+)
 _KEY_VARIABLES: Final = ("_API_KEY", "_AUTH_TOKEN")
 LONGEST_MASKED: Final = 400_000  # twice the longest reply that is read; what lies beyond is dropped
 _FRAGMENT_CHARS: Final = 8  # of a key in a row are masked; fewer, such as the last four, do not give it away
@@ -52,9 +55,8 @@ def mask_known_keys(text: str) -> str:
     return _LOOKS_LIKE_A_KEY.sub(MASK, text)
 
 
-_USED: Final[
-    dict[str, str]
-] = {}  # secrets out of the store, by variable: they are masked like those of the environment
+# Secrets from the store, by variable: they are masked like those of the environment.
+_USED: Final[dict[str, str]] = {}
 _SERVICE: Final = "trace-ves"
 
 
@@ -70,7 +72,7 @@ def find_secret(variable: str) -> str:
     stored = stored_keys()
     if variable not in stored:
         return ""
-    _USED[variable] = stored[variable] or _keyring().get_password(_SERVICE, variable) or ""
+    _USED[variable] = stored[variable] or _use_keyring("get_password", variable) or ""
     return _USED[variable]
 
 
@@ -91,30 +93,42 @@ def stored_keys() -> dict[str, str]:
 
 
 def store_key(variable: str, secret: str | None, *, keyring: bool = False) -> None:
-    """Store a secret in the file for its owner alone, or in the system keyring; None removes it."""
+    """Store a secret in a file that only its owner can read, or in the system keyring; None removes it."""
     keys = stored_keys()
-    if keyring or (secret is None and keys.get(variable) == ""):
-        ring = _keyring()
-        if secret is not None:
-            ring.set_password(_SERVICE, variable, secret)
-        elif ring.get_password(_SERVICE, variable):
-            ring.delete_password(_SERVICE, variable)
+    if secret is not None and keyring:
+        _use_keyring("set_password", variable, secret)
+        if _use_keyring("get_password", variable) != secret:
+            raise InputError(f"The system keyring did not keep the key. {_WITHOUT_KEYRING}.")
+    elif keys.get(variable) == "" and _use_keyring("get_password", variable):
+        _use_keyring("delete_password", variable)
     keys.pop(variable, None)
     if secret is not None:
         keys[variable] = "" if keyring else secret
     write_atomic(config_dir() / "keys.json", json.dumps(keys, indent=1), private=True)
 
 
-def _keyring() -> Any:
+def _use_keyring(action: str, *arguments: str) -> str | None:
+    """Call a function of the package keyring; its backends raise errors of many kinds."""
     try:
-        return import_module("keyring")
+        keyring = import_module("keyring")
     except ImportError:
         raise InputError("The system keyring needs the package keyring: pip install keyring.") from None
+    try:
+        found: str | None = getattr(keyring, action)(_SERVICE, *arguments)
+    except Exception as error:  # noqa: BLE001  a backend may raise anything
+        raise InputError(f"The system keyring cannot be used: {redact(error)} {_WITHOUT_KEYRING}.") from None
+    return found
+
+
+_WITHOUT_KEYRING: Final = "Set the key in the environment, or store it without --keyring"
 
 
 def redact(message: object) -> str:
-    """A service's message as one line of bounded length, without what looks like a key."""
-    line = _LOOKS_LIKE_A_KEY.sub(MASK, " ".join(str(message).split()))
+    """A service's message as one line of bounded length, without what looks like a key; of a web page, its title."""
+    text = str(message)
+    if page := _WEB_PAGE.match(text):
+        text = f"a web page, {page[1].strip()!r}" if page[1] else "a web page"
+    line = _LOOKS_LIKE_A_KEY.sub(MASK, " ".join(text.split()))
     return line if len(line) <= _LONGEST_MESSAGE else line[:_LONGEST_MESSAGE] + "…"
 
 
@@ -157,12 +171,7 @@ def _forms(secret: str) -> Iterator[str]:
     data = secret.encode()
     yield secret
     yield secret[::-1]
-    for numeral in (
-        "{:02x}",
-        "x{:02x}",
-        "{:d}",
-        "{:03o}",
-    ):  # \\x2b, &#x2b;, &#43;, \\053
+    for numeral in ("{:02x}", "x{:02x}", "{:d}"):  # \\x2b, &#x2b;, &#43;
         yield "".join(numeral.format(ord(char)) for char in secret)
         yield "".join(char if char.isascii() and char.isalnum() else numeral.format(ord(char)) for char in secret)
     for offset in range(5):  # base32 of something that the secret is a part of

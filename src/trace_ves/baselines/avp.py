@@ -1,32 +1,31 @@
-"""Active Video Perception: plan, observe, reflect; three rounds at most, and evidence kept as text alone.
+"""Active Video Perception: plan, observe and reflect in at most three rounds, with evidence as text only.
 
-As published: a text-only planner names one observation for a round (the whole video or regions, a frame rate, a spatial
+As published: a text-only planner names one observation per round (the whole video or regions, a frame rate, a spatial
 rate); one call observes every region as a clip; a text-only reflector stops the search when it calls the evidence
-sufficient with a confidence of at least 0.7. The last round is not reflected on: the answer is forced from the text.
+sufficient with a confidence of at least 0.7. After the last round, the answer is forced from the text.
 
 Defaults and their source:
 - Confidence 0.7, 0.1 to 5 fps, at most 512 frames a clip at low and 128 at medium: the published code.
-- 3 rounds: the published code. The paper's audit counted 3.2 planner calls a question, which more than 3 rounds or
-  its text-only calls together may explain.
-- A plan that does not parse becomes the whole video at 0.5 fps, low: the published code. The fault stays on record.
+- 3 rounds: the published code. The paper's audit counted 3.2 planner calls a question; more than 3 rounds or
+  counting all text-only calls would explain that.
+- A plan that does not parse becomes the whole video at 0.5 fps, low: the published code. The fault is recorded.
 - low = 360 and medium = 720 rows: ours. The publication names settings of one provider; low is the height at which
-  every other baseline looks, so that recognition is held fixed, and medium is twice that.
+  every other baseline looks, so that recognition is comparable, and medium is twice that.
 Not as published: frames are decoded here and supplied with exact timestamps instead of being sampled by the provider;
-the first region clip is not sent again in later rounds; a reply that does not parse is no answer instead of option A.
+the first region clip is not sent again in later rounds; an unreadable reply means no answer instead of option A.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel, Field
 
-from trace_ves.backbone.protocol import ModelFault, R, Request
-from trace_ves.backbone.replies import AnswerReply, question_variables, restrict_answer
-from trace_ves.baselines.direct import DEFAULT_HEIGHT, answer_of, prompt
+from trace_ves.backbone.protocol import ModelFault, R
+from trace_ves.backbone.replies import answer_reply, restrict_answer
+from trace_ves.baselines.direct import DEFAULT_HEIGHT, answer_of, ask_stage
 from trace_ves.core import Answer, Clip, Interval, ObservationStrategy, Question, Termination
 from trace_ves.records.search import (
     AvpEvidence,
@@ -41,11 +40,11 @@ from trace_ves.records.search import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from trace_ves.observer import Observer
 
-WHOLE_WITHIN_SECONDS: Final = 1.0  # A region that reaches both ends of the video within this counts as the whole of it
+WHOLE_WITHIN_SECONDS: Final = 1.0  # A region this close to both ends counts as the whole video
 
 
 class KeyEvidence(BaseModel):
@@ -75,12 +74,8 @@ class AvpReflection(BaseModel):
 FALLBACK_PLAN: Final = AvpPlan(load_mode="uniform", fps=0.5, spatial="low")
 
 
-@dataclass(frozen=True, slots=True)
-class SpatialSetting:
-    """What a spatial rate means for decoding."""
-
-    height: int
-    frames_per_clip: int
+SPATIAL: Final[dict[SpatialRate, tuple[int, int]]] = {"low": (DEFAULT_HEIGHT, 512), "medium": (2 * DEFAULT_HEIGHT, 128)}
+"""Rows, and most frames in a clip, of each spatial rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +84,6 @@ class Avp:
 
     rounds: int = 3
     confidence: float = 0.7
-    spatial: Mapping[SpatialRate, SpatialSetting] = field(
-        default_factory=lambda: MappingProxyType(
-            {"low": SpatialSetting(DEFAULT_HEIGHT, 512), "medium": SpatialSetting(2 * DEFAULT_HEIGHT, 128)}
-        )
-    )
     default_budget: int | None = None  # Supplied frames for one question; None for no limit
 
     def __call__(self, question: Question, observer: Observer) -> Answer:
@@ -101,15 +91,15 @@ class Avp:
         search = _AvpSearch(question, observer)
         plan = search.plan(missing="")
         for number in range(1, self.rounds + 1):
-            # 1. Observe what the plan names, as far as the budget goes.
+            # 1. Observe what the plan names, within the budget.
             clips = self.load(plan, observer)
             if not clips:
                 break
             search.observe(plan, clips)
-            # 2. The last round is not reflected on.
+            # 2. Skip the reflection in the last round.
             if number == self.rounds:
                 break
-            # 3. Stop on the model's own word, or plan again from what it says is missing.
+            # 3. Stop if the model says so, or plan again from what is missing.
             reflection = search.reflect()
             missing = ""
             if isinstance(reflection, AvpReflection):
@@ -121,21 +111,21 @@ class Avp:
         return Answer(search.forced_answer(), Termination.EXHAUSTED, record=search.record())
 
     def load(self, plan: AvpPlan, observer: Observer) -> tuple[Clip, ...]:
-        """Every region of a plan as a clip, its rate lowered to the cap, and all of them to what the budget leaves."""
-        setting = self.spatial[plan.spatial]
+        """Every region of a plan as a clip, with rates lowered to the limits of a clip and of the budget."""
+        height, most_frames = SPATIAL[plan.spatial]
         spans = spans_of(plan, observer.whole)
-        wanted = [max(1, min(setting.frames_per_clip, round(span.length * plan.fps))) for span in spans]
+        wanted = [max(1, min(most_frames, round(span.length * plan.fps))) for span in spans]
         share = min(1.0, observer.remaining / sum(wanted))
         clips = []
         for span, count in zip(spans, wanted, strict=True):
             if frames := int(count * share):
                 fps = min(plan.fps, frames / span.length) if span.length else plan.fps
-                clips.append(observer.watch(span, ObservationStrategy(fps, setting.height), limit=frames))
+                clips.append(observer.watch(span, ObservationStrategy(fps, height), limit=frames))
         return tuple(clips)
 
 
 def spans_of(plan: AvpPlan, whole: Interval) -> tuple[Interval, ...]:
-    """What a plan wants to see, inside the video; a plan without a usable region means the whole of it."""
+    """The regions of a plan, clipped to the video; without a usable region, the whole video."""
     if plan.load_mode == "uniform":
         return (whole,)
     spans = []
@@ -150,7 +140,7 @@ def spans_of(plan: AvpPlan, whole: Interval) -> tuple[Interval, ...]:
 
 @dataclass(slots=True)
 class _AvpSearch:
-    """The evidence of one question, as text, and the account of how it was found."""
+    """The evidence of one question as text, and the record of the search."""
 
     question: Question
     observer: Observer
@@ -179,7 +169,7 @@ class _AvpSearch:
         return reply
 
     def forced_answer(self) -> str | None:
-        return answer_of(self._ask("avp-answer", restrict_answer(AnswerReply, self.question, forced=True)))
+        return answer_of(self._ask("avp-answer", answer_reply(self.question, forced=True)))
 
     def record(self) -> dict[str, object]:
         return AvpRecord(tuple(self.rounds)).to_json()
@@ -194,6 +184,4 @@ class _AvpSearch:
             "duration": round(self.observer.whole.length, 1),
             "evidence": [each.evidence.to_json() for each in self.rounds],
         }
-        request = Request(prompt(stage), question_variables(self.question) | known | variables, reply, tuple(clips))
-        [answer] = self.observer.ask([request])
-        return answer
+        return ask_stage(self.observer, self.question, stage, reply, clips, **known, **variables)

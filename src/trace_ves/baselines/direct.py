@@ -1,4 +1,4 @@
-"""Direct answering without a search: uniform frames, a majority vote over them, the question alone, and chance."""
+"""Direct answering without a search: uniform frames, a majority vote, the question only, and chance."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.backbone.protocol import ModelFault, Prompt, Request
+from trace_ves.backbone.protocol import ModelFault, Prompt, R, Request
 from trace_ves.backbone.replies import AnswerReply, answer_reply, question_variables, same_answer
 from trace_ves.core import Answer
 
@@ -19,33 +19,41 @@ if TYPE_CHECKING:
     from trace_ves.core import Clip, Question
     from trace_ves.observer import Observer
 
-DIRECT_ANSWER: Final = "direct-answer"  # The stage of a call that answers from its clips alone
+DIRECT_ANSWER: Final = "direct-answer"  # The stage of a call that answers only from its clips
 
 DEFAULT_HEIGHT: Final = 360
-"""Rows of pixels of every baseline's frames, so that recognition is held fixed; the default of TRACE's anchors too."""
+"""The height of every baseline's frames, so that recognition is comparable; also the default of TRACE's anchors."""
 
 
 @cache
 def prompt(stage: str) -> Prompt:
-    """The words of one of the baselines' stages."""
+    """The prompt of a stage."""
     return Prompt.load(files(__package__).joinpath("prompts"), stage)
 
 
-def answer_request(
-    question: Question, clips: tuple[Clip, ...] = (), *, stage: str = DIRECT_ANSWER, sample: int = 0
-) -> Request[AnswerReply]:
+def ask_stage(
+    observer: Observer, question: Question, stage: str, reply: type[R], clips: Sequence[Clip] = (), **variables: object
+) -> R | ModelFault:
+    """Ask one stage about the question, with these clips and variables."""
+    request = Request(prompt(stage), question_variables(question) | variables, reply, tuple(clips))
+    [answer] = observer.ask([request])
+    return answer
+
+
+def answer_request(question: Question, clips: tuple[Clip, ...] = (), *, sample: int = 0) -> Request[AnswerReply]:
     """Ask for an answer from these clips: one of the options, never null."""
-    return Request(prompt(stage), question_variables(question), answer_reply(question, forced=True), clips, sample)
+    reply = answer_reply(question, forced=True)
+    return Request(prompt(DIRECT_ANSWER), question_variables(question), reply, clips, sample)
 
 
 def answer_of(reply: AnswerReply | ModelFault) -> str | None:
-    """The answer of a reply; a model fault is no answer, never a guess."""
+    """The answer of a reply; None for a model fault, never a guess."""
     return None if isinstance(reply, ModelFault) else reply.answer
 
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
-    """`frames` frames at t_j = (j + 1/2) T / frames, one call. A video with fewer frames supplies each of them once."""
+    """`frames` frames at t_j = (j + 1/2) T / frames, one call. A shorter video supplies each frame once."""
 
     frames: int
     height: int = DEFAULT_HEIGHT
@@ -59,10 +67,10 @@ class Uniform:
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """Self-consistency: `samples` draws over the same `frames` uniform frames, each of which supplies them again.
+    """Self-consistency: `samples` draws over the same `frames` uniform frames, which every draw supplies again.
 
-    The paper's contrast to the evidence growth trajectory: here the evidence never changes, so agreement shows how sure
-    the model is, not whether the evidence suffices.
+    In contrast to the evidence growth trajectory, the evidence never changes, so agreement shows how sure the model is
+    and not whether the evidence suffices.
     """
 
     samples: int
@@ -72,14 +80,14 @@ class Vote:
     def __call__(self, question: Question, observer: Observer) -> Answer:
         """Draw, count, and answer with the majority."""
         clip = observer.survey(observer.whole, self.frames, height=self.height)
-        draws = range(1, self.samples + 1)  # 0 would ask for the model's most likely answer instead of a draw
+        draws = range(1, self.samples + 1)  # 0 would give the most likely answer instead of a draw
         replies = observer.ask([answer_request(question, (clip,), sample=draw) for draw in draws])
         votes = [answer_of(reply) for reply in replies]
         return Answer(majority(votes), bundle=(clip,), record={"votes": votes})
 
 
 def majority(votes: Sequence[str | None]) -> str | None:
-    """The answer given most often, the one given first among equals; a vote without an answer counts for none."""
+    """The most frequent answer, the first of equal ones; votes without an answer do not count."""
     counts: Counter[str] = Counter()
     for vote in votes:
         if vote is not None:
@@ -95,7 +103,7 @@ def blind(question: Question, observer: Observer) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class Random:
-    """A letter drawn by the seed and the question's id: the chance line of a table, the same in every run and order."""
+    """A random letter from the seed and the question's id, so that every run gives the same."""
 
     seed: int = 0
 

@@ -1,4 +1,4 @@
-"""Video Curious Agent: a tree search over segments, led by a reward call, with a frame memory of fixed size.
+"""Video Curious Agent: a tree search over segments, guided by a reward call, with a frame memory of fixed size.
 
 As published (no code is public): the root segment is the whole video. N frames strictly inside the chosen segment
 split it into N + 1 children; a reward call sees the new frames and rates every child from 0 to 100; a frame is as
@@ -12,9 +12,9 @@ Defaults and their source:
 - A memory of 16 frames: published, for long videos (8 for short ones).
 - 16 steps, then a forced answer: not published; one of two limits found in reproductions.
 - 360 rows: ours, the height at which every other baseline looks.
-- The published temperature of 0.5 is not set: how a model samples is the backbone's business, one for all methods.
-Where a reply stays invalid: a child without a rating keeps its parent's (the root's is 0), and the best-rated candidate
-is explored. The fault stays on record.
+- The published temperature of 0.5 is not set: the backbone's setting applies to all methods.
+If a reply stays invalid, a child without a rating keeps its parent's (the root's is 0), and the best-rated candidate is
+explored. The fault is recorded.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import BaseModel, Field, create_model
 
-from trace_ves.backbone.protocol import ModelFault, R, Request
-from trace_ves.backbone.replies import question_variables, restrict_answer
-from trace_ves.baselines.direct import DEFAULT_HEIGHT, answer_of, answer_request, prompt
+from trace_ves.backbone.protocol import ModelFault
+from trace_ves.backbone.replies import answer_reply, restrict_answer
+from trace_ves.baselines.direct import DEFAULT_HEIGHT, answer_of, ask_stage
 from trace_ves.core import Answer, Clip, Frame, Interval, ObservationStrategy, Question, Termination
 from trace_ves.records.search import Fault, VcaDecision, VcaRating, VcaRecord, VcaSegment, VcaStep
 
@@ -89,16 +89,16 @@ class Vca:
         search = _VcaSearch(question, observer, self.memory, self.height)
         chosen_segment: Segment | None = search.root
         for step in range(1, self.steps + 1):
-            # 1. Split the chosen segment, unless the budget cannot pay for rating it.
+            # 1. Split the chosen segment, if the budget covers rating it.
             if chosen_segment is None or observer.remaining < self.frames:
                 break
             search.expand(chosen_segment, self.frames)
-            # 2. The last step decides nothing more; neither does one after which no other step can be paid for.
+            # 2. After the last step, or if the budget does not cover another one, there is nothing to decide.
             shown = len(search.remembered)
             next_step = self.frames + min(self.memory, shown + self.frames)
             if step == self.steps or observer.remaining < shown + next_step:
                 break
-            # 3. Explore a candidate, or answer on the model's own word.
+            # 3. Explore a candidate, or answer if the model says so.
             decision = search.decide()
             if isinstance(decision, VcaExploration) and decision.action == "answer" and decision.answer is not None:
                 return Answer(decision.answer, Termination.SELF_REPORTED, (search.clip(),), search.record())
@@ -153,9 +153,9 @@ class _VcaSearch:
         segments = [segment.record.to_json() for segment in self.candidates.values()]
         ids = tuple(self.candidates)
         kind: Any = Literal[ids] | None if ids else None
-        narrow = restrict_answer(VcaExploration, self.question)  # and it can name these candidates alone
+        narrow = restrict_answer(VcaExploration, self.question)  # and it can name only these candidates
         reply_type = create_model("VcaExploration", __base__=narrow, segment=(kind, None))
-        reply = self._ask("vca-explore", reply_type, (self.clip(),), segments=segments)
+        reply = ask_stage(self.observer, self.question, "vca-explore", reply_type, [self.clip()], segments=segments)
         decision = (
             Fault(reply.reason)
             if isinstance(reply, ModelFault)
@@ -165,16 +165,16 @@ class _VcaSearch:
         return reply
 
     def next_segment(self, decision: VcaExploration | ModelFault) -> Segment | None:
-        """The candidate that was chosen; the best-rated one where none was; None where there is none at all."""
+        """The chosen candidate; the best-rated one if none was chosen; None if there is none."""
         if isinstance(decision, VcaExploration) and decision.segment is not None:
             return self.candidates[decision.segment]
         return max(self.candidates.values(), key=lambda segment: segment.relevance, default=None)
 
     def forced_answer(self) -> str | None:
-        """Answer from the memory: the most relevant frames of it that the budget can still pay for."""
+        """Answer from the most relevant frames of the memory that the budget still covers."""
         self._forget_beyond(self.observer.remaining)
-        [reply] = self.observer.ask([answer_request(self.question, (self.clip(),), stage="vca-answer")])
-        return answer_of(reply)
+        reply_type = answer_reply(self.question, forced=True)
+        return answer_of(ask_stage(self.observer, self.question, "vca-answer", reply_type, [self.clip()]))
 
     def clip(self) -> Clip:
         """The memory, in order of time."""
@@ -199,7 +199,9 @@ class _VcaSearch:
         shown = [child.record for child in children]
         segments = [{"segment": each.segment, "start": each.start, "end": each.end} for each in shown]
         ratings = [segment.record.to_json() for segment in self.candidates.values()]
-        reply = self._ask("vca-reward", VcaReward, (clip,), segments=segments, ratings=ratings)
+        reply = ask_stage(
+            self.observer, self.question, "vca-reward", VcaReward, [clip], segments=segments, ratings=ratings
+        )
         scores = {} if isinstance(reply, ModelFault) else {score.segment: score for score in reply.scores}
         rated = tuple(
             VcaRating(each.segment, each.start, each.end, score.relevance, score.explanation)
@@ -214,8 +216,3 @@ class _VcaSearch:
         """Forget the least relevant frames until the memory has this size."""
         while len(self.remembered) > size:
             self.remembered.pop(min(self.remembered, key=lambda pts: self.remembered[pts][0]))
-
-    def _ask(self, stage: str, reply: type[R], clips: tuple[Clip, ...], **variables: object) -> R | ModelFault:
-        request = Request(prompt(stage), question_variables(self.question) | variables, reply, clips)
-        [answer] = self.observer.ask([request])
-        return answer

@@ -6,7 +6,7 @@ import json
 import math
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.core.errors import FormatError, InputError
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 QUESTIONS_FILE: Final = "questions.jsonl"
+RELEASE_SUMS: Final = "SHA256SUMS"  # the checksums that mark a folder as a release, which others packed
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +29,8 @@ class BenchProblem:
 
     id: str
     reason: str
-    where: str = ""
-    """File and line, where the file has lines."""
-    kept: bool = False
-    """Whether the question stays in the bench, without evidence."""
+    where: str = ""  # file and line, where the file has lines
+    kept: bool = False  # whether the question stays in the bench, without evidence
 
     def __str__(self) -> str:
         done = "kept without evidence" if self.kept else "left out"
@@ -47,13 +46,17 @@ class Bench:
     path: Path | None = None
     slack: tuple[str, ...] = ()
     """Ids of questions whose evidence passes an end of its video, by no more than benches are rounded."""
-    guess: str = ""
-    """What was assumed about an unpublished format, as a sentence."""
+    guess: str = ""  # what was assumed about an unpublished format, as a sentence
 
     @property
     def left_out(self) -> frozenset[str]:
         """Ids of questions that are in the file but not in `items`."""
         return frozenset(problem.id for problem in self.problems if not problem.kept)
+
+    @property
+    def outside(self) -> list[str]:
+        """Videos outside the folder of the bench, which the author of the bench chose."""
+        return [name for name in dict.fromkeys(item.question.video for item in self.items) if not stays_inside(name)]
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -91,6 +94,7 @@ def load_bench(
     slack: list[str] = []
     first_line: dict[str, int] = {}
     durations: dict[str, tuple[float, int]] = {}
+    is_release = (file.parent / RELEASE_SUMS).exists()
     for line in read_jsonl(file, on_progress=on_progress):
         try:
             bench_line = BenchLine.from_json(line.record)
@@ -99,6 +103,8 @@ def load_bench(
                 raise FieldError(f"question {name!r} is already on line {first_line[name]}; ids must differ")
             first_line[name] = line.number
             item = bench_line.item()
+            if is_release and not stays_inside(item.question.video):
+                raise FieldError(f"the video {item.question.video!r} lies outside this release")
             _refuse_second_duration(item, line.number, durations)
         except DirtyEvidenceError as error:
             problem = BenchProblem(str(line.record["id"]), str(error), f"{file}:{line.number}")
@@ -114,6 +120,12 @@ def load_bench(
         why = f"the first: {problems[0]}" if problems else "a bench has one JSON object per line"
         raise InputError(f"{file}: no usable question in this file; {why}.")
     return Bench(tuple(items), tuple(problems), file, tuple(slack))
+
+
+def stays_inside(name: str) -> bool:
+    """Whether a name in a release or a bench leads to a file below its folder."""
+    path = PurePosixPath(name)
+    return bool(name) and not path.is_absolute() and ".." not in path.parts
 
 
 def _refuse_second_duration(item: Item, line: int, durations: dict[str, tuple[float, int]]) -> None:
@@ -197,10 +209,10 @@ def manifest(items: Sequence[Item], folder: Path) -> list[NeededVideo]:
 def summary(videos: Iterable[NeededVideo]) -> str:
     """One sentence that counts the videos."""
     listed = list(videos)
-    there = [video for video in listed if video.there]
-    megabytes = sum(video.bytes or 0 for video in there) / 1e6
+    there = sum(video.there for video in listed)
+    megabytes = sum(video.bytes or 0 for video in listed) / 1e6
     faulty = sum(video.problem is not None for video in listed)
-    text = f"{len(listed)} videos needed, {len(there)} there ({megabytes:,.0f} MB), {len(listed) - len(there)} missing"
+    text = f"{len(listed)} videos needed, {there} there ({megabytes:,.0f} MB), {len(listed) - there} missing"
     return text + (f", {faulty} with a problem." if faulty else ".")
 
 

@@ -128,10 +128,7 @@ MINUTE: Final = 60.0
 
 
 def read_lvbench(source: Path, *, strict: bool = False) -> Bench:
-    """LVBench: the official `video_info.meta.jsonl` (one video per line), or the flat json that AVP evaluates on.
-
-    `time_reference` becomes evidence where it is an interval of the video; `None` and single moments do not.
-    """
+    """LVBench: the official `video_info.meta.jsonl` (one video per line), or the flat json that AVP evaluates on."""
     collector = Collector(strict, evidence_optional=True)
     if source.suffix == ".jsonl":
         return collector.add_all(_official_rows(source), _translate_official, source)

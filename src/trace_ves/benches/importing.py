@@ -1,7 +1,4 @@
-"""What all importers share: readers of annotation files, and `Collector`, which turns their rows into questions.
-
-Knows the bench format, but no benchmark.
-"""
+"""What all importers share: readers of annotation files, and `Collector`, which turns rows into questions."""
 
 from __future__ import annotations
 
@@ -93,7 +90,7 @@ class Collector:
 def read_json(path: Path) -> object:
     """The content of a JSON file."""
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(path.read_bytes(), parse_constant=lambda _: None)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
     except json.JSONDecodeError as error:

@@ -1,7 +1,4 @@
-"""Any annotations as a bench: a mapping file says where each field of a question is in your table.
-
-`read` takes the rows of a file, groups those of one question, and makes the fields of a bench line from each group.
-"""
+"""Any annotations as a bench: a mapping file says where each field of a question is in your table."""
 
 from __future__ import annotations
 
@@ -75,7 +72,7 @@ class Mapping(Record):
     rows: str = ""
     """Where the rows are in a JSON file: `data[]`, `videos[].clips[]`, or `{}` for the values of an object, whose key
     is `key`. What lies above a row has the last word of its place (`videos.video_uid`), or `parent` where it has none
-    (`[].questions[]`, `{}.location{}`); its own key is `parent.key`. A row that is no object is `value`."""
+    (`[].questions[]`, `{}.location{}`); its own key is `parent.key`. A row that is not an object is `value`."""
     several_rows: Flag = False
     """Rows with one id are one question: their evidence is put together, and everything else must agree."""
     id: Name
@@ -114,7 +111,7 @@ class Mapping(Record):
     guess: str = ""
     """What the mapping assumes about a format that its author has not seen; `trace-ves import` prints it."""
     constants: JsonObject = field(default_factory=dict)
-    """Values that all questions share, such as a family; a dataset of moments alone has constant options."""
+    """Values that all questions share, such as a family; a dataset of moments has constant options."""
 
 
 def read_mapping(path: Path) -> Mapping:
@@ -145,7 +142,7 @@ def _fault(mapping: Mapping) -> str | None:
     if unknown := sorted(set(mapping.constants) - CONSTANTS):
         return f"[constants] has {unknown[0]!r}; there are {', '.join(sorted(CONSTANTS))}"
     if taken := [path for path in mapping.keep if _kept_name(path) in BENCH_KEYS]:
-        return f"{taken[0]!r} cannot be kept: that is the name of a field of the bench"
+        return f"{taken[0]!r} is a field of the bench and cannot be used as a name; choose another"
     if (mapping.evidence_start is None) != (mapping.evidence_end is None):
         return "'evidence_start' and 'evidence_end' belong together"
     has_evidence = mapping.evidence is not None or mapping.evidence_start is not None
@@ -160,7 +157,7 @@ def read(source: Path, *, mapping_file: Path, strict: bool = False) -> Bench:
     mapping = read_mapping(mapping_file)
     collector = Collector(strict, evidence_optional=mapping.dirty_evidence == "keep")
     for where, group in _groups(mapping, source):
-        collector.add({}, partial(_question, mapping, group), where)
+        collector.add({}, partial(translate, mapping, group), where)
     return replace(collector.bench(source), guess=mapping.guess)
 
 
@@ -178,7 +175,7 @@ def _groups(mapping: Mapping, source: Path) -> Iterator[tuple[str, list[Row]]]:
     yield from groups.values()
 
 
-def _question(mapping: Mapping, group: list[Row], _: Row) -> Row:
+def translate(mapping: Mapping, group: list[Row], _: Row) -> Row:
     """The fields of a bench line from all rows of one question; their evidence is put together, each interval once."""
     first, *others = (_fields(mapping, row) for row in group)
     for other in others:
@@ -283,7 +280,7 @@ def _descend(content: object, steps: list[str], above: Row) -> Iterator[Row]:
 
 
 def _entries(inner: object, kind: str) -> Iterable[tuple[object, object]]:
-    """The entries of an array or an object; what lacks its array has none."""
+    """The entries of an array or an object; none if it is missing."""
     if inner is None:
         return ()
     if kind == "[]" and isinstance(inner, list):

@@ -7,16 +7,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.benches.importing import (
-    Collector,
-    bare_options,
-    letter_of_index,
-    parse_list,
-    read_parquet_rows,
-    video_path,
-)
+from trace_ves.benches import mapping as mappings
+from trace_ves.benches.importing import Collector, read_parquet_rows
+from trace_ves.benches.mapping import from_json_text
 from trace_ves.core.errors import InputError
-from trace_ves.records.base import FieldError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,54 +81,26 @@ def _option_columns(row: Mapping[str, object]) -> list[str]:
 
 def translate(columns: Mapping[str, str], row: dict[str, object]) -> dict[str, object]:
     """The fields of a bench line from one row; plain values of other columns stay under their names."""
-    used = set(columns.values())
-    if "options" in columns:
-        options = bare_options(_parse(row[columns["options"]]))
-    else:
-        names = _option_columns(row)
-        used |= set(names)
-        options = bare_options([row[name] for name in names if row[name] is not None])
+    options = columns.get("options") or tuple(_option_columns(row))
+    used = {*columns.values(), *([options] if isinstance(options, str) else options)}
+    answer, evidence = row[columns["answer"]], from_json_text(row[columns["evidence"]])
+    first = evidence[0] if isinstance(evidence, list) and evidence else None
+    start, end = next((pair for pair in PAIRS if isinstance(first, dict) and first.keys() >= {*pair}), PAIRS[0])
+    mapping = mappings.Mapping(
+        id=columns["id"],
+        video=columns["video"],
+        duration=columns["duration"],
+        question=columns["question"],
+        answer=columns["answer"],
+        evidence=columns["evidence"],
+        options=options,
+        answer_is="index" if isinstance(answer, int) else "text" if len(str(answer).strip()) > 1 else "letter",
+        evidence_start=start,
+        evidence_end=end,
+    )
     family = row[columns["family"]] if "family" in columns else ""
     return {
         **{key: value for key, value in row.items() if key not in used and isinstance(value, (str, int, float))},
-        "id": str(row[columns["id"]]),
-        "video": video_path(row[columns["video"]]),
-        "duration": row[columns["duration"]],
+        **mappings.translate(mapping, [row], {}),
         "family": re.sub(r"[\s_]+", "-", family.strip().lower()) if isinstance(family, str) else family,
-        "question": row[columns["question"]],
-        "options": options,
-        "answer": _answer(row[columns["answer"]], options),
-        "evidence": _intervals(row[columns["evidence"]]),
     }
-
-
-def _answer(value: object, options: object) -> object:
-    """A letter as it is; a whole number as a 0-based index; the words of an option as its letter."""
-    if not isinstance(options, list):
-        return value
-    if isinstance(value, int):
-        return letter_of_index("answer", value, len(options))
-    if isinstance(value, str) and len(value.strip()) > 1 and options.count(value) == 1:
-        return letter_of_index("answer", options.index(value), len(options))
-    return value
-
-
-def _intervals(value: object) -> object:
-    """Pairs, objects with a start and an end, or JSON text of either, as pairs."""
-    value = _parse(value)
-    if not isinstance(value, list):
-        raise FieldError(f"the evidence must be a list of intervals, found {shown(value)}")
-    pairs: list[object] = []
-    for interval in value:
-        if isinstance(interval, dict):
-            names = next((names for names in PAIRS if interval.keys() >= {*names}), None)
-            if names is None:
-                raise FieldError(f"an evidence interval needs a start and an end, found {shown(interval)}")
-            pairs.append([interval[name] for name in names])
-        else:
-            pairs.append(interval)
-    return pairs
-
-
-def _parse(value: object) -> object:
-    return parse_list(value) if isinstance(value, str) else value

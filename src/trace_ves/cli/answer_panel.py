@@ -15,7 +15,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from trace_ves.cli.progress import Display
+from trace_ves.cli.progress import Display, output_console
 from trace_ves.core import Termination
 from trace_ves.core.display import describe_stage
 from trace_ves.observer import UNLIMITED, CallAnswered, ReplyRejected, RoundStarted, StageStarted
@@ -40,12 +40,12 @@ _DECODING: Final = "decoding"
 
 
 class SearchScreen(Display):
-    """A listener for the observer: shows the round, what is looked at, and the budget."""
+    """A listener for the observer: shows the round, the current stage and the budget."""
 
     def __init__(self, console: Console | None = None) -> None:
         super().__init__(console)
-        self.rejected: list[ReplyRejected] = []  # replies of the model that could not be used, in the order they came
-        self.seconds: dict[str, float] = {}  # elapsed, for each stage; what lies between calls is decoding
+        self.rejected: list[ReplyRejected] = []  # replies that could not be used, in order
+        self.seconds: dict[str, float] = {}  # elapsed time of each stage; time between calls is decoding
         self._stage, self._since = _DECODING, time.monotonic()
         self._round = ""
         self._shown = self._spinner = Spinner("dots", Text("opening the video"))
@@ -83,7 +83,7 @@ def show_result(
     seconds: Mapping[str, float] | None = None,
     money: str = "",
 ) -> None:
-    """Print the answer with all that is needed to judge it; `seconds` is how long each stage took, `money` its cost."""
+    """Print the answer with its evidence; `seconds` is how long each stage took, `money` the cost."""
     console = console or Console()
     view = view_answer(result)
     colour = {Found.SETTLED: "green", Found.GUESS: "yellow"}.get(view.found, "red")
@@ -113,7 +113,7 @@ def show_clip(seen: EvidenceClip, *, console: Console) -> None:
 
 
 def _evidence(rows: Sequence[tuple[str, EvidenceClip]], *, pictures: bool) -> Table:
-    """A row for each clip: its middle frame where the terminal can show it, its time, and what was seen there."""
+    """A row for each clip: its middle frame if the terminal can show it, its time, and what was seen there."""
     table = Table.grid(padding=(0, 2))
     for label, seen in rows:
         words = Text.assemble((span_text(seen.span), "bold"), f"  {_size(seen)}")
@@ -135,7 +135,7 @@ def _facts(result: AskResult, view: SearchView, seconds: Mapping[str, float], mo
     facts.add_column(style="dim", min_width=len("still open"))
     facts.add_column()
     if not view.clips:
-        facts.add_row("evidence", "none: no clip that shows it was kept")
+        facts.add_row("evidence", "none: no clip supports the answer")
     shown = {fact for clip in view.clips for fact in clip.facts}
     unshown = [words for words in view.settled if words not in shown]
     for label, claims in (("settled", unshown), ("still open", view.still_open)):
@@ -166,7 +166,7 @@ def _shows_colours(console: Console) -> bool:
 
 
 def draw_thumbnail(frame: Frame, columns: int = THUMBNAIL_COLUMNS) -> Text:
-    """A frame in half blocks: each character is two pixels, one above the other."""
+    """A frame drawn with half blocks: each character is two pixels, one above the other."""
     import numpy as np
     from PIL import Image
 
@@ -201,6 +201,5 @@ def show_estimate(
     if as_json:
         click.echo(json.dumps([each.to_json() for each in estimates], indent=2))
     else:
-        console = Console()
-        print_table(estimate_table(estimates), console if console.is_terminal else Console(width=120))
+        print_table(estimate_table(estimates), output_console())
     return 0

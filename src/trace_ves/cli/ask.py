@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 from contextlib import closing
 from dataclasses import dataclass, fields, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from trace_ves.cli.options import (
+    COST_REACHED,
     backbone_option,
     backbone_options,
     cost_options,
+    count_type,
+    file_type,
+    path_type,
     subtitles_option,
     transcripts_option,
 )
-from trace_ves.cli.process import read_text
+from trace_ves.cli.process import read_text, warn
 from trace_ves.cli.video_argument import Sample, VideoArgument, fetch_options, local_video
 from trace_ves.core.display import GLANCE_NOTICE, simulation_notes
 from trace_ves.core.question import LETTERS
@@ -27,16 +31,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from trace_ves.backbone.protocol import Backbone
+    from trace_ves.cli.options import CostOptions
     from trace_ves.observer import ReplyRejected
     from trace_ves.records import Prediction
-    from trace_ves.runs.asking import AskResult
-    from trace_ves.runs.cost import CostLimit, RunCost
-    from trace_ves.runs.prices import Prices
+    from trace_ves.runs.asking import AskResult, AskSession
+    from trace_ves.runs.cost import RunCost
     from trace_ves.video.download import FetchRules
 
 SAMPLE_CREDITS: Final = "Film: Big Buck Bunny (Blender Foundation, CC BY 3.0), Intel's sample videos (CC BY 4.0)."
-COST_REACHED: Final = 3  # the exit status where --max-cost ended it
-NOT_FOUND: Final = 4  # and where what was asked for was not found
+NOT_FOUND: Final = 4  # the exit status where what was asked for was not found
+SAMPLE_LENGTH: Final = 200
 
 
 @dataclass(frozen=True)
@@ -54,37 +58,41 @@ class AskOptions:
     as_json: bool
     view: bool
     workers: int
-    estimate_only: bool
-    price_file: Path | None
-    price: str | None
-    max_cost: float | None
+    costs: CostOptions
     model: Mapping[str, Any]  # keyword arguments of `open_backbone`
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> AskOptions:
-        """The options as click gives them; those that are no field are the model's."""
-        own = {field.name for field in fields(cls)}
-        model = {name: value for name, value in given.items() if name not in own}
-        return cls(**{name: value for name, value in given.items() if name in own}, model=model)
+    def of(cls, given: dict[str, Any]) -> AskOptions:
+        """The options as click gives them; those that are not a field are the model's."""
+        own = {field.name: given.pop(field.name) for field in fields(cls) if field.name in given}
+        return cls(**own, model=given)
 
     def spec(self) -> str:
-        """The spec of the model that looks; where none is set up, what to do is a `BackboneConfigError`."""
+        """The spec of the model; if none is set up, a `BackboneConfigError` says what to do."""
         from trace_ves.backbone.registry import default_spec
 
         return self.backbone or default_spec()
 
-    @cached_property
-    def prices(self) -> Prices:
-        """What tokens cost."""
-        from trace_ves.runs.prices import load_prices, parse_price
+    def open_session(self, video: Path) -> AskSession:
+        """Open the video and the model, and say what should be known about the model's replies."""
+        from trace_ves.backbone.registry import open_backbone
+        from trace_ves.runs.asking import AskSession
+        from trace_ves.runs.cost import LimitedBackbone
 
-        return load_prices(self.price_file).with_default(parse_price(self.price) if self.price else None)
-
-    def cost_limit(self) -> CostLimit | None:
-        """The limit of --max-cost, where there is one."""
-        from trace_ves.runs.cost import CostLimit
-
-        return None if self.max_cost is None else CostLimit(self.max_cost, self.prices)
+        model = open_backbone(self.spec(), **self.model)
+        self.print_notice(model)
+        if self.costs.limit is not None:
+            self.costs.limit.check([model.name])
+            if self.spec().partition(":")[0] != "lab":  # it is free, and opens simulated videos
+                model = LimitedBackbone(model, self.costs.limit)
+        return AskSession(
+            video,
+            backbone=model,
+            method=self.method,
+            budget=self.budget,
+            subtitles=self.subtitles,
+            record=self.record,
+        )
 
     def print_notice(self, model: Backbone | None = None) -> None:
         """Say on standard error if replies are recorded, simulated, or limited to synthetic videos."""
@@ -94,37 +102,40 @@ class AskOptions:
         if notice and not self.as_json:
             click.echo(notice, err=True)
 
-    def cost(self, lines: Sequence[Prediction]) -> RunCost:
-        """What answers cost."""
+    def cost(self, lines: Sequence[Prediction], retried: Sequence[Prediction] = ()) -> RunCost:
+        """What answers cost, including those that failed and were asked again."""
         from trace_ves.runs.cost import RunCost
 
-        return RunCost.of(self.method, lines, self.prices.of(self.spec()))
+        return RunCost.of(self.method, lines, self.costs.prices.of(self.spec()), retried)
 
     def show_estimate(self, durations: Sequence[float]) -> int:
         """Print what questions about videos of these lengths will cost."""
         from trace_ves.cli.answer_panel import show_estimate
 
-        runs = [(self.method, self.spec())]
-        return show_estimate(runs, durations, self.prices, self.model, budget=self.budget, as_json=self.as_json)
+        runs, prices = [(self.method, self.spec())], self.costs.prices
+        return show_estimate(runs, durations, prices, self.model, budget=self.budget, as_json=self.as_json)
 
 
-def check_video(video: Path, chosen: AskOptions) -> None:
-    """Say what is wrong with the file, or with its subtitles where they are wanted, before models are spoken of."""
+def check_video(video: Path, chosen: AskOptions) -> float:
+    """The duration of the video; raises what is wrong with the file or its subtitles before a model is opened."""
+    from trace_ves.backbone.registry import open_backbone
+    from trace_ves.runs.answering import opener_of
     from trace_ves.runs.asking import require_subtitles
     from trace_ves.runs.methods import open_method, refuse_unread_subtitles
     from trace_ves.runs.video_pool import SharedVideo
 
     if chosen.subtitles:
         refuse_unread_subtitles([open_method(chosen.method)])
-    if (chosen.backbone or "").partition(":")[0] == "lab":  # it answers about simulated videos
-        return
-    with closing(SharedVideo(video)) as opened:
-        if opened.duration and chosen.subtitles:
+    is_lab = (chosen.backbone or "").partition(":")[0] == "lab"  # it opens simulated videos
+    with closing(SharedVideo(video, opener_of(open_backbone(chosen.spec())) if is_lab else None)) as opened:
+        duration = opened.duration
+        if chosen.subtitles and not is_lab:
             require_subtitles(video, opened)
+        return duration
 
 
 def check_question(video: str, words: str, options: tuple[str, ...], method: str) -> None:
-    """Say what is wrong with the question or the method before a video is fetched."""
+    """Raise what is wrong with the question or the method before a video is fetched."""
     from trace_ves.runs.asking import make_question
     from trace_ves.runs.methods import open_method
 
@@ -132,54 +143,40 @@ def check_question(video: str, words: str, options: tuple[str, ...], method: str
     open_method(method)
 
 
-SAMPLE_LENGTH: Final = 200
-
-
-@click.command("ask", short_help="Ask questions about a video, or about all videos of a folder.")
+@click.command("ask")
 @click.argument("video", type=VideoArgument(), required=False)
 @click.argument("question", required=False)
 @click.option(
-    "-o",
-    "--option",
-    "options",
-    multiple=True,
-    metavar="TEXT",
-    help="One option; repeat for each. Omit for a free-text answer.",
+    "-o", "--option", "options", multiple=True, metavar="TEXT", help="One option; repeat. Omit for a free-text answer."
 )
 @click.option(
-    "--questions",
-    "table",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Answer every question in a table, CSV or JSON lines.",
+    "--questions", "table", type=file_type, metavar="FILE", help="Answer every question in a table, CSV or JSON lines."
 )
 @click.option("--sample", is_flag=True, help="See a sample film and question answered, offline, from recorded replies.")
 @backbone_option
-@click.option("--method", default="trace", show_default=True, help="trace, uniform-64, avp, package.module:callable, …")
+@click.option("--method", default="trace", help="trace, uniform-64, avp, package.module:callable, …")
 @click.option(
     "--budget",
-    type=click.IntRange(min=1),
+    type=count_type,
     metavar="N",
     help="Maximum number of frames to send to the model.  [default: 112 for trace; the method's own for others]",
 )
 @backbone_options
 @fetch_options
 @subtitles_option
-@click.option(
-    "--workers", default=4, show_default=True, type=click.IntRange(1, 256), help="Questions to run in parallel."
-)
+@click.option("--workers", default=4, type=click.IntRange(1, 256), help="Questions to run in parallel.")
 @cost_options
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
 @click.option(
     "--save",
-    type=click.Path(path_type=Path),
+    type=path_type,
     metavar="DIR",
     help="Write clips, frames, a page and the record to DIR. Many questions can be continued there.",
 )
 @transcripts_option
 @click.option(
     "--record",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=file_type,
     metavar="FILE",
     help="Write the prompts and replies to FILE, without frames; --backbone replay:FILE replays them.",
 )
@@ -240,7 +237,7 @@ def ask_command(
 def _check_combination(
     chosen: AskOptions, words: str | None, options: tuple[str, ...], table: Path | None, *, is_folder: bool
 ) -> None:
-    """Refuse options that say nothing together, before anything is opened."""
+    """Refuse options that make no sense together, before anything is opened."""
     if table is not None and (words is not None or options or is_folder):
         raise click.UsageError("--questions names the questions and options itself, about one video.")
     if is_folder and words is None:
@@ -248,7 +245,7 @@ def _check_combination(
     if words is None and table is None:
         if options:
             raise click.UsageError("-o gives the options of QUESTION; at the prompt they follow it after bars.")
-        if chosen.estimate_only:
+        if chosen.costs.estimate_only:
             raise click.UsageError("--estimate needs to know how many questions there are; give QUESTION.")
     if chosen.record is not None and (is_folder or table is not None):
         raise click.UsageError("--record is for one video; --save DIR writes .transcripts, which replay: reads too.")
@@ -257,37 +254,26 @@ def _check_combination(
 
 
 def _ask_once(video: Path, words: str, options: tuple[str, ...], chosen: AskOptions) -> int:
-    from trace_ves.backbone.registry import open_backbone
     from trace_ves.cli.progress import LateProgress
-    from trace_ves.runs.asking import ask
-    from trace_ves.web.saving import prepare_folder, save_result
+    from trace_ves.runs.cost import CostReachedError
 
-    check_video(video, chosen)
-    spec = chosen.spec()
-    if chosen.estimate_only:
-        from trace_ves import video as videos
-
-        with videos.open(video) as opened:
-            return chosen.show_estimate([opened.duration])
+    duration = check_video(video, chosen)
+    chosen.spec()  # a missing model is reported before a folder is made
+    if chosen.costs.estimate_only:
+        return chosen.show_estimate([duration])
     if chosen.save is not None:
+        from trace_ves.web.saving import prepare_folder
+
         prepare_folder(chosen.save, video, overwrite=chosen.overwrite)
-    model = open_backbone(spec, **chosen.model)
-    chosen.print_notice(model)
-    result, status = search_and_print(
-        partial(
-            ask,
-            video,
-            words,
-            options,
-            backbone=model,
-            method=chosen.method,
-            budget=chosen.budget,
-            subtitles=chosen.subtitles,
-            record=chosen.record,
-        ),
-        chosen,
-    )
+    try:
+        with chosen.open_session(video) as session:
+            result, status = search_and_print(partial(session.ask, words, options), chosen)
+    except CostReachedError as error:
+        click.echo(f"stopped: {error}", err=True)
+        return COST_REACHED
     if chosen.save is not None:  # after printing: an answer that was paid for is not lost to a full disk
+        from trace_ves.web.saving import save_result
+
         with LateProgress() as progress:
             save_result(result, chosen.save, on_progress=partial(progress, "saving"))
         click.echo(f"saved in {chosen.save}", err=True)
@@ -316,12 +302,12 @@ def search_and_print(
     if chosen.as_json:
         cost = paid.to_json()
         seconds = {stage: round(spent, 3) for stage, spent in screen.seconds.items()}
-        spent = {"total": cost["total"], "by_stage": cost["by_stage"], "seconds": seconds}
+        spent = {key: cost[key] for key in ("total", "by_stage", "price")} | {"seconds": seconds}
         click.echo(json.dumps(result.to_json() | {"found": found, "cost": spent}, ensure_ascii=False))
     else:
         show_result(result, title=title, seconds=screen.seconds, money=paid.money)
     if 2 * len(screen.rejected) > len(result.log.calls):
-        click.echo(f"warning: {_describe_rejected(result, screen.rejected)}", err=True)
+        warn(_describe_rejected(result, screen.rejected))
         return result, 1
     return result, NOT_FOUND if found is Found.NO else 0
 

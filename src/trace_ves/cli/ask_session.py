@@ -1,4 +1,4 @@
-"""`ask VIDEO` without a question: a prompt to ask again and again about one video, from a terminal or from a pipe."""
+"""`ask VIDEO` without a question: a prompt for several questions about one video, in a terminal or from a pipe."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from rich.console import Console
 from rich.text import Text
 
 from trace_ves.cli.answer_panel import show_clip
-from trace_ves.cli.ask import COST_REACHED, NOT_FOUND, check_video, search_and_print
+from trace_ves.cli.ask import NOT_FOUND, check_video, search_and_print
+from trace_ves.cli.options import COST_REACHED
 from trace_ves.core import InputError, Termination, TraceVesError
-from trace_ves.runs.asking import AskSession, answer_text
+from trace_ves.runs.asking import answer_text
+from trace_ves.runs.cost import CostReachedError
 from trace_ves.web.search_view import count_words, span_text, view_answer
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from trace_ves.cli.ask import AskOptions
     from trace_ves.core import Question
     from trace_ves.records import Prediction
-    from trace_ves.runs.asking import AskResult
+    from trace_ves.runs.asking import AskResult, AskSession
 
 SEPARATOR: Final = "|"  # between a question and its options
 HELP: Final = """\
@@ -38,28 +40,17 @@ Write a question and press Enter. Options follow after bars:  Which colour is th
   /cost           what the answers cost so far
   /save DIR       save the last answer: clips, frames, page, record
   /help           this text
-  /quit           leave (or Ctrl-D); Ctrl-C stops the question under way
+  /quit           leave (or Ctrl-D); Ctrl-C stops the current question
 """
 
 
 def ask_in_session(video: Path, chosen: AskOptions) -> int:
-    """Read questions until there are no more; the exit status is 1 where one of them got no usable answer."""
-    from trace_ves.backbone.registry import open_backbone
+    """Read questions until there are no more; the exit status is 1 if one of them failed."""
     from trace_ves.runs.methods import open_method
 
     open_method(chosen.method)
     check_video(video, chosen)
-    spec = chosen.spec()
-    model = open_backbone(spec, **chosen.model)
-    chosen.print_notice(model)
-    with AskSession(
-        video,
-        backbone=model,
-        method=chosen.method,
-        budget=chosen.budget,
-        subtitles=chosen.subtitles,
-        record=chosen.record,
-    ) as session:
+    with chosen.open_session(video) as session:
         return _Prompt(session, chosen).run()
 
 
@@ -69,9 +60,7 @@ class _Prompt:
     def __init__(self, session: AskSession, chosen: AskOptions) -> None:
         self._session = session
         self._chosen = chosen
-        self._limit = chosen.cost_limit()
-        if self._limit is not None:
-            self._limit.check([session.backbone])
+        self._limit = chosen.costs.limit
         self._console = Console()
         self._asked: list[tuple[Question, Prediction]] = []
         self._last_result: AskResult | None = None
@@ -94,6 +83,9 @@ class _Prompt:
         for line in self._lines():
             try:
                 self._take(line)
+            except CostReachedError as error:
+                click.echo(f"stopped: {error}", err=True)
+                self._status, self._is_over = COST_REACHED, True
             except TraceVesError as error:
                 self._complain(str(error))
             except KeyboardInterrupt:
@@ -138,12 +130,7 @@ class _Prompt:
 
     def _ask(self, line: str) -> None:
         if self._limit is not None and self._limit.reached:
-            click.echo(
-                f"stopped: the answers have cost ${self._limit.spent:.4f}, and --max-cost is ${self._limit.dollars:g}.",
-                err=True,
-            )
-            self._status, self._is_over = COST_REACHED, True
-            return
+            raise CostReachedError(f"the answers have cost {self._limit}.")
         question, *options = line.split(SEPARATOR)
         result, status = search_and_print(
             partial(self._session.ask, question, options), self._chosen, title=question.strip()
@@ -151,8 +138,6 @@ class _Prompt:
         self._status = self._status if status == NOT_FOUND else self._status or status
         self._last_result = result
         self._asked.append((result.question, result.prediction))
-        if self._limit is not None:
-            self._limit.add(self._session.backbone, result.prediction)
         if self._chosen.save is not None:
             self._save(
                 next(str(place) for number in count(1) if not (place := self._chosen.save / str(number)).exists())
@@ -211,7 +196,7 @@ class _Prompt:
         return self._last_result
 
     def _say(self, words: str) -> None:
-        """Commands are answered on standard output, or on standard error where that is for machines."""
+        """Print to standard output, or to standard error with --json."""
         console = Console(stderr=True) if self._chosen.as_json else self._console
         console.print(Text(words), soft_wrap=True)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from functools import partial
 from pathlib import Path
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trace_ves.cli.options import FiniteRange
+from trace_ves.cli.options import FiniteRange, path_type, seed_type
+from trace_ves.cli.process import warn
 from trace_ves.core.errors import InputError
 from trace_ves.core.files import refuse_inputs, write_output
 from trace_ves.core.schedules import ASSUMED_FPS, FrameTimes, schedule
@@ -33,44 +33,39 @@ def sampler_names(text: str | None) -> tuple[str, ...]:
 
 def frame_times_reader(bench: Bench, fps: float, on_progress: Progress) -> Callable[[Item], FrameTimes]:
     """The timestamps of each video's frames: read from the video if it exists, else computed from duration and rate."""
-    folder = bench.path.parent if bench.path else Path()
-    videos = len(bench.video_files())
+    files = dict(zip(dict.fromkeys(item.question.video for item in bench.items), bench.video_files(), strict=True))
     known: dict[str, FrameTimes] = {}
 
     def frame_times(item: Item) -> FrameTimes:
         name = item.question.video
         if name not in known:
-            if (folder / name).is_file():
-                from trace_ves.video import open as open_video
-
-                with open_video(folder / name) as video:
-                    known[name] = FrameTimes(video.timestamps.copy(), video.average_fps, is_exact=True)
-            elif math.isfinite(item.duration):
-                known[name] = FrameTimes.assumed(item.duration, fps)
-            else:  # frame n is at n / fps, as far as frame indices go
-                import numpy as np
-
-                known[name] = FrameTimes(np.empty(0), fps, is_exact=False)
-            on_progress("reading frame times", len(known), videos)
+            known[name] = _frame_times(files[name], item.duration, fps)
+            on_progress("reading frame times", len(known), len(files))
         return known[name]
 
     return frame_times
+
+
+def _frame_times(file: Path, duration: float, fps: float) -> FrameTimes:
+    if file.is_file():
+        from trace_ves.video import open as open_video
+
+        with open_video(file) as video:
+            return FrameTimes(video.timestamps.copy(), video.average_fps, is_exact=True)
+    if math.isfinite(duration):
+        return FrameTimes.assumed(duration, fps)
+    import numpy as np
+
+    return FrameTimes(np.empty(0), fps, is_exact=False)  # frame n is at n / fps, as far as frame indices go
 
 
 FORMATS = ("run", "lmms-eval", "vlmevalkit", "inspect")
 
 
 @click.command("audit")
-@click.argument("bench", type=click.Path(path_type=Path))
-@click.argument("runs", nargs=-1, type=click.Path(path_type=Path))
-@click.option(
-    "--format",
-    "log_format",
-    type=click.Choice(FORMATS),
-    default="run",
-    show_default=True,
-    help="The tool that wrote the RUNs.",
-)
+@click.argument("bench", type=path_type)
+@click.argument("runs", nargs=-1, type=path_type)
+@click.option("--format", "log_format", type=click.Choice(FORMATS), default="run", help="Format of the RUNs.")
 @click.option(
     "--sampler",
     "samplers",
@@ -80,54 +75,35 @@ FORMATS = ("run", "lmms-eval", "vlmevalkit", "inspect")
 @click.option(
     "--fps",
     default=ASSUMED_FPS,
-    show_default=True,
     type=FiniteRange(0.1, 1000),
     help="Frame rate of videos that are not in the bench folder; --sampler and --frames use it.",
 )
 @click.option(
     "--recorded",
-    type=click.Path(path_type=Path),
+    type=path_type,
     metavar="FOLDER",
     help="Frames recorded while the logged run was made (python -m trace_ves.frame_log).",
 )
 @click.option(
     "--frames",
     "frame_lists",
-    type=click.Path(path_type=Path),
+    type=path_type,
     multiple=True,
     metavar="FILE",
     help="Frame indices that a selector chose for each question (JSON), audited without a model; repeatable. "
     "With --format: the frames of the logged run.",
 )
 @click.option("--fields", metavar="id=PATH,answer=PATH", help="Where the log keeps the question id and the answer.")
+@click.option("--json", "json_file", metavar="[FILE]", is_flag=False, flag_value="-", help="Print or write as JSON.")
+@click.option("--csv", "csv_file", type=path_type, help="Write all figures as CSV.")
+@click.option("--markdown", "markdown_file", type=path_type, help="Write the tables as Markdown.")
+@click.option("--latex", "latex_file", type=path_type, help="Write the tables as LaTeX (booktabs).")
 @click.option(
-    "--json",
-    "json_file",
-    metavar="[FILE]",
-    is_flag=False,
-    flag_value="-",
-    help="Print the report as JSON, or write it to FILE.",
+    "--figures", "figures_folder", type=path_type, help="Write the figures to this folder as SVG, PNG and PDF."
 )
-@click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Write all figures as CSV.")
-@click.option("--markdown", "markdown_file", type=click.Path(path_type=Path), help="Write the tables as Markdown.")
-@click.option("--latex", "latex_file", type=click.Path(path_type=Path), help="Write the tables as LaTeX (booktabs).")
-@click.option(
-    "--figures",
-    "figures_folder",
-    type=click.Path(path_type=Path),
-    help="Write the figures as SVG, PNG and PDF to this folder.",
-)
-@click.option(
-    "--resamples",
-    default=1000,
-    show_default=True,
-    type=click.IntRange(1, 1_000_000),
-    help="Number of bootstrap resamples.",
-)
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of the bootstrap.")
-@click.option(
-    "--k", default=2, show_default=True, type=click.IntRange(1, 1000), help="Frames that cover an evidence interval."
-)
+@click.option("--resamples", default=1000, type=click.IntRange(1, 1_000_000), help="Bootstrap resamples.")
+@click.option("--seed", default=0, type=seed_type, help="Seed of the bootstrap.")
+@click.option("--k", default=2, type=click.IntRange(1, 1000), help="Frames that cover an evidence interval.")
 @click.option("--strict", is_flag=True, help="Treat every warning as an error.")
 def audit_command(
     *,
@@ -241,18 +217,13 @@ def _unlimited(runs: Sequence[Run] | Sequence[ScoredRun]) -> frozenset[str]:
 
 
 def _write_files(report: AuditReport, items: Sequence[Item], outputs: dict[str, Path | None]) -> None:
-    from trace_ves.ves.renderers import report_csv, report_latex, report_markdown
+    from trace_ves.ves.renderers import REPORT_FORMATS
 
-    renderers: dict[str, Callable[[AuditReport], str]] = {
-        "csv_file": report_csv,
-        "markdown_file": report_markdown,
-        "latex_file": report_latex,
-    }
-    for option, render in renderers.items():
+    for option, suffix in (("csv_file", ".csv"), ("markdown_file", ".md"), ("latex_file", ".tex")):
         if (path := outputs[option]) and str(path) == "-":
-            click.echo(render(report))
+            click.echo(REPORT_FORMATS[suffix](report))
         elif path:
-            write_output(path, render(report))
+            write_output(path, REPORT_FORMATS[suffix](report))
     if folder := outputs["figures_folder"]:
         from trace_ves.ves.figures import draw_figures
 
@@ -267,20 +238,19 @@ def _print(report: AuditReport, json_file: str | None, warnings: list[str], *, t
 
     from rich.console import Console
 
+    from trace_ves.ves.renderers import as_json
     from trace_ves.ves.terminal import print_report, printable, report_text
 
-    text = json.dumps(
-        replace(report, warnings=tuple(warnings)).to_json(), indent=2, ensure_ascii=False, allow_nan=False
-    )
-    if json_file == "-":
-        click.echo(text)
-    elif json_file is not None:
-        write_output(Path(json_file), text + "\n")
+    if json_file is not None:
+        text = as_json(replace(report, warnings=tuple(warnings)).to_json())
+        if json_file == "-":
+            click.echo(text, nl=False)
+        else:
+            write_output(Path(json_file), text)
     if json_file != "-" and tables:
         console, quiet = Console(), replace(report, warnings=())
         if console.is_terminal:
             print_report(quiet, console)
         else:
             click.echo(report_text(quiet))
-    for warning in warnings:
-        click.echo(f"warning: {printable(warning)}", err=True)
+    warn(*map(printable, warnings))

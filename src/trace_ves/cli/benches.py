@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from trace_ves.cli.options import FiniteRange
+from trace_ves.cli.options import FiniteRange, count_type, file_type, folder_type, path_type, seed_type
+from trace_ves.cli.process import warn
 from trace_ves.cli.video_argument import VideoArgument, fetch_options, local_video
 from trace_ves.core.errors import InputError
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
 @click.command(name="import")
 @click.argument("benchmark")
-@click.argument("source", type=click.Path(path_type=Path))
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("source", type=path_type)
+@click.argument("out", type=path_type)
 @click.option("--strict", is_flag=True, help="Stop at the first row with a problem instead of leaving it out.")
 @click.option("--force", is_flag=True, help="Overwrite an existing bench.")
 @click.option("--columns", metavar="FIELD=COLUMN,…", help="ves-bench: the column of each field.")
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, allow_dash=True),
     help="Also list the videos that the bench needs and which of them exist, as JSON Lines (- prints them).",
 )
-@click.option("--grounding", type=click.Path(path_type=Path), help="next-gqa: the json with the grounded segments.")
+@click.option("--grounding", type=path_type, help="next-gqa: the json with the grounded segments.")
 def import_command(
     *,
     benchmark: str,
@@ -61,8 +62,7 @@ def import_command(
     files = [value for value in given.values() if isinstance(value, Path)]
     refuse_inputs([*{out, bench_file(out)}, manifest_file], inputs=[source, *mapping, *files])
     file = write_bench(bench.items, out, force=force)
-    for warning in bench.warnings:
-        click.echo(f"warning: {warning}", err=True)
+    warn(*bench.warnings)
     click.echo(summarise_import(bench, file), err=str(manifest_file) == "-")
     if manifest_file is not None:
         videos = manifest(bench.items, file.parent)
@@ -78,8 +78,8 @@ def summarise_import(bench: Bench, file: Path) -> str:
     """What was written and what was left out, in one or two lines."""
     with_evidence = sum(bool(item.evidence) for item in bench.items)
     videos = len({item.question.video for item in bench.items})
-    text = f"{file}: {_count(len(bench.items), 'question')} on {_count(videos, 'video')}, "
-    text += f"{with_evidence} with evidence intervals."
+    questions = f"{_count(len(bench.items), 'question')} on {_count(videos, 'video')}"
+    text = f"{file}: {questions}, {with_evidence} with evidence intervals."
     if with_evidence == 0:
         text += " Without evidence, an audit scores only the answers."
     if bench.left_out:
@@ -94,41 +94,25 @@ def _count(number: int, word: str, one: str = "", many: str = "") -> str:
 
 
 @click.command("synth")
-@click.argument("out", type=click.Path(path_type=Path, file_okay=False))
-@click.option(
-    "--questions",
-    default=24,
-    show_default=True,
-    type=click.IntRange(2, 100_000),
-    help="Number of questions. The paper's bench has 600.",
-)
-@click.option(
-    "--seed",
-    default=0,
-    show_default=True,
-    type=click.IntRange(0),
-    help="Random seed; the same seed gives the same bench.",
-)
+@click.argument("out", type=folder_type)
+@click.option("--questions", default=24, type=click.IntRange(2, 100_000), help="The paper's bench has 600.")
+@click.option("--seed", default=0, type=seed_type, help="The same seed, the same bench.")
 @click.option(
     "--hints",
     default=0.8,
-    show_default=True,
     type=FiniteRange(0, 1),
     help="Share of events with a pause before and after them.",
 )
 @click.option(
     "--decoys",
     default=2.0,
-    show_default=True,
     type=FiniteRange(0, 20),
-    help="Misleading pauses for each actor. With 0 hints and 0 decoys the bench is that of version 0.1.0.",
+    help="Average number of misleading pauses for each actor.",
 )
 @click.option(
     "--videos/--no-videos", default=True, help="Write the videos; without them, only the lab backbone can answer."
 )
-@click.option(
-    "--workers", default=2, show_default=True, type=click.IntRange(1, 256), help="Number of videos to draw in parallel."
-)
+@click.option("--workers", default=2, type=click.IntRange(1, 256), help="Number of videos to draw in parallel.")
 def synth_command(
     *, out: Path, questions: int, seed: int, hints: float, decoys: float, videos: bool, workers: int
 ) -> None:
@@ -145,9 +129,7 @@ def synth_command(
     twin = make_twin(questions, seed, Hints(hints, decoys))
     with LateProgress() as progress:
         label = f"drawing {len(twin)} videos"
-        write_twin(
-            out, twin, videos=videos, workers=workers, on_progress=lambda done, total: progress(label, done, total)
-        )
+        write_twin(out, twin, videos=videos, workers=workers, on_progress=partial(progress, label))
     hours = sum(video.world.frames for video in twin) / FPS / 3600
     written = f"{len(twin)} videos of {hours:.1f} hours" if videos else "no videos"
     click.echo(f"{out}: {questions} questions, {written}, seed {seed}.")
@@ -155,22 +137,19 @@ def synth_command(
 
 def _moment(value: str) -> float:
     """A moment as seconds, or minutes and seconds, or hours, minutes and seconds: 75.5, 1:15.5, 0:01:15.5."""
-    if not re.fullmatch(r"(\d+:)?(\d+:)?\d+(\.\d+)?", value, re.ASCII):
-        raise click.BadParameter(f"{value!r} is not a time; write seconds, M:SS or H:MM:SS, such as 75.5 or 1:15.5.")
-    seconds = 0.0
-    for place, part in enumerate(value.split(":")):
-        if place and float(part) >= 60:
-            raise click.BadParameter(f"{value!r} is no time: after a colon, numbers are below 60.")
-        seconds = 60 * seconds + float(part)
-    if not math.isfinite(seconds):
-        raise click.BadParameter(f"{value[:20]}… is too large.")
-    return seconds
+    from trace_ves.benches.importing import clock_seconds
+
+    if not re.fullmatch(r"(\d{1,9}:)?(\d{1,9}:)?\d{1,9}(\.\d{1,9})?", value, re.ASCII):
+        raise click.BadParameter(f"{value[:40]!r} is not a time; write seconds, M:SS or H:MM:SS, such as 1:15.5.")
+    if any(float(part) >= 60 for part in value.split(":")[1:]):
+        raise click.BadParameter(f"{value!r} is not a time: after a colon, numbers are below 60.")
+    return clock_seconds(value)
 
 
 @click.command("frames", options_metavar="[OPTIONS]")
 @click.argument("source", metavar="RUN|VIDEO", type=VideoArgument())
 @click.argument("rest", metavar="[QUESTION] OUT", nargs=-1, required=True)
-@click.option("--bench", type=click.Path(path_type=Path), help="The bench. Default: the one that the run was made on.")
+@click.option("--bench", type=path_type, help="The bench. Default: the one that the run was made on.")
 @click.option(
     "--at",
     "moments",
@@ -179,7 +158,7 @@ def _moment(value: str) -> float:
     multiple=True,
     help="A moment in the video, such as 75.5 or 1:15.5; repeatable.",
 )
-@click.option("--height", type=click.IntRange(min=1), help="Maximum height of the pictures in pixels; only with --at.")
+@click.option("--height", type=count_type, help="Maximum height of the pictures in pixels; only with --at.")
 @fetch_options
 def frames_command(
     *,
@@ -223,8 +202,8 @@ def _write_question(run_file: Path, question: str, bench: Path | None, out: Path
     source = f"{written.calls} calls" if written.calls else "the run's timestamps"
     click.echo(f"{written.pictures} pictures of {source} are in {written.folder}; frames.csv names each.")
     if not written.checked:
-        click.echo("warning: the run recorded no checksum, so this may be a different video.", err=True)
-    _warn(written.warnings)
+        warn("the run recorded no checksum, so this may be a different video")
+    warn(*written.warnings)
 
 
 def _write_moments(path: Path, moments: Sequence[float], height: int | None, out: Path) -> None:
@@ -234,27 +213,26 @@ def _write_moments(path: Path, moments: Sequence[float], height: int | None, out
     with video.open(path) as opened:
         for asked, name in zip(moments, write_moments(opened, moments, height, empty_folder(out)), strict=True):
             click.echo(f"{asked:g} s: {out / name}")
-        _warn(opened.warnings)
-
-
-def _warn(warnings: Sequence[str]) -> None:
-    for warning in warnings:
-        click.echo(f"warning: {warning}.", err=True)
+        warn(*opened.warnings)
 
 
 @click.command("release")
-@click.argument("paths", metavar="BENCH RUN… OUT", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("paths", metavar="BENCH RUN… OUT", nargs=-1, type=path_type)
 @click.option("--videos", "with_videos", is_flag=True, help="Include the videos.")
-@click.option(
-    "--license", "license_file", type=click.Path(path_type=Path, dir_okay=False), help="A file with your licence note."
-)
+@click.option("--license", "license_file", type=file_type, help="A file with your licence note.")
 @click.option("--check", "check_only", is_flag=True, help="Verify a release: trace-ves release --check FOLDER.")
 def release_command(*, paths: tuple[Path, ...], with_videos: bool, license_file: Path | None, check_only: bool) -> int:
     """Pack BENCH and each RUN into the new folder OUT, with observation logs, checksums and licence notes."""
     if check_only:
         if len(paths) != 1:
             raise click.UsageError("--check takes one folder.")
-        return _check(paths[0])
+        from trace_ves.ves.release import check_release
+
+        count, wrong = check_release(paths[0])
+        for sentence in wrong:
+            click.echo(sentence, err=True)
+        click.echo(f"{count - len(wrong)} of {count} files are unchanged since the release.")
+        return 1 if wrong else 0
     if len(paths) < 2:
         raise click.UsageError("Give a bench, the runs and a new folder: trace-ves release BENCH RUN… OUT.")
     from trace_ves.benches import load_bench
@@ -263,38 +241,21 @@ def release_command(*, paths: tuple[Path, ...], with_videos: bool, license_file:
 
     bench, *runs, out = paths
     loaded = load_bench(bench)
-    release = make_release(
-        loaded,
-        load_runs(runs) if runs else (),
-        out,
-        with_videos=with_videos,
-        license_note=_license_note(license_file),
-    )
+    note = _license_note(license_file)
+    release = make_release(loaded, load_runs(runs), out, with_videos=with_videos, license_note=note)
     click.echo(f"{release.files} files, {release.videos} videos named, in {release.folder}.")
     if release.missing_videos:
         some = ", ".join(release.missing_videos[:3])
-        click.echo(f"warning: {len(release.missing_videos)} videos are not on this machine ({some}, …).", err=True)
+        warn(f"{len(release.missing_videos)} videos are not on this machine ({some}, …)")
     if license_file is None:
         click.echo(f"fill in {release.folder / 'LICENSE.md'} before you publish, or give --license.", err=True)
     return 0
 
 
-def _check(folder: Path) -> int:
-    from trace_ves.ves.release import check_release
-
-    count, wrong = check_release(folder)
-    for sentence in wrong:
-        click.echo(sentence, err=True)
-    click.echo(f"{count - len(wrong)} of {count} files are unchanged since the release.")
-    return 1 if wrong else 0
-
-
 def _license_note(path: Path | None) -> str:
     from importlib.resources import files
 
-    if path is None:
-        return files("trace_ves.ves").joinpath("license.md").read_text(encoding="utf-8")
     try:
-        return path.read_text(encoding="utf-8")
+        return (path or files("trace_ves.ves").joinpath("license.md")).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read: {error}.") from None

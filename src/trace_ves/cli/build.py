@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import wraps
-from pathlib import Path
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from trace_ves.cli.options import BACKBONE_OPTION_NAMES, FiniteRange, LazyGroup, backbone_options
+from trace_ves.cli.options import (
+    COST_REACHED,
+    CostOptions,
+    LazyGroup,
+    backbone_options,
+    folder_type,
+    gather_options,
+    max_cost_option,
+    prices_option,
+)
+from trace_ves.cli.process import warn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from trace_ves.backbone.protocol import Backbone
+    from trace_ves.construction.assignments import AssignmentQueue
     from trace_ves.construction.ledger import Ledger
     from trace_ves.construction.project import Project
     from trace_ves.construction.store import Store
-    from trace_ves.runs.cost import CostLimit, Spent
+    from trace_ves.runs.prices import Prices
 
 F = TypeVar("F", bound="Callable[..., Any]")
-COST_REACHED: Final = 3  # the exit status where --max-cost ended a command
 _DATABASE: Final = "trace_ves.build.database"
 COMMANDS: Final = {
     "init": ("build_stages", "Create a build from a folder of videos."),
@@ -52,28 +61,23 @@ def build_command() -> None:
     """
 
 
-new_folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
-database_option = click.option(
-    "--database", default="", metavar="URL", help="postgresql://user@host/name. Default: a SQLite file in DIR."
+new_folder_argument = click.argument("folder", metavar="DIR", type=folder_type)
+text_option: Final = partial(click.option, default="", show_default=False)
+database_option = text_option(
+    "--database", metavar="URL", help="postgresql://user@host/name. Default: a SQLite file in DIR."
 )
 
 
 def folder_argument(command: F) -> F:
     """The folder of a build, and the database that its settings name. `opened` reads the latter from the context."""
-    option = click.option(
+    option = text_option(
         "--database",
-        default="",
         metavar="URL",
         expose_value=False,
         callback=lambda context, _option, url: context.meta.update({_DATABASE: url}),
         help="The database of this build, if it is not in DIR.",
     )
     return new_folder_argument(option(command))
-
-
-prices_option = click.option(
-    "--prices", "price_file", type=click.Path(path_type=Path, dir_okay=False), help="TOML file with token prices."
-)
 
 
 def counted(count: int, noun: str) -> str:
@@ -94,13 +98,12 @@ def opened(folder: Path) -> Iterator[tuple[Project, Store]]:
         store.close()
 
 
-@dataclass(frozen=True, slots=True)
 class ModelOptions:
     """The options of the commands that call models."""
 
-    settings: Mapping[str, Any]
-    price_file: Path | None
-    limit: CostLimit | None
+    def __init__(self, max_cost: float | None, price_file: Path | None, **settings: Any) -> None:
+        self.costs: Final = CostOptions(max_cost, price_file)
+        self._settings = settings
 
     def open(self, project: Project, spec: str, doing: str) -> Backbone:
         """The backbone of a stage, within the spending limit; warns if the bench will audit it."""
@@ -108,88 +111,80 @@ class ModelOptions:
         from trace_ves.benches.bench import overlap_warning
         from trace_ves.runs.cost import LimitedBackbone
 
-        if warning := overlap_warning(project.settings.audited, spec, doing):
-            click.echo(f"warning: {warning}.", err=True)
-        backbone = open_backbone(spec, **self.settings)
-        if self.limit is None:
+        warn(overlap_warning(project.settings.audited, spec, doing))
+        backbone = open_backbone(spec, **self._settings)
+        if self.costs.limit is None:
             return backbone
-        self.limit.check([backbone.name])
-        return LimitedBackbone(backbone, self.limit)
+        self.costs.limit.check([backbone.name])
+        return LimitedBackbone(backbone, self.costs.limit)
 
 
-def model_options(command: F) -> F:
-    """The options of a command that calls models: it gets them as `models`."""
+_gather_models = gather_options(
+    "models",
+    ModelOptions,
+    backbone_options,
+    prices_option,
+    max_cost_option("Stop once this command has spent this much; exit status 3."),
+)
+
+
+def model_options(command: Callable[..., None]) -> Any:
+    """The options of a command that calls models: it gets them as `models`, and ends where --max-cost says so."""
 
     @wraps(command)
-    def with_options(*args: Any, price_file: Path | None, max_cost: float | None, **options: Any) -> None:
-        from trace_ves.runs.cost import CostLimit, CostReachedError
-        from trace_ves.runs.prices import load_prices
+    def with_limit(**given: Any) -> None:
+        from trace_ves.runs.cost import CostReachedError
 
-        limit = None if max_cost is None else CostLimit(max_cost, load_prices(price_file))
-        settings = {name: options.pop(name) for name in BACKBONE_OPTION_NAMES}
         try:
-            command(*args, models=ModelOptions(settings, price_file, limit), **options)
+            command(**given)
         except CostReachedError as error:
             click.echo(f"stopped: {error} What was answered is kept.", err=True)
             raise SystemExit(COST_REACHED) from None
 
-    decorators = (
-        click.option(
-            "--max-cost",
-            type=FiniteRange(min=0, min_open=True),
-            metavar="DOLLARS",
-            help="Stop once this command has spent this much; exit status 3.",
-        ),
-        prices_option,
-        backbone_options,
-    )
-    for decorator in decorators:
-        with_options = decorator(with_options)
-    return with_options  # type: ignore[return-value]
+    return _gather_models(with_limit)
 
 
-def _spent(ledger: Ledger) -> dict[tuple[str, str], Spent]:
-    """The cost of the build's calls, by stage and backbone."""
+def open_queue(project: Project, store: Store) -> AssignmentQueue:
+    """The queue of a build's assignments."""
+    from trace_ves.construction.assignments import AssignmentQueue
+
+    return AssignmentQueue(store, project.settings)
+
+
+def list_costs(ledger: Ledger, prices: Prices) -> list[dict[str, Any]]:
+    """The cost of the build's calls so far: an object for each stage and backbone."""
     from trace_ves.construction.requests import calls_in
     from trace_ves.runs.cost import Spent
 
     spent: dict[tuple[str, str], Spent] = {}
     for spec, call in calls_in(ledger):
         spent.setdefault((call.stage, spec), Spent()).add(call)
-    return spent
+    costs = []
+    for (stage, spec), each in spent.items():
+        price = prices.of(spec)
+        paid = {**each.to_json(each.dollars(price)), "price": None if price is None else price.to_json()}
+        costs.append({"stage": stage, "backbone": spec, **paid})
+    return costs
 
 
-def cost_json(ledger: Ledger, price_file: Path | None) -> list[dict[str, object]]:
-    """The cost of the build's calls so far as JSON: an object for each stage and backbone."""
-    from trace_ves.runs.prices import load_prices
-
-    prices = load_prices(price_file)
-    return [
-        {"stage": stage, "backbone": spec, **each.to_json(each.dollars(prices.of(spec)))}
-        for (stage, spec), each in _spent(ledger).items()
-    ]
-
-
-def print_cost(ledger: Ledger, price_file: Path | None) -> None:
+def print_cost(ledger: Ledger, prices: Prices) -> None:
     """Print the cost of the build's calls so far, by stage and backbone."""
     from rich.console import Console
 
-    from trace_ves.runs.prices import load_prices, price_notes
+    from trace_ves.runs.prices import price_notes
     from trace_ves.ves.table import Column, Row, Section, Table, Value
     from trace_ves.ves.terminal import print_table
 
-    prices = load_prices(price_file)
-    spent = _spent(ledger)
-    if not spent:
-        return
+    costs = list_costs(ledger, prices)
     rows = []
-    for (stage, spec), each in spent.items():
-        price = prices.of(spec)
-        money = "?" if price is None else f"${each.dollars(price):.4f}"
-        tokens = (each.usage.input_tokens, each.usage.output_tokens)
-        numbers = (f"{each.calls:,}", f"{each.frames:,}", *(f"{count:,}" for count in tokens), f"{each.seconds:.1f}")
-        rows.append(Row(stage, tuple((Value(text),) for text in (spec, *numbers, money))))
+    for cost in costs:
+        counts = [f"{cost[name]:,}" for name in ("calls", "frames", "input_tokens", "output_tokens")]
+        money = "?" if cost["dollars"] is None else f"${cost['dollars']:.4f}"
+        cells = (cost["backbone"], *counts, f"{cost['seconds']:.1f}", money)
+        rows.append(Row(cost["stage"], tuple((Value(text),) for text in cells)))
+    if not rows:
+        return
     columns = ("Backbone", "Calls", "Frames", "Tokens in", "Tokens out", "Seconds", "Money")
-    note = " ".join(price_notes(prices.of(spec) for _, spec in spent))
-    table = Table("cost", "Cost so far", "Stage", tuple(map(Column, columns)), (Section("", tuple(rows)),), note)
+    note = " ".join(price_notes(prices.of(cost["backbone"]) for cost in costs))
+    table = Table("cost", "Cost so far", tuple(map(Column, columns)), (Section("", tuple(rows)),), note, "Stage")
     print_table(table, Console(stderr=True))

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
 
-from trace_ves.cli.build import counted, database_option, folder_argument, new_folder_argument, opened
-from trace_ves.cli.options import FiniteRange
+from trace_ves.cli.build import counted, database_option, folder_argument, new_folder_argument, opened, text_option
+from trace_ves.cli.options import file_type, folder_type, positive_type
+from trace_ves.cli.process import warn
 from trace_ves.cli.progress import LateProgress
 
 
 @click.command("export")
 @folder_argument
-@click.argument("out", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("out", type=folder_type)
 @click.option("--force", is_flag=True, help="Replace the questions of an earlier export.")
 def export_command(*, folder: Path, out: Path, force: bool) -> None:
     """Write the accepted items of the build in DIR to the folder OUT: a bench, ready for `trace-ves run`."""
@@ -26,7 +28,7 @@ def export_command(*, folder: Path, out: Path, force: bool) -> None:
 
 @click.command("export-intervals")
 @folder_argument
-@click.argument("out", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("out", type=folder_type)
 @click.option(
     "--for", type=click.Choice(["label-studio"]), expose_value=False, help="The tool that will read the files."
 )
@@ -45,11 +47,11 @@ def export_intervals_command(*, folder: Path, out: Path) -> None:
 
 @click.command("import-intervals")
 @folder_argument
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--video", default="", metavar="NAME", help="The footage that FILE is about, as in videos/a.mp4.")
+@click.argument("file", type=file_type)
+@text_option("--video", metavar="NAME", help="The footage that FILE is about, as in videos/a.mp4.")
 @click.option(
     "--fps",
-    type=FiniteRange(min=0, min_open=True),
+    type=positive_type,
     help="The frame rate at which FILE counts frames, if it is not the video's own.",
 )
 @click.option("--question", default=None, help="The question about a label, with {label} in it.")
@@ -63,8 +65,7 @@ def import_intervals_command(*, folder: Path, file: Path, video: str, fps: float
 
     with opened(folder) as (project, store):
         result = import_intervals(project, store, file, video=video, fps=fps, question=question or QUESTION)
-    for sentence in result.refused:
-        click.echo(f"warning: left out: {sentence}.", err=True)
+    warn(*(f"left out: {reason}" for reason in result.refused))
     click.echo(
         f"{folder}: {len(result.proposed)} new items, {len(result.replaced)} with other intervals,"
         f" {result.unchanged} as they were."
@@ -73,7 +74,7 @@ def import_intervals_command(*, folder: Path, file: Path, video: str, fps: float
 
 @click.command("pack")
 @folder_argument
-@click.argument("file", metavar="FILE.tar", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", metavar="FILE.tar", type=file_type)
 def pack_command(*, folder: Path, file: Path) -> None:
     """Write the build in DIR with its videos and history to FILE, for another machine.
 
@@ -82,7 +83,7 @@ def pack_command(*, folder: Path, file: Path) -> None:
     from trace_ves.construction.export import pack
 
     with opened(folder) as (project, store), LateProgress() as progress:
-        count = pack(project, store, file, on_progress=lambda done, total: progress("videos", done, total))
+        count = pack(project, store, file, on_progress=partial(progress, "videos"))
     click.echo(f"{file}: {count} entries of the history, {file.stat().st_size / 1e6:.1f} MB.")
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from trace_ves.cli.build import counted, folder_argument, opened
+from trace_ves.cli.build import counted, folder_argument, open_queue, opened, text_option
+from trace_ves.cli.options import file_type
+from trace_ves.cli.process import warn
 from trace_ves.core.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @click.command("invite")
@@ -54,21 +59,18 @@ def revoke_command(*, folder: Path, names: tuple[str, ...], sessions: bool) -> N
 @folder_argument
 @click.argument("item")
 @click.argument("name")
-@click.option("--from", "instead_of", default="", metavar="NAME", help="Take it from this annotator, who has it now.")
+@text_option("--from", "instead_of", metavar="NAME", help="Take it from this annotator, who has it now.")
 def assign_command(*, folder: Path, item: str, name: str, instead_of: str) -> None:
     """Give ITEM of the build in DIR to the annotator NAME, who finds it at the desk as their next assignment.
 
     The rules of the queue hold: no one gets an item they have judged or skipped, or a partial set of a video of which
     they have seen more.
     """
-    from trace_ves.construction.assignments import AssignmentQueue
-    from trace_ves.construction.judged_item import ItemIndex
     from trace_ves.construction.people import RefusedError
 
     with opened(folder) as (project, store):
-        queue = AssignmentQueue(store, ItemIndex(), project.settings)
         try:
-            given = queue.assign(item, name, by="build", instead_of=instead_of)
+            given = open_queue(project, store).assign(item, name, by="build", instead_of=instead_of)
         except RefusedError as error:
             raise InputError(str(error)) from None
     click.echo(f"{folder}: {name} holds {given.item} ({given.stage.value.replace('-', ' ')}).")
@@ -76,7 +78,7 @@ def assign_command(*, folder: Path, item: str, name: str, instead_of: str) -> No
 
 @click.command("gold")
 @folder_argument
-@click.argument("file", metavar="FILE.jsonl", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", metavar="FILE.jsonl", type=file_type)
 def gold_command(*, folder: Path, file: Path) -> None:
     """Mix the items of FILE into the queue of the build in DIR, to measure how well annotators look.
 
@@ -85,17 +87,17 @@ def gold_command(*, folder: Path, file: Path) -> None:
     Gold items never appear in the exported bench.
     """
     from trace_ves.construction.gold import add_gold
-    from trace_ves.construction.judged_item import ItemIndex
+    from trace_ves.construction.judged_item import list_all_items
 
     with opened(folder) as (project, store):
         right, wrong = add_gold(project, store, file)
-        items = ItemIndex().with_gold(store.ledger())
+        items = list_all_items(store.ledger())
     click.echo(f"{folder}: {counted(right, 'gold item')} to accept, {wrong} to reject.")
     if not project.settings.gold_share:
-        click.echo("warning: gold_share is 0 in build.toml, so annotators get no gold items.", err=True)
+        warn("gold_share is 0 in build.toml, so annotators get no gold items")
     if alone := {each.proposal.video for each in items} - {each.proposal.video for each in items if each.gold is None}:
         names = ", ".join(sorted(alone)[:5])
-        click.echo(f"warning: annotators can recognise the gold items of {names}: no other item uses it.", err=True)
+        warn(f"annotators can recognise the gold items of {names}: no other item uses it")
 
 
 @click.command("release")
@@ -103,11 +105,8 @@ def gold_command(*, folder: Path, file: Path) -> None:
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 def release_command(*, folder: Path, names: tuple[str, ...]) -> None:
     """Give what each NAME holds in the build in DIR back to the queue, so that others can judge it."""
-    from trace_ves.construction.assignments import AssignmentQueue
-    from trace_ves.construction.judged_item import ItemIndex
-
     with opened(folder) as (project, store):
-        queue = AssignmentQueue(store, ItemIndex(), project.settings)
+        queue = open_queue(project, store)
         released = [
             held.item
             for held, who, _ in queue.held()

@@ -13,19 +13,20 @@ import click
 
 from trace_ves.cli.build import (
     ModelOptions,
-    cost_json,
     counted,
     database_option,
     folder_argument,
+    list_costs,
     model_options,
     new_folder_argument,
+    open_queue,
     opened,
-    prices_option,
     print_cost,
 )
-from trace_ves.cli.options import FiniteRange, requires_extra
+from trace_ves.cli.options import FiniteRange, port_type, prices_option, requires_extra
 from trace_ves.cli.pages import announce
-from trace_ves.cli.progress import LateProgress
+from trace_ves.cli.process import warn
+from trace_ves.cli.progress import LateProgress, output_console
 from trace_ves.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 @click.option(
     "--gold-share",
     default=0.1,
-    show_default=True,
     type=FiniteRange(0, 0.5),
     help="Share of the assignments that are gold items of `build gold`.",
 )
@@ -56,11 +56,10 @@ def init_command(
 
     With --audited, name the models that the finished bench will evaluate. Commands warn if a stage uses one of them.
     """
-    from trace_ves.construction.project import create_project
+    from trace_ves.construction.project import BuildSettings, create_project
 
-    project = create_project(
-        folder, database=database, audited=audited, gold_share=gold_share, allow_not_blind=allow_not_blind
-    )
+    settings = BuildSettings(database=database, audited=audited, gold_share=gold_share, allow_not_blind=allow_not_blind)
+    project = create_project(folder, settings)
     click.echo(f"{folder}: created a build over {counted(len(project.videos()), 'video')}.")
     click.echo(f"Next: trace-ves build propose {folder} --captioner SPEC --proposer SPEC", err=True)
 
@@ -69,20 +68,10 @@ def init_command(
 @folder_argument
 @click.option("--captioner", required=True, metavar="SPEC", help="The backbone that captions windows of 30 s.")
 @click.option("--proposer", required=True, metavar="SPEC", help="The backbone that drafts items from the captions.")
-@click.option(
-    "--family",
-    "families",
-    multiple=True,
-    help="A family of questions.  [default: both]",
-)
+@click.option("--family", "families", multiple=True, help="A family of questions.  [default: both]")
 @model_options
 def propose_command(
-    *,
-    folder: Path,
-    captioner: str,
-    proposer: str,
-    families: tuple[str, ...],
-    models: ModelOptions,
+    *, folder: Path, captioner: str, proposer: str, families: tuple[str, ...], models: ModelOptions
 ) -> None:
     """Caption the footage of the build in DIR in windows of 30 s with 5 s of overlap, then draft items from it.
 
@@ -105,22 +94,17 @@ def propose_command(
                     refused += [f"{name}, {family}: {reason}" for reason in reasons]
         ledger = store.ledger()
         steps = _next_steps(project, store)
-    for sentence in refused:
-        click.echo(f"warning: a draft was left out: {sentence}.", err=True)
-    print_cost(ledger, models.price_file)
+    warn(*(f"a draft was left out: {reason}" for reason in refused))
+    print_cost(ledger, models.costs.prices)
     click.echo(f"{folder}: {counted(taken, 'new item')} from {counted(len(project.videos()), 'video')}.")
     for step in steps if taken else ():
         click.echo(f"Next: {step}", err=True)
 
 
 def _next_steps(project: Project, store: Store) -> list[str]:
-    from trace_ves.construction.assignments import AssignmentQueue
-    from trace_ves.construction.judged_item import ItemIndex
     from trace_ves.construction.next_steps import next_steps
 
-    items = ItemIndex()
-    queue = AssignmentQueue(store, items, project.settings)
-    return next_steps(store.ledger(), items, queue, shlex.quote(str(project.folder)))
+    return next_steps(store.ledger(), open_queue(project, store), shlex.quote(str(project.folder)))
 
 
 @click.command("probe")
@@ -129,29 +113,28 @@ def _next_steps(project: Project, store: Store) -> list[str]:
 @model_options
 def probe_command(*, folder: Path, spec: str, models: ModelOptions) -> None:
     """Ask a vision model about every verified item of DIR, from its evidence without each interval in turn."""
-    from trace_ves.construction.judged_item import ItemIndex
+    from trace_ves.construction.judged_item import list_items
     from trace_ves.construction.leave_one_out import probe_leave_one_out
     from trace_ves.construction.proposal import dependence_warning
 
     with opened(folder) as (project, store), LateProgress() as progress:
-        if (warning := dependence_warning(store.ledger(), spec)) is not None:
-            click.echo(f"warning: {warning}.", err=True)
+        warn(dependence_warning(store.ledger(), spec))
         backbone = models.open(project, spec, "the leave-one-out probe")
         count = probe_leave_one_out(
             project,
             store,
-            ItemIndex().all(store.ledger()),
+            list_items(store.ledger()),
             backbone,
             on_progress=partial(progress, "items without an interval"),
         )
         ledger = store.ledger()
-    print_cost(ledger, models.price_file)
+    print_cost(ledger, models.costs.prices)
     click.echo(f"{folder}: {count} items probed without each of their intervals.")
 
 
 @click.command("shortcut")
 @folder_argument
-@click.option("--language", required=True, metavar="SPEC", help="Answers from the question and options alone.")
+@click.option("--language", required=True, metavar="SPEC", help="Answers from only the question and its options.")
 @click.option("--gist", required=True, metavar="SPEC", help="Answers from a global summary of the video too.")
 @model_options
 def shortcut_command(*, folder: Path, language: str, gist: str, models: ModelOptions) -> None:
@@ -159,7 +142,7 @@ def shortcut_command(*, folder: Path, language: str, gist: str, models: ModelOpt
 
     An item is rejected when one of them is right and, on a held-out repeat, right more often than by chance.
     """
-    from trace_ves.construction.judged_item import ItemIndex
+    from trace_ves.construction.judged_item import list_items
     from trace_ves.construction.shortcut_probe import probe_shortcuts
 
     with opened(folder) as (project, store), LateProgress() as progress:
@@ -167,15 +150,15 @@ def shortcut_command(*, folder: Path, language: str, gist: str, models: ModelOpt
         gist_backbone = models.open(project, gist, "the gist probe")
         count, lacking = probe_shortcuts(
             store,
-            ItemIndex().all(store.ledger()),
+            list_items(store.ledger()),
             language_backbone,
             gist_backbone,
             on_progress=partial(progress, "items without looking"),
         )
         ledger = store.ledger()
     if lacking:
-        click.echo(f"warning: {lacking} items lack a summary of their video; run build propose again.", err=True)
-    print_cost(ledger, models.price_file)
+        warn(f"{lacking} items lack a summary of their video; run build propose again")
+    print_cost(ledger, models.costs.prices)
     click.echo(f"{folder}: {count} items probed for shortcuts.")
 
 
@@ -185,27 +168,25 @@ def shortcut_command(*, folder: Path, language: str, gist: str, models: ModelOpt
 @prices_option
 def status_command(*, folder: Path, as_json: bool, price_file: Path | None) -> None:
     """Show how many items of the build in DIR each stage rejected, what waits where, and what is guaranteed."""
-    from rich.console import Console
-
-    from trace_ves.construction.judged_item import ItemIndex
     from trace_ves.construction.reports import closure_statement, funnel_table, list_facts, make_report
+    from trace_ves.runs.prices import load_prices
     from trace_ves.ves.terminal import print_table
 
+    prices = load_prices(price_file)
     with opened(folder) as (project, store):
         ledger = store.ledger()
-        report = make_report(ledger, ItemIndex(), project.settings)
+        report = make_report(ledger, project.settings)
         steps = _next_steps(project, store)
     if as_json:
-        click.echo(json.dumps(report.to_json() | {"next": steps, "cost": cost_json(ledger, price_file)}, indent=2))
+        click.echo(json.dumps(report.to_json() | {"next": steps, "cost": list_costs(ledger, prices)}, indent=2))
         return
-    console = Console()
-    print_table(funnel_table(report), console if console.is_terminal else Console(width=120))
+    print_table(funnel_table(report), output_console())
     for name, value in list_facts(report):
         click.echo(f"{name}: {value}")
     click.echo(f"\n{closure_statement(report)}\n")
     for step in steps:
         click.echo(f"Next: {step}")
-    print_cost(ledger, price_file)
+    print_cost(ledger, prices)
 
 
 existing_file = click.Path(path_type=Path, dir_okay=False, exists=True)
@@ -213,13 +194,8 @@ existing_file = click.Path(path_type=Path, dir_okay=False, exists=True)
 
 @click.command("serve")
 @folder_argument
-@click.option(
-    "--host",
-    default="127.0.0.1",
-    show_default=True,
-    help="Any address other than loopback needs TLS.",
-)
-@click.option("--port", default=8643, show_default=True, type=click.IntRange(0, 65535), help="0 picks a free port.")
+@click.option("--host", default="127.0.0.1", help="Any address other than loopback needs TLS.")
+@click.option("--port", default=8643, type=port_type, help="0 picks a free port.")
 @click.option("--tls-cert", type=existing_file, help="TLS certificate (PEM); required unless --host is loopback.")
 @click.option("--tls-key", type=existing_file, help="Private key (PEM), if it is not in the certificate file.")
 @click.option("--behind-tls-proxy", is_flag=True, help="A reverse proxy in front of the desk handles TLS.")
@@ -236,7 +212,7 @@ def serve_command(
             from trace_ves.web.serve import Tls, is_loopback, serve_app
         if not (is_loopback(host) or tls_cert or behind_tls_proxy):
             raise InputError(
-                f"{host} is not this machine alone, and plain HTTP shows tokens and footage to the network; give"
+                f"{host} can be reached from the network, and plain HTTP would show tokens and footage to it; give"
                 " --tls-cert CERT.pem --tls-key KEY.pem, or --behind-tls-proxy where a proxy does TLS."
             )
         secure = tls_cert is not None or behind_tls_proxy

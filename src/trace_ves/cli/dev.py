@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
-from trace_ves.cli.options import requires_extra
+from trace_ves.cli.options import folder_type, path_type, port_type, requires_extra
 from trace_ves.core.errors import MissingExtraError, TraceVesError
 
 if TYPE_CHECKING:
@@ -29,10 +29,7 @@ FORMATS: Final = {
     "audit-report": ("ves.report:AuditReport", "What audit --json writes."),
     "counterfactual-line": ("records.counterfactual:Outcome", "A line of a counterfactual check."),
     "saved-answer": ("records.prediction:SavedAnswer", "What ask --save and ask --json write, record.json."),
-    "transcript": (
-        "records.transcript:Transcript",
-        "What was said in each call of a question, *.transcripts.",
-    ),
+    "transcript": ("records.transcript:Transcript", "Prompts and replies of each call, *.transcripts."),
     "released-video": ("records.disk_cache:ReleasedVideo", "A line of a release's videos.jsonl."),
     "build-settings": ("construction.project:BuildSettings", "The settings of a build, build.toml."),
     "gold-line": ("construction.gold:GoldLine", "A line of a file of gold items for a build."),
@@ -44,9 +41,7 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 @click.command("schema", short_help="Print the JSON Schema of a file format.")
 @click.argument("name", required=False, type=click.Choice(list(FORMATS)), metavar="[NAME]")
-@click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write each schema to DIR/NAME.json."
-)
+@click.option("--out", type=folder_type, metavar="DIR", help="Write each schema to DIR/NAME.json.")
 def schema_command(*, name: str | None, out: Path | None) -> None:
     """Print the JSON Schema of the file format NAME, or the list of formats."""
     from trace_ves.core.files import write_atomic
@@ -67,7 +62,7 @@ def schema_text(name: str) -> str:
     """The schema of a format as JSON, with the docstrings of its fields as descriptions."""
     module, _, attribute = FORMATS[name][0].partition(":")
     kind = getattr(import_module(f"trace_ves.{module}"), attribute)
-    from pydantic import TypeAdapter  # only where a schema is printed
+    from pydantic import TypeAdapter  # only needed here
 
     from trace_ves.records import Prediction
     from trace_ves.records.search import TaggedSearch
@@ -75,22 +70,22 @@ def schema_text(name: str) -> str:
     with _field_docstrings():
         schema: dict[str, Any] = TypeAdapter(kind).json_schema()
         searches = TypeAdapter(TaggedSearch).json_schema()
-    if kind is Prediction:  # its `trajectory` is one of the known searches, or the method's own record
+    if kind is Prediction:  # `trajectory` is one of the known searches, or the method's own record
         schema["$defs"] |= searches["$defs"]
         schema["properties"]["trajectory"] |= {"anyOf": [*searches["oneOf"], {"type": "object"}]}
         del schema["properties"]["trajectory"]["type"]
-        schema["required"] += ["timestamps"]  # an answer without what was looked at cannot be audited
+        schema["required"] += ["timestamps"]  # without them an answer cannot be audited
     described = {"$schema": DIALECT, **schema, "title": name, "description": FORMATS[name][1]}
     return json.dumps(described, indent=2, ensure_ascii=False) + "\n"
 
 
 @contextmanager
 def _field_docstrings() -> Iterator[None]:
-    """Let pydantic read the docstrings of fields: slow, and in Python 3.11 not safe in threads, so only for schemas."""
+    """Let pydantic read field docstrings. Only for schemas: it is slow, and not thread-safe in Python 3.11."""
     from trace_ves.records import Record
 
     kinds: list[Any] = [Record]
-    for each in kinds:  # grows meanwhile
+    for each in kinds:  # the list grows in this loop
         kinds += each.__subclasses__()
     configs = [kind.__pydantic_config__ for kind in kinds if "__pydantic_config__" in vars(kind)]
     try:
@@ -103,12 +98,12 @@ def _field_docstrings() -> Iterator[None]:
 
 
 @click.command("videos")
-@click.argument("bench", type=click.Path(path_type=Path))
+@click.argument("bench", type=path_type)
 @click.option("--missing", is_flag=True, help="List only what is missing or has a problem.")
-@click.option("--check", is_flag=True, help="Open every video that is there, and compare its duration with the bench.")
+@click.option("--check", is_flag=True, help="Open every video and compare its duration with the bench.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each video.")
 def videos_command(*, bench: Path, missing: bool, check: bool, as_json: bool) -> None:
-    """List the videos that BENCH needs, and say which of them are there.
+    """List the videos that BENCH needs and show which exist.
 
     Nothing is fetched. Each line has the state, the path relative to the bench, the number of questions about it,
     its duration, and its URL if the bench has one.
@@ -152,27 +147,27 @@ def _problem(item: Item, folder: Path) -> str | None:
         raise
     except TraceVesError:
         return "cannot be read as a video"
-    return None if is_duration(item, seconds) else f"has {seconds:.1f} s, and the bench says {item.duration:g} s"
+    return None if is_duration(item, seconds) else f"is {seconds:.1f} s long; the bench says {item.duration:g} s"
 
 
 @click.command("serve-glance")
-@click.option("--port", default=8643, show_default=True, type=click.IntRange(0, 65535), help="0 picks a free port.")
+@click.option("--port", default=8643, type=port_type, help="0 picks a free port.")
 def serve_glance_command(*, port: int) -> None:
     """Serve glance to OpenAI clients on this machine, until interrupted.
 
-    It gets rendered prompts and JPEGs and nothing else, so it tests prompts and clients without a key. Glance
-    recognises drawn things and is not a vision-language model: see docs/twin.md.
+    It receives only rendered prompts and JPEGs, so you can test prompts and clients without a key. glance recognises
+    only synthetic videos; it is not a vision-language model (see docs/twin.md).
     """
     with requires_extra("trace-ves dev serve-glance", "video,glance"):
         from trace_ves.twin.glance.glance import Glance
         from trace_ves.twin.glance.server import GlanceServer
-    with GlanceServer(port, Glance.shipped()) as server:
+    with GlanceServer(port, Glance()) as server:
         click.echo(f"glance answers at {server.url}; press Ctrl-C to stop.")
         click.echo(f"Try: trace-ves run BENCH --backbone openai:glance@{server.url} --method trace --out runs")
         try:
             server.serve_forever()
         except KeyboardInterrupt:
-            click.echo("ended.")
+            click.echo("stopped.")
 
 
 SHELLS: Final = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}

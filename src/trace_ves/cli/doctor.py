@@ -7,10 +7,9 @@ import os
 import platform
 import shutil
 import subprocess
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import metadata
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 from pydantic import BaseModel, Field
@@ -30,65 +29,81 @@ from trace_ves.core import (
     Question,
     UnknownStageError,
 )
+from trace_ves.core.errors import install_command
 from trace_ves.core.files import cache_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy as np
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One optional part of the package."""
+class Part(NamedTuple):
+    """One optional part of the package: what it is for, and the distributions that it needs."""
 
     extra: str
-    modules: tuple[str, ...]
-    distributions: tuple[str, ...]
     purpose: str
+    distributions: tuple[str, ...]
+
+    def versions(self) -> str:
+        """What is installed; empty where something is missing."""
+        try:
+            return ", ".join(f"{name} {metadata.version(name)}" for name in self.distributions)
+        except metadata.PackageNotFoundError:
+            return ""
 
 
 PARTS: Final = (
-    Part("video", ("av", "httpx", "simplejpeg", "PIL"), ("av", "httpx", "simplejpeg", "pillow"), "decode videos"),
-    Part("glance", ("onnxruntime",), ("onnxruntime",), "the embedded backbone glance, and the demo"),
-    Part("gemini", ("google.genai",), ("google-genai",), "backbones gemini: and vertex:"),
-    Part("openai", ("openai",), ("openai",), "backbone openai:, also for vLLM and other compatible servers"),
-    Part("anthropic", ("anthropic",), ("anthropic",), "backbone anthropic:"),
-    Part("hf", ("torch", "transformers"), ("torch", "transformers"), "backbone hf:, a local model"),
-    Part("ray", ("ray",), ("ray",), "run --engine ray"),
-    Part("figures", ("matplotlib",), ("matplotlib",), "audit --figures"),
-    Part("web", ("fastapi", "uvicorn", "jinja2"), ("fastapi", "uvicorn", "jinja2"), "view, ask --view, build serve"),
-    Part("build", ("sqlalchemy", "psycopg"), ("sqlalchemy", "psycopg"), "build a bench of your own"),
-    Part("youtube", ("yt_dlp",), ("yt-dlp",), "ask about a film of YouTube by its address"),
-    Part("inspect", ("inspect_ai",), ("inspect-ai",), "inspect eval trace_ves/ves"),
-    Part("mcp", ("mcp",), ("mcp",), "mcp: videos for an assistant"),
-    Part("logs", ("openpyxl", "zstandard"), ("openpyxl", "zstandard"), "read logs of VLMEvalKit and inspect_ai"),
-    Part("parquet", ("pyarrow",), ("pyarrow",), "import benchmarks that come as parquet"),
+    Part("video", "decode videos", ("av", "httpx", "simplejpeg", "pillow")),
+    Part("glance", "the embedded backbone glance, and the demo", ("onnxruntime",)),
+    Part("gemini", "backbones gemini: and vertex:", ("google-genai",)),
+    Part("openai", "backbone openai:, also for vLLM and other compatible servers", ("openai",)),
+    Part("anthropic", "backbone anthropic:", ("anthropic",)),
+    Part("hf", "backbone hf:, a local model", ("torch", "transformers")),
+    Part("ray", "run --engine ray", ("ray",)),
+    Part("figures", "audit --figures", ("matplotlib",)),
+    Part("web", "view, studio, ask --view, build serve", ("fastapi", "uvicorn", "jinja2")),
+    Part("build", "build a bench of your own", ("sqlalchemy", "psycopg")),
+    Part("youtube", "ask about a YouTube video by its address", ("yt-dlp",)),
+    Part("inspect", "inspect eval trace_ves/ves", ("inspect-ai",)),
+    Part("mcp", "mcp: videos for an assistant", ("mcp",)),
+    Part("logs", "read logs of VLMEvalKit and inspect_ai", ("openpyxl", "zstandard")),
+    Part("parquet", "import benchmarks that come as parquet", ("pyarrow",)),
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One line of the doctor's report."""
+def missing_extras(*extras: str) -> list[str]:
+    """Those of these extras that are not installed."""
+    return [part.extra for part in PARTS if part.extra in extras and not part.versions()]
+
+
+class Finding(NamedTuple):
+    """One line of the report."""
 
     name: str
     present: bool
     detail: str
 
 
-@click.command("doctor", short_help="Show what is installed and ready, and what to do next.")
+@click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 @click.option("--try", "spec", metavar="SPEC", help="Make one real call to this backbone; it may cost a little.")
 def doctor_command(as_json: bool, spec: str | None) -> int:
     """Show what is installed, which keys are set (never the keys), which backbones are ready, and what to do next."""
     if spec is not None:
         trial = try_backbone(spec)
-        click.echo(json.dumps(asdict(trial)) if as_json else trial.sentence)
+        click.echo(json.dumps(trial._asdict()) if as_json else trial.sentence)
         return int(not trial.passed)
-    sections = {title: check() for title, check in CHECKS.items()}
+    sections = {
+        "package": _package(),
+        "extras": _extras(),
+        "keys": _keys(),
+        "backbones": _backbones(),
+        "decoders": _decoders(),
+        "machine": _machine(),
+    }
     if as_json:
-        click.echo(json.dumps({title: [asdict(f) for f in findings] for title, findings in sections.items()}))
+        found = {title: [finding._asdict() for finding in findings] for title, findings in sections.items()}
+        click.echo(json.dumps(found))
         return 0
     from rich.console import Console
     from rich.markup import escape
@@ -96,15 +111,11 @@ def doctor_command(as_json: bool, spec: str | None) -> int:
 
     console = Console()
     for title, findings in sections.items():
-        table = Table(
-            title=title, title_justify="left", title_style="bold", show_header=False, box=None, padding=(0, 2)
-        )
+        table = Table.grid(padding=(0, 4, 0, 0))
         for finding in findings:
-            table.add_row(
-                "[green]yes[/]" if finding.present else "[yellow]no[/]", escape(finding.name), escape(finding.detail)
-            )
-        console.print(table)
-        console.print()
+            mark = "[green]yes[/]" if finding.present else "[yellow]no[/]"
+            table.add_row(f"  {mark}", escape(finding.name), escape(finding.detail))
+        console.print(f"[bold]{title}[/]", table, "", sep="\n")
     click.echo(_next_step())
     return 0
 
@@ -112,7 +123,7 @@ def doctor_command(as_json: bool, spec: str | None) -> int:
 def _next_step() -> str:
     """What to do next, in one sentence."""
     if missing_extras("video"):
-        return "Next: pip install 'trace-ves[video]', without which no video can be opened."
+        return f"Next: {install_command('video')}, without which no video can be opened."
     try:
         spec = default_spec()
     except BackboneConfigError as error:
@@ -132,45 +143,24 @@ def _package() -> list[Finding]:
 
 
 def _extras() -> list[Finding]:
-    findings = []
-    for part in PARTS:
-        present = _is_installed(part)
-        versions = ", ".join(f"{name} {metadata.version(name)}" for name in part.distributions) if present else ""
-        hint = f"pip install 'trace-ves[{part.extra}]'"
-        findings.append(Finding(part.extra, present, f"{part.purpose} ({versions or hint})"))
-    return findings
-
-
-def _is_installed(part: Part) -> bool:
-    return all(map(_importable, part.modules))
-
-
-def missing_extras(*extras: str) -> list[str]:
-    """Those of these extras that are not installed."""
-    return [part.extra for part in PARTS if part.extra in extras and not _is_installed(part)]
+    found = [(part, part.versions()) for part in PARTS]
+    return [
+        Finding(part.extra, bool(versions), f"{part.purpose} ({versions or install_command(part.extra)})")
+        for part, versions in found
+    ]
 
 
 def _backbones() -> list[Finding]:
     """Which kinds of backbone could be used now, and what is missing for the others."""
-    parts = {part.extra: part for part in PARTS}
     findings = []
     for known in registrations().values():
-        lacks = []
-        if known.extra in parts and not _is_installed(parts[known.extra]):
-            lacks.append(f"pip install 'trace-ves[{known.extra}]'")
+        lacks = [install_command(extra) for extra in missing_extras(known.extra or "")]
         if known.variables and not any(find_secret(variable) for variable in known.variables):
             lacks.append(f"set {' or '.join(known.variables)}")
         if known.scheme == "vllm" and shutil.which(os.environ.get("TRACE_VES_VLLM") or "vllm") is None:
             lacks.append("vLLM is not installed: set TRACE_VES_VLLM to the bin/vllm of a separate environment")
         findings.append(Finding(known.forms[0], not lacks, ", ".join(lacks) or "ready"))
     return findings
-
-
-def _importable(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
 
 
 def _keys() -> list[Finding]:
@@ -181,16 +171,15 @@ def _keys() -> list[Finding]:
 
 
 def _decoders() -> list[Finding]:
-    if not _importable("av"):
+    try:
+        import av
+    except ModuleNotFoundError:
         return [Finding("ffmpeg libraries", False, "come with the extra video; no ffmpeg program is needed")]
-    import av
 
     libraries = ", ".join(f"{name} {'.'.join(map(str, version))}" for name, version in av.library_versions.items())
-    codecs = [
-        Finding(name, codec in av.codecs_available, "can be decoded")
-        for name, codec in (("H.264", "h264"), ("HEVC", "hevc"), ("VP9", "vp9"), ("AV1", "libdav1d"))
-    ]
-    return [Finding("ffmpeg libraries", True, libraries), *codecs]
+    codecs = {"H.264": "h264", "HEVC": "hevc", "VP9": "vp9", "AV1": "libdav1d"}
+    found = [Finding(name, codec in av.codecs_available, "can be decoded") for name, codec in codecs.items()]
+    return [Finding("ffmpeg libraries", True, libraries), *found]
 
 
 def _machine() -> list[Finding]:
@@ -199,25 +188,10 @@ def _machine() -> list[Finding]:
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return [cores, Finding("GPU", False, "none found; only local models (hf:, vllm:) need one")]
-    asked = subprocess.run(  # noqa: S603  a fixed program with fixed arguments
-        [tool, "--query-gpu=name,memory.total", "--format=csv,noheader"],
-        capture_output=True,
-        text=True,
-        timeout=10,
-        check=False,
-    )
+    query = [tool, "--query-gpu=name,memory.total", "--format=csv,noheader"]
+    asked = subprocess.run(query, capture_output=True, text=True, timeout=10, check=False)  # noqa: S603  fixed arguments
     names = asked.stdout.strip().replace("\n", "; ")
-    return [cores, Finding("GPU", asked.returncode == 0 and bool(names), names or "nvidia-smi answers nothing")]
-
-
-CHECKS: Final[dict[str, Callable[[], list[Finding]]]] = {
-    "package": _package,
-    "extras": _extras,
-    "keys": _keys,
-    "backbones": _backbones,
-    "decoders": _decoders,
-    "machine": _machine,
-}
+    return [cores, Finding("GPU", asked.returncode == 0 and bool(names), names or "nvidia-smi reports no GPU")]
 
 
 PROMPT: Final = Prompt("test-call", "The frame above shows one square on a white ground. Which colour is the square?")
@@ -254,8 +228,7 @@ class RedSquare:
         return bytes(simplejpeg.encode_jpeg(self.rgb(), quality=quality))
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(NamedTuple):
     """How a test call went."""
 
     passed: bool
@@ -274,10 +247,8 @@ def try_backbone(spec: str) -> Trial:
         [answered] = backbone.generate([Request(known, question_variables(asked), answer_reply(asked), (clip,))])
         passed = not isinstance(answered.reply, ModelFault)
         return Trial(passed, f"{spec} {'works' if passed else 'fails'}; it answers about synthetic videos only.")
-    took = (
-        f"{generation.seconds:.1f} s, {generation.usage.input_tokens} tokens in, {generation.usage.output_tokens} out"
-    )
-    reply = generation.reply
+    reply, usage = generation.reply, generation.usage
+    took = f"{generation.seconds:.1f} s, {usage.input_tokens} tokens in, {usage.output_tokens} out"
     if isinstance(reply, ModelFault):
         said = f' It said: "{" ".join(reply.raw.split())[:200]}".' if reply.raw.strip() else ""
         return Trial(False, f"{spec} replied, but not usably: {reply.reason}{said} ({took})")

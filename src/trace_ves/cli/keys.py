@@ -1,4 +1,4 @@
-"""`trace-ves keys`: API keys in a file for its owner alone, or in the system keyring. They are never part of a run."""
+"""`trace-ves keys`: API keys in a file that only you can read, or in the system keyring; never in a run."""
 
 from __future__ import annotations
 

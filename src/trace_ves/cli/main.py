@@ -1,4 +1,4 @@
-"""The command `trace-ves`: finds the command that was asked for, imports it alone, and turns errors into sentences."""
+"""The command `trace-ves`: finds a command, imports only that one, and turns errors into sentences."""
 
 from __future__ import annotations
 
@@ -26,31 +26,34 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from threading import Event
 
-COMMANDS: Final = {
-    "ask": ("ask", "Ask questions about a video, or all videos in a folder."),
-    "studio": ("pages", "Ask in the browser, and watch the search."),
-    "mcp": ("pages", "Let an assistant look at videos and ask about them."),
-    "run": ("run", "Answer the questions of a bench with methods and models."),
-    "audit": ("audit", "Check which evidence the frames of a run covered."),
-    "view": ("pages", "See what each method looked at, and why it stopped."),
-    "counterfactual": ("counterfactual", "Mask evidence, and see whether answers change."),
-    "frames": ("benches", "Write the exact frames that a run looked at."),
-    "build": ("build", "Build a bench on your own footage, in five stages."),
-    "import": ("benches", "Turn a published benchmark into a bench."),
-    "keys": ("keys", "Store API keys: set, list, remove."),
-    "release": ("benches", "Pack a bench and runs so that others can audit them."),
-    "synth": ("benches", "Generate a synthetic benchmark with known evidence."),
-    "demo": ("demo", "Run a full offline demo on synthetic video."),
-    "doctor": ("doctor", "Show what is installed and ready, and what to do next."),
-    "dev": ("dev", "Schemas, a glance server, shell completion."),
-}
-"""Each command: its module, and its one-line help."""
 GROUPS: Final = {
-    "Ask": ("ask", "studio", "mcp"),
-    "Evaluate": ("run", "audit", "view", "counterfactual", "frames"),
-    "Build": ("build", "import", "release", "synth"),
-    "Tools": ("keys", "demo", "doctor", "dev"),
+    "Ask": {
+        "ask": ("ask", "Ask questions about a video, or all videos in a folder."),
+        "studio": ("pages", "Ask in the browser and watch the search."),
+        "mcp": ("pages", "Let an assistant look at videos and ask about them."),
+    },
+    "Evaluate": {
+        "run": ("run", "Answer the questions of a bench with methods and models."),
+        "audit": ("audit", "Check which evidence the frames of a run covered."),
+        "view": ("pages", "See what each method looked at and why it stopped."),
+        "counterfactual": ("counterfactual", "Mask evidence and see whether answers change."),
+        "frames": ("benches", "Write the exact frames that a run looked at."),
+    },
+    "Build": {
+        "build": ("build", "Build a bench from your own footage, in five stages."),
+        "import": ("benches", "Turn a published benchmark into a bench."),
+        "release": ("benches", "Pack a bench and its runs so that others can audit them."),
+        "synth": ("benches", "Generate a synthetic benchmark with known evidence."),
+    },
+    "Tools": {
+        "keys": ("keys", "Store API keys: set, list, remove."),
+        "demo": ("demo", "Run a full offline demo on synthetic video."),
+        "doctor": ("doctor", "Show what is installed and ready, and what to do next."),
+        "dev": ("dev", "Schemas, a glance server, shell completion."),
+    },
 }
+"""The commands by group, each with its module and its one-line help."""
+COMMANDS: Final = {name: command for group in GROUPS.values() for name, command in group.items()}
 COMMON_OPTIONS: Final = {
     "ask": ("options", "sample", "backbone", "table", "save", "view", "estimate_only", "max_cost", "as_json"),
     "run": ("methods", "backbones", "out", "budget", "limit", "estimate_only", "max_cost", "full", "as_json"),
@@ -58,20 +61,22 @@ COMMON_OPTIONS: Final = {
     "studio": ("sample", "backbone", "max_cost", "save", "port", "no_browser"),
     "view": ("bench", "videos", "port", "file", "question", "no_browser"),
 }
-"""The options that help shows first; the rest is under "Advanced"."""
+"""The options that help shows first; the others are under "Advanced"."""
+
+SETTINGS: Final = {"help_option_names": ["-h", "--help"], "show_default": True}
 
 
 class GroupedCommands(LazyGroup):
     """Lists the commands by group, and the options of a command by how common they are."""
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """All commands on one screen, none of them imported."""
+        """List all commands without importing them."""
         formatter.write("\n")
-        for title, names in GROUPS.items():
-            formatter.write(f"{title}:\n" + "".join(f"  {name:16}{COMMANDS[name][1]}\n" for name in names))
+        for title, commands in GROUPS.items():
+            formatter.write(f"{title}:\n" + "".join(f"  {name:16}{words}\n" for name, (_, words) in commands.items()))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command of this name; its help has its common options first."""
+        """Import a command; its help lists common options first."""
         command = super().get_command(ctx, cmd_name)
         if command is not None and cmd_name in COMMON_OPTIONS:
             command.format_options = partial(_format_options, command, COMMON_OPTIONS[cmd_name])  # type: ignore[method-assign]
@@ -91,12 +96,12 @@ def _format_options(
             formatter.write_dl([line for option in part if (line := option.get_help_record(ctx)) is not None])
 
 
-@click.group(cls=GroupedCommands, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=GroupedCommands, lazy=COMMANDS, context_settings=SETTINGS)
 @click.version_option(__version__, message="trace-ves %(version)s")
 def group() -> None:
-    """Ask questions about long videos, and audit what any method really looked at.
+    """Ask questions about long videos, and audit what any method looked at.
 
-    To see it work, offline and without a key: trace-ves ask --sample
+    To see an example, offline and without a key: trace-ves ask --sample
     """
 
 
@@ -109,15 +114,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         except Exception:
             if not interrupted.is_set():
                 raise
-            code = INTERRUPTED  # an import of native code that is interrupted, for one, is an ImportError
+            code = INTERRUPTED  # for example, an interrupted import of native code raises ImportError
         if code == INTERRUPTED:
-            ignore_interrupts()  # a second Ctrl-C must not break the end
-            _complain("interrupted; what was finished is kept.")
+            ignore_interrupts()  # a second Ctrl-C must not interrupt the exit
+            _complain("interrupted; finished work is saved.")
         leave(code, at_once=arguments is None)
 
 
 def _run(arguments: Sequence[str] | None, interrupted: Event) -> int:
-    """The exit status of a command; what went wrong is on standard error."""
+    """The exit status of a command; errors go to standard error."""
     try:
         code = group.main(arguments, prog_name="trace-ves", standalone_mode=False)
         sys.stdout.flush()  # reports a full disk while it still can
@@ -131,7 +136,7 @@ def _run(arguments: Sequence[str] | None, interrupted: Event) -> int:
     except BrokenPipeError:
         silence_stdout()
         return 141
-    except OSError as error:  # whatever reads or writes: a disk that is full or read-only, a device
+    except OSError as error:  # a full or read-only disk, a device
         silence_stdout()
         where = f"{error.filename}: " if error.filename else ""
         return _complain(f"{where}cannot be read or written: {error.strerror or error}.")

@@ -1,14 +1,16 @@
-"""What every command shares: groups that import a command when it runs, and options with their rules."""
+"""Shared by all commands: groups that import a command when it runs, and common options."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from contextlib import contextmanager
+from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cached_property, reduce, wraps
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -17,16 +19,19 @@ from trace_ves.core.errors import MissingExtraError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from trace_ves.runs.cost import CostLimit
+    from trace_ves.runs.prices import Prices
+
 
 class LazyGroup(click.Group):
-    """A group whose commands are known by name, module and one-line help; one is imported when it runs."""
+    """A group that knows the name, module and one-line help of its commands, and imports one when it runs."""
 
     def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **settings: Any) -> None:
         super().__init__(*args, **settings)
         self._lazy = lazy
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
-        """All names, in the order of the help."""
+        """All names, in the order of the help text."""
         return list(self._lazy)
 
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -45,7 +50,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: Sequence[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or say which one is close."""
+        """Find the command, or suggest a similar one."""
         try:
             return super().resolve_command(ctx, list(args))
         except click.UsageError as error:
@@ -56,10 +61,10 @@ class LazyGroup(click.Group):
 
 
 class FiniteRange(click.FloatRange):
-    """A range of numbers that leaves out nan and infinity."""
+    """A range of numbers without nan and infinity."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number, or the sentence that says what is wrong."""
+        """The number; nan and infinity are refused."""
         number = super().convert(value, param, ctx)
         if not math.isfinite(number):
             self.fail(f"{value} is not a number.", param, ctx)
@@ -68,13 +73,16 @@ class FiniteRange(click.FloatRange):
 
 @contextmanager
 def requires_extra(what: str, extra: str) -> Iterator[None]:
-    """Say which extra to install where a module of another package is missing."""
+    """If a third-party module is missing, say which extra to install."""
     try:
         yield
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("trace_ves"):
             raise
         raise MissingExtraError(what, extra) from None
+
+
+COST_REACHED: Final = 3  # the exit status where --max-cost ended a command
 
 
 def refuse_repeated_options(command: click.Command) -> click.Command:
@@ -105,104 +113,139 @@ def refuse_repeated_options(command: click.Command) -> click.Command:
     return command
 
 
-F = TypeVar("F", bound="Callable[..., Any]")
+path_type: Final = click.Path(path_type=Path)
+file_type: Final = click.Path(path_type=Path, dir_okay=False)
+folder_type: Final = click.Path(path_type=Path, file_okay=False)
+count_type: Final = click.IntRange(min=1)
+seed_type: Final = click.IntRange(min=0)
+port_type: Final = click.IntRange(0, 65535)
+positive_type: Final = FiniteRange(min=0, min_open=True)
 
-_OPTIONS = (
-    click.option("--temperature", type=FiniteRange(0, 2), help="Default: the provider's recommendation."),
+
+def add_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A decorator that adds these options, in the order of the help text."""
+    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
+
+
+def gather_options(name: str, make: Callable[..., Any], *options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A decorator that adds these options; the command gets what `make` returns for their values as `name`."""
+    add = add_options(*options)
+    names = [option.name or "" for option in add(click.Command("")).params]
+
+    def decorate(command: Callable[..., Any]) -> Any:
+        @wraps(command)
+        def with_gathered(**given: Any) -> Any:
+            gathered = make(**{each: given.pop(each) for each in names})
+            return command(**given, **{name: gathered})
+
+        return add(with_gathered)
+
+    return decorate
+
+
+def _choice(name: str, values: Sequence[str], help_text: str) -> Callable[[Any], Any]:
+    return click.option(name, type=click.Choice(values), default=values[0], help=help_text)
+
+
+def max_cost_option(help_text: str, default: float | None = None) -> Callable[[Any], Any]:
+    """The limit on what a command may spend."""
+    return click.option("--max-cost", type=positive_type, default=default, metavar="DOLLARS", help=help_text)
+
+
+backbone_options = add_options(
     click.option(
-        "--thinking",
-        type=click.Choice(["default", "none", "low", "medium", "high"]),
-        default="default",
-        show_default=True,
-        help="How much the model may think before it answers.",
+        "--temperature", type=FiniteRange(0, 2), help="Sampling temperature. Default: the provider's recommendation."
+    ),
+    _choice(
+        "--thinking", ("default", "none", "low", "medium", "high"), "How much the model may think before it answers."
     ),
     click.option(
         "--detail",
         metavar="LEVEL",
         default="auto",
-        show_default=True,
-        help="Detail of frames: low, medium, high, or auto by height; by provider: gemini=low,openai=high.",
+        help="Image detail: low, medium, high, or auto (by frame height). Per provider: gemini=low,openai=high.",
     ),
-    click.option(
+    _choice(
         "--reply-format",
-        type=click.Choice(["schema", "words"]),
-        default="schema",
-        show_default=True,
-        help="words: put the reply's schema at the end of the prompt, so that caches hit across stages.",
+        ("schema", "words"),
+        "words: describe the reply at the end of the prompt, so that prompt caches work across stages.",
     ),
-    click.option(
+    _choice(
         "--service-tier",
-        type=click.Choice(["standard", "flex", "flex-only"]),
-        default="standard",
-        show_default=True,
-        help="flex is cheaper and slower (Gemini, OpenAI); flex-only never falls back to standard.",
+        ("standard", "flex", "flex-only"),
+        "flex is cheaper and slower (Gemini, OpenAI); flex-only never falls back to standard.",
     ),
-    click.option(
+    _choice(
         "--server",
-        type=click.Choice(["auto", "vllm", "sglang", "llama.cpp", "other"]),
-        default="auto",
-        show_default=True,
-        help="Software of the server at openai:MODEL@http://…; auto detects it.",
+        ("auto", "vllm", "sglang", "llama.cpp", "other"),
+        "Software of the server at openai:MODEL@http://…; auto detects it.",
     ),
     click.option(
         "--max-output-tokens",
-        type=click.IntRange(min=1),
+        type=count_type,
         metavar="N",
-        help="Maximum tokens in a reply, including thinking.  [default: the model's; 32,000 for Claude]",
+        help="Maximum number of tokens in a reply, including thinking.  [default: the model's; 32,000 for Claude]",
     ),
     click.option(
         "--timeout",
-        type=FiniteRange(min=0, min_open=True),
+        type=positive_type,
         metavar="SECONDS",
         help="Limit on one attempt; failed attempts are retried.  [default: 180; 600 for your own server or "
         "--thinking high; at least 900 in the flex tier]",
     ),
     click.option("--cache/--no-cache", default=None, help="Reuse cached responses.  [default: for paid models]"),
 )
-
-
-def backbone_options(command: F) -> F:
-    """Adds the options; the command gets each under the name that `open_backbone` gives it."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
-BACKBONE_OPTION_NAMES: Final = frozenset(option.name for option in backbone_options(click.Command("")).params)
+"""The options of models; the command gets each under its name in `open_backbone`."""
 
 
 class SpecType(click.types.StringParamType):
-    """A backbone's spec, or a name that people use for it."""
+    """A backbone's spec, or a common short name for it."""
 
     name = "spec"
 
     def convert(self, value: Any, _param: click.Parameter | None, _ctx: click.Context | None) -> str:
-        """The spec in full."""
+        """The full spec."""
         from trace_ves.backbone.registry import canonical_spec
 
         return canonical_spec(str(value))
 
 
-_COST_OPTIONS = (
+@dataclass(frozen=True)
+class CostOptions:
+    """What the user said about estimates, limits and prices."""
+
+    max_cost: float | None
+    price_file: Path | None
+    price: str | None = None
+    estimate_only: bool = False
+
+    @cached_property
+    def prices(self) -> Prices:
+        """The prices of tokens."""
+        from trace_ves.runs.prices import load_prices, parse_price
+
+        return load_prices(self.price_file).with_default(parse_price(self.price) if self.price else None)
+
+    @cached_property
+    def limit(self) -> CostLimit | None:
+        """The limit of --max-cost, which counts what is spent; None without the option."""
+        from trace_ves.runs.cost import CostLimit
+
+        return None if self.max_cost is None else CostLimit(self.max_cost, self.prices)
+
+
+prices_option = click.option("--prices", "price_file", type=file_type, help="TOML file with token prices.")
+cost_options = gather_options(
+    "costs",
+    CostOptions,
     click.option("--estimate", "estimate_only", is_flag=True, help="Estimate the cost without calling the model."),
-    click.option(
-        "--max-cost",
-        type=FiniteRange(min=0, min_open=True),
-        metavar="DOLLARS",
-        help="Stop once this much has been spent; exit status 3.",
-    ),
-    click.option("--prices", "price_file", type=click.Path(path_type=Path, dir_okay=False), help="Token prices, TOML."),
+    max_cost_option("Stop once this much has been spent; exit status 3."),
+    prices_option,
     click.option("--price", metavar="IN,CACHED,OUT", help="Price per million tokens, for models not in the table."),
 )
-
-
-def cost_options(command: F) -> F:
-    """Adds the options of estimates, limits and prices."""
-    for option in reversed(_COST_OPTIONS):
-        command = option(command)
-    return command
-
-
+"""The options of estimates, limits and prices; the command gets them as `costs`."""
+session_cost_option = max_cost_option("Stop once the session has spent this much.", default=1.0)
+no_browser_option = click.option("--no-browser", is_flag=True, help="Print the address; do not open a browser.")
 backbone_option = click.option(
     "--backbone",
     type=SpecType(),
@@ -210,14 +253,11 @@ backbone_option = click.option(
     help="The model: for example gemini:MODEL, claude-…, ollama:MODEL, openai:MODEL@http://host:port/v1.  "
     "[default: the first provider whose key is set]",
 )
-
 transcripts_option = click.option(
     "--transcripts/--no-transcripts",
     default=True,
-    show_default=True,
-    help="Keep the prompt and the raw reply of each call beside the record.",
+    help="Save the prompt and raw reply of each call next to the record.",
 )
-
 subtitles_option = click.option(
     "--subtitles",
     is_flag=True,

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trace_ves.cli.options import FiniteRange, backbone_option, backbone_options, requires_extra
+from trace_ves.cli.options import (
+    backbone_option,
+    backbone_options,
+    count_type,
+    no_browser_option,
+    path_type,
+    port_type,
+    prices_option,
+    requires_extra,
+    session_cost_option,
+)
 from trace_ves.cli.video_argument import Sample
 from trace_ves.core.errors import InputError
 from trace_ves.core.files import refuse_inputs
@@ -22,23 +32,17 @@ if TYPE_CHECKING:
     from trace_ves.runs.asking import AskResult
     from trace_ves.web.library import Library
 
-folder_option = click.Path(path_type=Path, file_okay=False)
 
-
-@click.command("view", short_help="See what each method looked at, and why it stopped.")
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--bench", type=click.Path(path_type=Path), help="The bench of these runs. Default: the one they name.")
-@click.option("--videos", type=folder_option, help="The folder of the videos. Default: the bench's.")
-@click.option(
-    "--host", default="127.0.0.1", show_default=True, help="Address to listen on; visitors need the printed link."
-)
-@click.option("--port", default=8642, show_default=True, type=click.IntRange(0, 65535), help="0 picks a free port.")
-@click.option(
-    "--export", "file", type=click.Path(path_type=Path), metavar="FILE.html", help="Write one question as a page."
-)
+@click.command("view")
+@click.argument("folder", metavar="DIR", type=path_type)
+@click.option("--bench", type=path_type, help="The bench of these runs. Default: the one they name.")
+@click.option("--videos", type=path_type, help="The folder of the videos. Default: the bench's.")
+@click.option("--host", default="127.0.0.1", help="Address to listen on; visitors need the printed link.")
+@click.option("--port", default=8642, type=port_type, help="0 picks a free port.")
+@click.option("--export", "file", type=path_type, metavar="FILE.html", help="Write one question as a page.")
 @click.option("--question", metavar="ID", help="The question for --export.")
 @click.option("--run", "run_name", metavar="NAME", help="The run for --export; not needed if there is only one.")
-@click.option("--no-browser", is_flag=True, help="Print the address; do not open a browser.")
+@no_browser_option
 def view_command(
     *,
     folder: Path,
@@ -59,7 +63,7 @@ def view_command(
         raise click.UsageError("--question and --run say what --export writes; give --export FILE.html with them.")
     if videos is not None and not videos.is_dir():
         raise InputError(f"{videos}: no such folder; --videos names the folder of the videos.")
-    if file is not None:  # it may replace an earlier export, and nothing else that is read here
+    if file is not None:  # it may replace an earlier export, but no input
         read = [path for path in folder.iterdir() if path.suffix != ".html"] if folder.is_dir() else [folder]
         refuse_inputs([file], inputs=[*read, *([bench, bench / "questions.jsonl"] if bench else [])])
         if file.suffix.lower() not in {".html", ".htm"} and (file.is_file() or not file.exists()):
@@ -94,7 +98,7 @@ def _open_runs(folder: Path, bench: Path | None, videos: Path | None) -> Iterato
 
         with LateProgress() as progress:
             library = open_library(folder, bench=bench, videos=videos, on_progress=progress)
-            library.audit(on_progress=progress)  # the first page shows it, and waits for nothing then
+            library.audit(on_progress=progress)  # so that the first page does not wait for it
         yield library
 
 
@@ -106,30 +110,32 @@ def announce(url: str, *, browser: bool, err: bool = False) -> None:
         webbrowser.open(url)
 
 
+@requires_extra("The page", "web")
 def serve_library(library: Library, *, host: str, port: int, browser: bool, question: str = "") -> None:
-    """Serve a library until it is interrupted, and print where; with `question`, that page opens."""
-    with requires_extra("The page", "web"):
-        from trace_ves.web.app import create_app
-        from trace_ves.web.serve import Address, serve_app
+    """Serve a library until interrupted, and print its address; with `question`, that page opens."""
+    from trace_ves.web.app import create_app
+    from trace_ves.web.serve import Address, serve_app
 
     def ready(address: Address) -> None:
         where = address.url("/question", run=next(iter(library.runs)), id=question) if question else address.url()
-        announce(where, browser=browser, err=bool(question))  # `ask --json` has standard output for itself
+        announce(where, browser=browser, err=bool(question))  # standard output belongs to `ask --json`
 
     serve_app(lambda hosts, token: create_app(library, hosts=hosts, token=token), host=host, port=port, ready=ready)
 
 
+@requires_extra("The page", "web")
 def view_answer(result: AskResult) -> None:
     """Serve the page of an answer from its own video until interrupted."""
     from trace_ves.web.saving import answer_library
 
-    with requires_extra("The page", "web"), answer_library(result) as library:
+    with answer_library(result) as library:
         serve_library(library, host="127.0.0.1", port=0, browser=True, question=next(iter(library.questions)))
 
 
+@requires_extra("The page", "web")
 def _export(library: Library, file: Path, question: str | None, run_name: str | None) -> None:
-    with requires_extra("The page", "web"):
-        from trace_ves.web.export import write_story
+    from trace_ves.web.export import write_story
+
     if question is None:
         if len(library.questions) != 1:
             raise click.UsageError("--export writes one question: give --question ID.")
@@ -143,26 +149,19 @@ def _export(library: Library, file: Path, question: str | None, run_name: str | 
     click.echo(f"{file}: {frames} frames, {size / 1e6:.1f} MB")
 
 
-@click.command("studio", short_help="Ask in the browser, and watch the search.")
-@click.argument("videos", metavar="[VIDEOS]...", nargs=-1, type=click.Path(path_type=Path))
+@click.command("studio")
+@click.argument("videos", metavar="[VIDEOS]...", nargs=-1, type=path_type)
 @click.option("--sample", is_flag=True, help="Offer the sample film and its question, with recorded replies.")
 @backbone_option
-@click.option("--method", default="trace", show_default=True, help="Method selected at first; any that `ask` accepts.")
+@click.option("--method", default="trace", help="Method selected at first; any that `ask` accepts.")
 @click.option(
     "--budget", type=click.IntRange(1, 100_000), metavar="N", help="Frames per question, unless set on the page."
 )
-@click.option(
-    "--max-cost",
-    type=FiniteRange(min=0, min_open=True),
-    default=1.0,
-    show_default=True,
-    metavar="DOLLARS",
-    help="Stop once the session has spent this much.",
-)
+@session_cost_option
 @backbone_options
-@click.option("--save", type=click.Path(path_type=Path), metavar="DIR", help="Save every answer in its own folder.")
-@click.option("--port", default=8643, show_default=True, type=click.IntRange(0, 65535), help="0 picks a free port.")
-@click.option("--no-browser", is_flag=True, help="Print the address; do not open a browser.")
+@click.option("--save", type=path_type, metavar="DIR", help="Save every answer in its own folder.")
+@click.option("--port", default=8643, type=port_type, help="0 picks a free port.")
+@no_browser_option
 def studio_command(
     *,
     videos: tuple[Path, ...],
@@ -201,7 +200,7 @@ def studio_command(
     found = VideoFolders(videos)
     for path in videos:
         if not path.is_dir():
-            with open_video(path):  # what is no video is said now
+            with open_video(path):  # fails now if it is not a video
                 pass
         elif not VideoFolders([path]).names(1):
             raise InputError(f"{path}: there is no video in this folder.")
@@ -238,19 +237,12 @@ def studio_command(
 
 
 @click.command("mcp")
-@click.argument("folders", metavar="FOLDER...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("folders", metavar="FOLDER...", nargs=-1, required=True, type=path_type)
 @click.option("--backbone", "spec", metavar="SPEC", help="The model for `ask`. Default: the first with a key.")
-@click.option("--method", default="trace", show_default=True, help="The method that answers questions.")
-@click.option("--budget", type=click.IntRange(min=1), help="Frames per question. Default: the method's own.")
-@click.option(
-    "--max-cost",
-    type=FiniteRange(min=0, min_open=True),
-    default=1.0,
-    show_default=True,
-    metavar="DOLLARS",
-    help="Stop answering once the session has spent this much.",
-)
-@click.option("--prices", "price_file", type=click.Path(path_type=Path, dir_okay=False), help="TOML of token prices.")
+@click.option("--method", default="trace", help="The method that answers questions.")
+@click.option("--budget", type=count_type, help="Frames per question. Default: the method's own.")
+@session_cost_option
+@prices_option
 def mcp_command(
     *,
     folders: tuple[Path, ...],
@@ -272,7 +264,7 @@ def mcp_command(
     from trace_ves.runs.prices import load_prices
     from trace_ves.video.folders import VideoFolders
 
-    open_method(method)  # a misspelt name is said now, not when the first question is asked
+    open_method(method)  # fails now for a misspelt name
     prices = load_prices(price_file)
 
     def open_model() -> Backbone:

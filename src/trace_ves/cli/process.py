@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Final
 
+import click
+
 from trace_ves.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,14 +24,14 @@ ESCAPE: Final = "trace-ves-escape"
 INTERRUPTED: Final = 130  # the exit status after Ctrl-C
 AGAIN_SECONDS: Final = 0.001
 SWALLOWING: Final = frozenset({"dump_python", "dump_json", "model_dump", "model_dump_json", "__del__"})
-"""Functions, of pydantic and of Python, that do not let through what is raised within them."""
+"""Functions of pydantic and Python that swallow exceptions raised inside them."""
 
 
 @contextmanager
 def noted_interrupts() -> Iterator[threading.Event]:
     """An event that is set once Ctrl-C was pressed, whichever exception follows.
 
-    No interrupt is raised where it would be swallowed: it comes again in a moment, until it is somewhere else.
+    An interrupt that would be swallowed is raised a moment later instead.
     """
     event = threading.Event()
 
@@ -57,20 +59,20 @@ def noted_interrupts() -> Iterator[threading.Event]:
 
 
 def _would_swallow(frame: FrameType | None) -> bool:
-    """Whether an exception raised here would become a warning: pydantic makes one of any that a serializer raises."""
+    """Whether an exception raised here would be lost: pydantic turns any that a serializer raises into a warning."""
     while frame is not None and frame.f_code.co_name not in SWALLOWING:
         frame = frame.f_back
     return frame is not None
 
 
 def ignore_interrupts() -> None:
-    """Let Ctrl-C do nothing from here on."""
+    """Ignore Ctrl-C from now on."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def make_streams_tolerant() -> None:
-    """Let standard output and error escape what their encoding lacks, as JSON does, instead of failing on it."""
+    """Escape characters that the encoding of standard output and error lacks, as JSON does."""
     codecs.register_error(ESCAPE, _escape)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
@@ -95,8 +97,14 @@ def read_text(question: str | None, options: Iterable[str]) -> str | None:
 
 
 def sentence(text: str) -> str:
-    """The text without a full stop after another mark, as where one sentence quotes another."""
+    """The text without a full stop directly after another mark, which appears if one sentence quotes another."""
     return re.sub(r"([.?!…])\.(?=\s|$)", r"\1", text)
+
+
+def warn(*warnings: str | None) -> None:
+    """Print each warning as a sentence on standard error; None is not one."""
+    for warning in filter(None, warnings):
+        click.echo(sentence(f"warning: {warning}."), err=True)
 
 
 def silence_stdout() -> None:
@@ -106,10 +114,10 @@ def silence_stdout() -> None:
 
 
 def leave(code: int, *, at_once: bool) -> None:
-    """End the process with this status. `at_once` is false where another program called the command in its process.
+    """End the process with this status. `at_once` is false if another program called the command in its process.
 
-    Native code of an abandoned thread aborts the process when the interpreter is taken down under it; with such
-    threads, buffers are written here and nothing is taken down.
+    Native code in a daemon thread can abort the process while the interpreter shuts down, so with such threads flush
+    the streams and skip the shutdown.
     """
     others = [thread for thread in threading.enumerate() if thread is not threading.current_thread()]
     if at_once and any(thread.daemon for thread in others):
@@ -118,5 +126,5 @@ def leave(code: int, *, at_once: bool) -> None:
                 stream.flush()
         os._exit(code)
     if at_once and not others:
-        ignore_interrupts()  # all is done: while the interpreter is taken down, Ctrl-C would only spoil the status
+        ignore_interrupts()  # Ctrl-C during shutdown would only change the exit status
     sys.exit(code)

@@ -16,10 +16,17 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 SHOWN_AFTER_SECONDS: Final = 2.0
+PLAIN_WIDTH: Final = 120
+
+
+def output_console(width: int = PLAIN_WIDTH) -> Console:
+    """Standard output; `width` columns wide if it is not a terminal."""
+    console = Console()
+    return console if console.is_terminal else Console(width=width)
 
 
 class Display:
-    """Draws what `show` was last called with, and below it what the model is waiting for."""
+    """Draws what `show` was last called with, and notices about rate limits below it."""
 
     def __init__(self, console: Console | None = None, *, transient: bool = True) -> None:
         self.console: Final = console or Console(stderr=True)
@@ -29,11 +36,11 @@ class Display:
         self._is_live = False
 
     def show(self, shown: RenderableType) -> None:
-        """Draw this from now on; nothing is drawn where standard error is no terminal."""
+        """Draw this from now on, if standard error is a terminal."""
         self._shown = shown
         if self._is_live or not self.console.is_terminal or self.console.quiet:
             return
-        from trace_ves.backbone.retry import WaitingNotices  # most displays end before they are drawn
+        from trace_ves.backbone.retry import WaitingNotices  # most displays end before anything is drawn
 
         waiting = self._stack.enter_context(WaitingNotices())
         self._stack.enter_context(
@@ -60,7 +67,7 @@ class Display:
 
 
 class LateProgress(Display):
-    """A bar that appears after two seconds. Call it with a label, what is done and what there is."""
+    """A bar that appears after two seconds. Call it with a label, the number done and the total."""
 
     def __init__(self, console: Console | None = None) -> None:
         super().__init__(console)
@@ -77,7 +84,7 @@ class LateProgress(Display):
         self._label = ""
 
     def __call__(self, label: str, done: int, total: int | None, note: str = "") -> None:
-        """Show how far something has come; without a total, only that it continues."""
+        """Show the progress; without a total, only that work continues."""
         if label != self._label:
             self._label = label
             self._bar.reset(self._task, description=label, total=total)

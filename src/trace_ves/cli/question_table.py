@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MOST_QUESTIONS: Final = 10_000
 SEPARATOR: Final = "|"  # between the options of one cell
-_FORMULA: Final = ("=", "+", "@", "\t", "\r")  # what a spreadsheet would take for a formula, at the beginning of a cell
+_FORMULA: Final = ("=", "+", "@", "\t", "\r")  # a spreadsheet reads a cell that starts with one as a formula
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +26,14 @@ class TableRow:
     """One question, and the other cells of its row."""
 
     question: Question
-    cells: Mapping[str, str] = field(default_factory=dict)  # the row as it was, to be written beside its answer
+    cells: Mapping[str, str] = field(default_factory=dict)  # the original row, to write next to its answer
 
 
 def read_questions(file: Path, video: str) -> list[TableRow]:
-    """The questions of a table about one video; what is wrong with a row is a `FormatError`.
+    """The questions of a table about one video; a bad row is a `FormatError`.
 
-    `id` may name a row, else it is its number. Options are in a column `options` with a bar between them, or in
-    columns A, B, C, …; a question without any is open.
+    `id` names a row; the default is its number. Options are in a column `options`, separated by bars, or in columns
+    A, B, C, …; a question without options is open.
     """
     if file.suffix.lower() in {".jsonl", ".ndjson"}:
         lines: Iterator[tuple[int, Mapping[str, object]]] = ((line.number, line.record) for line in read_jsonl(file))
@@ -44,7 +44,7 @@ def read_questions(file: Path, video: str) -> list[TableRow]:
         try:
             name = str(cells.get("id") or number).strip() or str(number)
             if name in rows:
-                raise InputError(f"the id {name!r} is there twice.")
+                raise InputError(f"the id {name!r} appears twice; ids must be unique.")
             if number > MOST_QUESTIONS:
                 raise InputError(f"a table has at most {MOST_QUESTIONS} questions; split it.")
             asked = make_question(video, _text(cells, "question"), _options(cells))
@@ -53,7 +53,7 @@ def read_questions(file: Path, video: str) -> list[TableRow]:
         plain = {key: str(value) for key, value in cells.items() if isinstance(value, str | int | float)}
         rows[name] = TableRow(Question(name, video, asked.text, asked.options), plain)
     if not rows:
-        raise InputError(f"{file}: there is no question in this table.")
+        raise InputError(f"{file}: the table has no questions.")
     return list(rows.values())
 
 
@@ -66,7 +66,7 @@ def _csv_rows(file: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
             reader = csv.DictReader(opened, delimiter=max(",;\t", key=header.count), strict=True)
             if "question" not in (reader.fieldnames or ()):
                 raise FormatError(
-                    "the first row must name the columns, and one of them `question`; others are `id`, `options` "
+                    "the first row must name the columns: `question`, and optionally `id` and `options` "
                     f"(separated by {SEPARATOR}), or A, B, C, ….",
                     path=file,
                     line=1,
@@ -82,7 +82,7 @@ def _csv_rows(file: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
-        raise InputError(f"{file}: this is not UTF-8 text; save the table as CSV UTF-8.") from None
+        raise InputError(f"{file}: not UTF-8 text; save the table as CSV UTF-8.") from None
     except csv.Error as error:
         raise FormatError(f"not a row of CSV ({error}).", path=file) from None
 
@@ -90,7 +90,7 @@ def _csv_rows(file: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
 def _text(cells: Mapping[str, object], key: str) -> str:
     value = cells.get(key, "")
     if not isinstance(value, str):
-        raise InputError(f"the key {key!r} must be a text.")
+        raise InputError(f"the key {key!r} must be a string.")
     return value
 
 
@@ -101,7 +101,7 @@ def _options(cells: Mapping[str, object]) -> tuple[str, ...]:
     if isinstance(given, str) and given.strip():
         return tuple(given.split(SEPARATOR))
     if given not in (None, ""):
-        raise InputError("the key 'options' must be a list of texts.")
+        raise InputError("the key 'options' must be a list of strings.")
     lettered = [_text(cells, letter) for letter in LETTERS if letter in cells]
     while lettered and not lettered[-1].strip():
         lettered.pop()  # rows may have fewer options than the table has columns
@@ -111,21 +111,21 @@ def _options(cells: Mapping[str, object]) -> tuple[str, ...]:
 def print_rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table as wide as the terminal."""
     from rich import box
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
+
+    from trace_ves.cli.progress import output_console
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in header:
         table.add_column(name, overflow="fold", justify="left" if name else "right")
     for row in rows:
         table.add_row(*(Text(" ".join(cell.split())) for cell in row))
-    console = Console()
-    (console if console.is_terminal else Console(width=160)).print(table)
+    output_console(160).print(table)
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write a CSV file; what a spreadsheet would run as a formula is marked as text."""
+    """Write a CSV file; cells that a spreadsheet would run as formulas are marked as text."""
     from trace_ves.core.files import write_output
 
     out = StringIO()

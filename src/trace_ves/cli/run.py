@@ -1,25 +1,37 @@
-"""`trace-ves run`: methods x questions, and at the end the audit of what they did and what it cost."""
+"""`trace-ves run`: answer questions with methods and models, then audit the results and their cost."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from trace_ves.cli.options import SpecType, backbone_options, cost_options, subtitles_option, transcripts_option
-from trace_ves.cli.process import sentence
+from trace_ves.cli.options import (
+    COST_REACHED,
+    SpecType,
+    backbone_options,
+    cost_options,
+    count_type,
+    folder_type,
+    path_type,
+    subtitles_option,
+    transcripts_option,
+)
+from trace_ves.cli.process import warn
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trace_ves.cli.options import CostOptions
     from trace_ves.runs.evaluate import Results
     from trace_ves.runs.run import Engine
 
 
 @click.command("run")
-@click.argument("bench", type=click.Path(path_type=Path))
+@click.argument("bench", type=path_type)
 @click.option("--method", "methods", required=True, metavar="NAME,…", help="trace, uniform-64, vote-5, blind, avp, …")
 @click.option(
     "--backbone",
@@ -30,20 +42,12 @@ if TYPE_CHECKING:
     metavar="SPEC",
     help="The model, for example gemini:MODEL; repeat for several.",
 )
-@click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="The folder of run files.")
-@click.option(
-    "--workers", default=8, show_default=True, type=click.IntRange(1, 1024), help="Questions to run in parallel."
-)
-@click.option(
-    "--engine",
-    default="local",
-    show_default=True,
-    type=click.Choice(["local", "ray"]),
-    help="Threads on this machine, or Ray.",
-)
-@click.option("--address", metavar="HOST:PORT", help="The Ray cluster; without it, this machine.")
-@click.option("--budget", type=click.IntRange(1), metavar="N", help="Frames per question, for every method.")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Run only the first N questions of the bench.")
+@click.option("--out", required=True, type=folder_type, help="Folder for the run files.")
+@click.option("--workers", default=8, type=click.IntRange(1, 1024), help="Questions to run in parallel.")
+@click.option("--engine", default="local", type=click.Choice(["local", "ray"]), help="Threads on this machine, or Ray.")
+@click.option("--address", metavar="HOST:PORT", help="Address of the Ray cluster. Default: this machine.")
+@click.option("--budget", type=count_type, metavar="N", help="Frames per question, for every method.")
+@click.option("--limit", type=count_type, metavar="N", help="Run only the first N questions of the bench.")
 @click.option("--allow-dropped-frames", is_flag=True, help="Continue if a server drops frames that exceed its context.")
 @click.option("--retry-errors", is_flag=True, help="Ask failed questions again.")
 @backbone_options
@@ -65,54 +69,49 @@ def run_command(
     limit: int | None,
     retry_errors: bool,
     allow_dropped_frames: bool,
-    price_file: Path | None,
-    price: str | None,
-    estimate_only: bool,
-    max_cost: float | None,
+    costs: CostOptions,
     subtitles: bool,
     transcripts: bool,
     full: bool,
     as_json: bool,
     **model_options: Any,
 ) -> int:
-    """Answer the questions of BENCH with each method and each backbone.
+    """Answer the questions of BENCH with each method and backbone.
 
-    Finished questions are never asked again: the same command continues a run that was stopped. Name your own method or
+    Finished questions are never asked again, so the same command continues an interrupted run. Name your own method or
     backbone as package.module:callable.
     """
     from trace_ves.backbone.registry import is_own_code
     from trace_ves.benches import load_bench
     from trace_ves.benches.bench import construction_warnings
     from trace_ves.cli.run_table import RunTable
-    from trace_ves.runs.cost import CostLimit
     from trace_ves.runs.evaluate import evaluate
-    from trace_ves.runs.prices import load_prices, parse_price
 
     names = [name.strip() for name in methods.split(",") if name.strip()]
     if not names:
         raise click.UsageError("Give at least one method, for example --method trace,uniform-64.")
     if address is not None and engine != "ray":
-        raise click.UsageError("--address names a Ray cluster; give --engine ray with it.")
+        raise click.UsageError("--address names a Ray cluster; add --engine ray.")
     loaded = load_bench(bench)
-    for warning in (*loaded.warnings, *construction_warnings(bench, backbones)):
-        click.echo(sentence(f"warning: {warning}."), err=True)
-    prices = load_prices(price_file).with_default(parse_price(price) if price else None)
-    for spec in prices.missing(spec for spec in backbones if not is_own_code(spec)):
-        click.echo(f"warning: {spec} has no price, so its cost is unknown; see --price and --prices.", err=True)
-    if estimate_only:
+    warn(*loaded.warnings, *construction_warnings(bench, backbones))
+    if loaded.outside:
+        videos = ", ".join(loaded.outside[:3]) + (", …" if len(loaded.outside) > 3 else "")
+        warn(f"the model will see videos outside the folder of the bench: {videos}")
+    for spec in costs.prices.missing(spec for spec in backbones if not is_own_code(spec)):
+        warn(f"{spec} has no price, so its cost is unknown; see --price and --prices")
+    if costs.estimate_only:
         from trace_ves.cli.answer_panel import show_estimate
 
         runs = [(name, spec) for spec in backbones for name in names]
         durations = [item.duration for item in loaded.items[:limit]]
-        return show_estimate(runs, durations, prices, model_options, budget=budget, as_json=as_json)
+        return show_estimate(runs, durations, costs.prices, model_options, budget=budget, as_json=as_json)
     answer: Engine | None = None
     if engine == "ray":
         from trace_ves.runs.ray_engine import answer_on_ray
 
         answer = partial(answer_on_ray, workers=workers, address=address)
-    cost_limit = None if max_cost is None else CostLimit(max_cost, prices)
-    with RunTable(prices) as table:
-        found = evaluate(
+    with RunTable(costs.prices) as table:
+        results = evaluate(
             loaded,
             names,
             backbones,
@@ -122,50 +121,46 @@ def run_command(
             workers=workers,
             retry_errors=retry_errors,
             engine=answer,
-            prices=prices,
+            prices=costs.prices,
             watcher=table,
-            cost_limit=cost_limit,
+            cost_limit=costs.limit,
             subtitles=subtitles,
             transcripts=transcripts,
             refuse_dropped_frames=not allow_dropped_frames,
             **model_options,
         )
     if as_json:
-        click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(results.to_json(), indent=2, ensure_ascii=False))
     else:
-        _report(found, bench, out, questions=len(loaded.items[:limit]), full=full)
-    for warning in found.warnings:
-        click.echo(sentence(f"warning: {warning}."), err=True)
-    if cost_limit is not None and cost_limit.stopped:
+        _report(results, bench, out, questions=len(loaded.items[:limit]), full=full)
+    warn(*results.warnings)
+    if costs.limit is not None and costs.limit.stopped:
         click.echo(
-            f"stopped: the run has cost ${cost_limit.spent:.4f}, and --max-cost is ${cost_limit.dollars:g}. Run the "
-            "same command with a higher --max-cost to continue.",
+            f"stopped: the run has cost {costs.limit}. Run the same command with a higher --max-cost to continue.",
             err=True,
         )
-        return 3
-    return int(any(found.errors.values()))
+        return COST_REACHED
+    return int(any(results.errors.values()))
 
 
-def _report(found: Results, bench: Path, out: Path, *, questions: int, full: bool) -> None:
-    """Print the main table of the audit, or all of them, and where the rest is."""
-    from rich.console import Console
-
+def _report(results: Results, bench: Path, out: Path, *, questions: int, full: bool) -> None:
+    """Print the main table of the audit, or all tables, and where to find more."""
+    from trace_ves.cli.progress import output_console
     from trace_ves.cli.run_table import shorten_names
     from trace_ves.runs.cost import cost_table
     from trace_ves.ves.tables import tables
     from trace_ves.ves.terminal import print_report, print_table
 
-    console = Console()
-    console = console if console.is_terminal else Console(width=120)
-    costs = cost_table(found.costs)
+    console = output_console()
+    spent = cost_table(results.costs)
     if full:
-        print_report(found.audit, console)
-        print_table(shorten_names(costs), console)
+        print_report(results.audit, console)
+        print_table(shorten_names(spent), console)
         return
-    main = shorten_names(tables(found.audit)[0])
-    lines = {run.name: len(run.predictions) for run in found.runs}
+    main = shorten_names(tables(results.audit)[0])
+    lines = {run.name: len(run.predictions) for run in results.runs}
     missing = [f"{name} {count} of {questions}" for name, count in lines.items() if count < questions]
     title = f"{main.title} (incomplete: {', '.join(missing)} questions answered)" if missing else main.title
     print_table(replace(main, title=title), console)
-    spent = f" {costs.note}" if costs.note else ""
-    click.echo(f"More: --full prints every table; trace-ves view {out}; trace-ves audit {bench} {out}/*.jsonl.{spent}")
+    note = f" {spent.note}" if spent.note else ""
+    click.echo(f"More: --full prints every table; trace-ves view {out}; trace-ves audit {bench} {out}/*.jsonl.{note}")

@@ -15,6 +15,7 @@ from rich.text import Text
 from trace_ves.cli.progress import SHOWN_AFTER_SECONDS, Display
 from trace_ves.core.display import TRACE_TERMINAL, is_trace
 from trace_ves.runs.cost import Spent, stages_of
+from trace_ves.runs.prices import price_notes, with_date
 from trace_ves.runs.run import Watcher
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from trace_ves.runs.run import Plan
     from trace_ves.ves.table import Table as AuditTable
 
-PLAIN_EVERY_SECONDS: Final = 30.0  # how often a line is printed where standard error is no terminal
-LEAST_SECONDS: Final = 0.5  # a shorter time says nothing about a rate
+PLAIN_EVERY_SECONDS: Final = 30.0  # how often a line is printed if standard error is not a terminal
+LEAST_SECONDS: Final = 0.5  # too short to compute a rate
 LONGEST_NAME: Final = 40
 COLUMNS: Final = ("Done", "Errors", "Rate", "Cost", "Acc so far", "Left")
 
@@ -51,6 +52,10 @@ class Tally:
         self.done += 1
         self.correct += line.answer == item.answer
         self.errors += line.error is not None
+        self.pay(line)
+
+    def pay(self, line: Prediction) -> None:
+        """Add what a line cost."""
         if self.price is not None:
             self.dollars += Spent.total(stages_of(line).values()).dollars(self.price) or 0.0
 
@@ -77,7 +82,7 @@ class Tally:
 
 
 class RunTable(Display, Watcher):
-    """A table of the jobs of a run; where standard error is no terminal, a line now and then."""
+    """A table of the jobs of a run; a line from time to time if standard error is not a terminal."""
 
     def __init__(self, prices: Prices, console: Console | None = None) -> None:
         super().__init__(console, transient=False)
@@ -87,35 +92,37 @@ class RunTable(Display, Watcher):
         self._began = self._printed = time.monotonic()
 
     def checking(self, done: int, total: int) -> None:
-        """Say how many videos have been compared with the bench's durations, once that takes long."""
+        """Print how many durations have been compared with the bench, if that takes long."""
         if self._is_due(SHOWN_AFTER_SECONDS if self.console.is_terminal else PLAIN_EVERY_SECONDS):
             self.print(f"checked the durations of {done} of {total} videos")
 
     def begin(self, plan: Plan) -> None:
-        """Count what was finished before, and start to draw."""
+        """Count earlier results and start to draw."""
         self._began = self._printed = time.monotonic()
         for job in plan.jobs:
             tally = self._tallies[job] = Tally(len(plan.items), self._prices.of(job.backbone))
             for item in plan.items:
                 if line := plan.finished[job].get(item.question.id):
                     tally.add(item, line)
+            for line in plan.retried.get(job, ()):
+                tally.pay(line)
         self.show(self)
 
     def finished(self, job: Job, item: Item, prediction: Prediction) -> None:
-        """Count one more."""
+        """Count one more result."""
         with self._lock:
             tally = self._tallies[job]
             tally.add_now(item, prediction, time.monotonic() - self._began)
             is_first_error = prediction.error is not None and tally.errors == 1
             cells = tally.cells()
         if is_first_error:
-            self.print(f"{job.name}: the first error, question {item.question.id!r}: {prediction.error}")
+            self.print(f"{job.name}: first error, question {item.question.id!r}: {prediction.error}")
         if not self.console.is_terminal and (cells[-1] == "done" or self._is_due(PLAIN_EVERY_SECONDS)):
-            named = zip(COLUMNS, cells, strict=True)
-            self.print(f"{job.name}: {', '.join(f'{name} {cell}' for name, cell in named if cell)}")
+            named = {**dict(zip(COLUMNS, cells, strict=True)), "Cost": with_date(cells[3], [tally.price])}
+            self.print(f"{job.name}: {', '.join(f'{name} {cell}' for name, cell in named.items() if cell)}")
 
     def _is_due(self, seconds: float) -> bool:
-        """Whether nothing was printed for so long; if so, the time starts again."""
+        """Whether nothing was printed for `seconds`; if so, restart the timer."""
         now = time.monotonic()
         if now - self._printed < seconds:
             return False
@@ -124,7 +131,8 @@ class RunTable(Display, Watcher):
 
     def __rich__(self) -> Table:
         """The table as it is now."""
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        notes = " ".join(price_notes(tally.price for tally in list(self._tallies.values())))
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption=notes or None, caption_justify="left")
         table.add_column("Run")
         for name in COLUMNS:
             table.add_column(name, justify="right")
@@ -156,7 +164,7 @@ def _sum_cells(tallies: list[Tally]) -> tuple[str, ...]:
 
 
 def short_name(name: str) -> str:
-    """A backbone or run without the scheme and path of its address, and cut in the middle where it is still long."""
+    """The name of a backbone or run without the scheme and path of its URL, shortened in the middle if still long."""
     name = re.sub(r"@https?://([^/\s,)]+)[^\s,)]*", r"@\1", name)
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 15]}…{name[-14:]}"
 

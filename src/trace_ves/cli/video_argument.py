@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from trace_ves.cli.options import FiniteRange
+from trace_ves.cli.options import gather_options, positive_type
+from trace_ves.cli.process import warn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from trace_ves.video.download import FetchRules
-
-F = TypeVar("F", bound="Callable[..., Any]")
 
 
 class VideoArgument(click.Path):
-    """A path becomes a `Path`; an address stays a string, since a path would fold its slashes."""
+    """A path becomes a `Path`; an address stays a string, because a path would merge its slashes."""
 
     def __init__(self) -> None:
         super().__init__(path_type=Path)
@@ -32,29 +29,23 @@ class VideoArgument(click.Path):
         return value if isinstance(value, str) and is_address(value) else super().convert(value, param, ctx)
 
 
-def fetch_options(command: F) -> F:
-    """Add the options of fetching; the command gets them as `fetch_rules`."""
+def _fetch_rules(allow_private: bool, max_download_gb: float) -> FetchRules:
+    from trace_ves.video.download import GIGABYTE, FetchRules
 
-    @click.option("--allow-private", is_flag=True, help="Also fetch from this machine and private networks.")
-    @click.option(
-        "--max-download-gb",
-        type=FiniteRange(min=0, min_open=True),
-        default=8.0,
-        show_default=True,
-        help="Refuse to fetch a larger video.",
-    )
-    @wraps(command)
-    def with_rules(*, allow_private: bool, max_download_gb: float, **others: Any) -> Any:
-        from trace_ves.video.download import GIGABYTE, FetchRules
+    return FetchRules(allow_private=allow_private, most_bytes=int(max_download_gb * GIGABYTE))
 
-        rules = FetchRules(allow_private=allow_private, most_bytes=int(max_download_gb * GIGABYTE))
-        return command(fetch_rules=rules, **others)
 
-    return with_rules  # type: ignore[return-value]
+fetch_options = gather_options(
+    "fetch_rules",
+    _fetch_rules,
+    click.option("--allow-private", is_flag=True, help="Also fetch from this machine and private networks."),
+    click.option("--max-download-gb", type=positive_type, default=8.0, help="Refuse to fetch a larger video."),
+)
+"""The options of fetching; the command gets them as `fetch_rules`."""
 
 
 def local_video(video: Path | str, rules: FetchRules, *, quiet: bool = False) -> Path:
-    """The file: the one that was named, or the one that an address leads to."""
+    """The named file, or the file fetched from an address."""
     if isinstance(video, Path):
         return video
     from trace_ves.cli.progress import LateProgress
@@ -63,8 +54,7 @@ def local_video(video: Path | str, rules: FetchRules, *, quiet: bool = False) ->
 
     with LateProgress() as progress:
         fetched = fetch_video(video, rules=rules, on_progress=partial(progress, "fetching"))
-    if fetched.warning is not None:
-        click.echo(f"warning: {fetched.warning}.", err=True)
+    warn(fetched.warning)
     if not quiet:
         click.echo(f"{fetched.path.name}: {size_words(fetched.bytes)}, sha256 {fetched.sha256}", err=True)
     return fetched.path
@@ -72,7 +62,7 @@ def local_video(video: Path | str, rules: FetchRules, *, quiet: bool = False) ->
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The film and the question that come with the package, and the recorded replies of a model that looked at it."""
+    """The film and question that ship with the package, and recorded replies of a model."""
 
     folder: Path = Path(__file__).parents[1] / "sample"
 

@@ -10,17 +10,21 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.construction.exposure import Blindness, Exposures
-from trace_ves.construction.judged_item import VERDICTS_NEEDED
+from trace_ves.construction.judged_item import (
+    VERDICTS_NEEDED,
+    JudgedItem,
+    judged_item,
+    list_all_items,
+    list_items,
+)
 from trace_ves.construction.leave_one_out import partial_set
-from trace_ves.construction.ledger import MACHINE, Stage, StaleError
+from trace_ves.construction.ledger import MACHINE, Ledger, Stage, StaleError
 from trace_ves.construction.people import RefusedError, Role, active_names
 from trace_ves.construction.visual_verification import evidence_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from trace_ves.construction.judged_item import ItemIndex, JudgedItem
-    from trace_ves.construction.ledger import Ledger
     from trace_ves.construction.project import BuildSettings
     from trace_ves.construction.store import Store
 
@@ -41,9 +45,13 @@ class Assignment:
 
 
 def current_assignment(items: Iterable[JudgedItem], who: str) -> Assignment | None:
-    """The one assignment that an annotator holds."""
-    mine = [each for judged in items for each in held_assignments(judged, who)]
-    return min(mine, key=lambda each: each.stage is not Stage.LEAVE_ONE_OUT, default=None)
+    """The one assignment that an annotator holds; after an undo there are two, and the older one comes first."""
+    mine = [
+        (each.stage is not Stage.LEAVE_ONE_OUT, judged.holders[each.key(judged)][who], each)
+        for judged in items
+        for each in held_assignments(judged, who)
+    ]
+    return min(mine, key=lambda each: each[:2], default=(False, 0.0, None))[2]
 
 
 def held_assignments(judged: JudgedItem, who: str) -> Iterator[Assignment]:
@@ -93,23 +101,25 @@ def order_of(item: str, who: str, intervals: int) -> list[int]:
 class AssignmentQueue:
     """Gives out the assignments of one store. Threads may share it."""
 
-    def __init__(self, store: Store, items: ItemIndex, settings: BuildSettings) -> None:
+    def __init__(self, store: Store, settings: BuildSettings) -> None:
         self._store = store
-        self._items = items
         self.settings = settings
-        self.exposures = Exposures()
+        self.exposures = Exposures(store.ledger())
 
     def current(self, who: str) -> Assignment | None:
         """The assignment that an annotator holds."""
-        return current_assignment(self._items.with_gold(self._store.ledger()), who)
+        return current_assignment(list_all_items(self._store.ledger()), who)
 
     def take_next(self, who: str) -> Assignment | None:
         """The assignment that an annotator holds, or a new one; None if nothing waits for them."""
-        self.release_absent()
+        oldest = self._store.clock() - 3600 * self.settings.seat_hours
+        for idle, holder, since in self.held():
+            if since < oldest:
+                self.release(idle, holder, by=MACHINE, reason="absent")
         refused: set[Assignment] = set()
         while True:
             ledger = self._store.ledger()
-            if (held := current_assignment(self._items.with_gold(ledger), who)) is not None:
+            if (held := current_assignment(list_all_items(ledger), who)) is not None:
                 return held
             wanted = next((each for each in self._offers(ledger, who) if each not in refused), None)
             if wanted is None:
@@ -119,8 +129,7 @@ class AssignmentQueue:
 
     def blindness(self, ledger: Ledger, who: str, assignment: Assignment, *, since: int = 0) -> Blindness:
         """How blind an annotator is to the partial set of a leave-one-out assignment."""
-        self.exposures.update(ledger)
-        judged = self._items.one(ledger, assignment.item)
+        judged = judged_item(ledger, assignment.item)
         return self.exposures.blindness(who, judged, assignment.left_out or 0, since=since)
 
     def may_judge(self, blindness: Blindness) -> bool:
@@ -131,7 +140,7 @@ class AssignmentQueue:
         """How many items wait for an annotator now, the one that they hold included. Gold items always count."""
         ledger = self._store.ledger()
         annotators = self._annotators(ledger, who)
-        held = current_assignment(self._items.with_gold(ledger), who)
+        held = current_assignment(list_all_items(ledger), who)
         regular = {offer.item for offer in self._regular_offers(ledger, who, annotators)}
         gold = {offer.item for offer in self._gold_offers(ledger, who, annotators)} if regular else set()
         return len(regular | gold | ({held.item} if held else set()))
@@ -146,7 +155,7 @@ class AssignmentQueue:
         held = {assignment.item for assignment, _, _ in self.held()}
         names = active_names(ledger, Role.ANNOTATOR)
         stuck: list[tuple[str, Stage]] = []
-        for judged in self._items.all(ledger):
+        for judged in list_items(ledger):
             stage = judged.state.waits_at
             if stage is None or stage not in {Stage.VERIFICATION, Stage.LEAVE_ONE_OUT} or judged.id in held:
                 continue
@@ -160,18 +169,11 @@ class AssignmentQueue:
                 stuck.append((judged.id, stage))
         return stuck
 
-    def release_absent(self) -> None:
-        """Release the assignments that were idle for the hours of the settings."""
-        oldest = self._store.clock() - 3600 * self.settings.seat_hours
-        for held, who, since in self.held():
-            if since < oldest:
-                self.release(held, who, by=MACHINE, reason="absent")
-
     def held(self) -> list[tuple[Assignment, str, float]]:
         """Every assignment that is held and not judged, its holder, and when they last worked on it."""
         watched_at = self._store.last_watched()
         held = []
-        for judged in self._items.with_gold(self._store.ledger()):
+        for judged in list_all_items(self._store.ledger()):
             for who in {who for names in judged.holders.values() for who in names}:
                 for assignment in held_assignments(judged, who):
                     key = assignment.key(judged)
@@ -181,19 +183,18 @@ class AssignmentQueue:
 
     def release(self, held: Assignment, who: str, *, by: str, reason: str) -> bool:
         """Give an annotator's assignment back to the queue; False if they do not hold it."""
-        judged = self._items.one(self._store.ledger(), held.item)
+        judged = judged_item(self._store.ledger(), held.item)
         return self._store.release(held.item, held.key(judged), who, by=by, reason=reason)
 
     def assign(self, item: str, who: str, *, by: str, instead_of: str = "") -> Assignment:
         """Give an item to an annotator by name, or in a holder's place; a `RefusedError` where rules forbid it."""
         ledger = self._store.ledger()
-        self.exposures.update(ledger)
         if who not in active_names(ledger, Role.ANNOTATOR):
-            raise RefusedError(f"{who} is no annotator of this build who can sign in.")
+            raise RefusedError(f"{who} is not an annotator who can sign in to this build.")
         if (held := self.current(who)) is not None:
             raise RefusedError(f"{who} holds {held.item}; one assignment at a time: give that back first.")
         try:
-            judged = self._items.one(ledger, item)
+            judged = judged_item(ledger, item)
         except KeyError:
             raise RefusedError(f"There is no item {item[:40]!r}.") from None
         theirs = list(held_assignments(judged, instead_of)) if instead_of else []
@@ -210,15 +211,15 @@ class AssignmentQueue:
         return wanted
 
     def _take(self, wanted: Assignment, who: str, *, by: str = "", instead_of: str = "") -> bool:
-        judged = self._items.one(self._store.ledger(), wanted.item)
+        judged = judged_item(self._store.ledger(), wanted.item)
         shows = {}
         if wanted.left_out is not None:
             shows = {"spans": evidence_to_json(partial_set(judged.partial_evidence, wanted.left_out))}
 
         def check(ledger: Ledger) -> None:
             """Another window of the same person, or another person, may have taken it in the meantime."""
-            held = current_assignment(self._items.with_gold(ledger), who)
-            now = _without_holder(self._items.one(ledger, wanted.item), instead_of)
+            held = current_assignment(list_all_items(ledger), who)
+            now = _without_holder(judged_item(ledger, wanted.item), instead_of)
             annotators = [who] if by else self._annotators(ledger, who)
             if held is not None or wanted not in {offer for _, offer in self._item_offers(now, who, annotators)}:
                 raise StaleError(f"{wanted.item}: this assignment is not free any more.")
@@ -236,7 +237,6 @@ class AssignmentQueue:
 
     def _annotators(self, ledger: Ledger, who: str) -> list[str]:
         """Annotators who worked lately; no assignment is reserved for others."""
-        self.exposures.update(ledger)
         oldest = self._store.clock() - 3600 * self.settings.seat_hours
         names = active_names(ledger, Role.ANNOTATOR)
         return [name for name in names if name == who or self.exposures.active_at(name) >= oldest]
@@ -247,15 +247,16 @@ class AssignmentQueue:
         regular = self._regular_offers(ledger, who, annotators)
         if (first := next(regular, None)) is None:
             return
+        gold = list(self._gold_offers(ledger, who, annotators))  # always: an answer that takes longer would tell
         if self._gold_is_due(who):
-            yield from (each for each in self._gold_offers(ledger, who, annotators) if each.stage is first.stage)
+            yield from (each for each in gold if each.stage is first.stage)
         yield first
         yield from regular
 
     def _regular_offers(self, ledger: Ledger, who: str, annotators: Sequence[str]) -> Iterator[Assignment]:
         """The assignments of items for the bench: fresh partial sets, which are the scarcest, then the others."""
         later: list[tuple[int, Assignment]] = []
-        for judged in self.in_order(self._items.all(ledger)):
+        for judged in self.in_order(list_items(ledger)):
             for rank, offer in self._item_offers(judged, who, annotators):
                 if rank == 0:
                     yield offer
@@ -264,8 +265,12 @@ class AssignmentQueue:
         yield from (offer for _, offer in sorted(later, key=lambda pair: pair[0]))
 
     def _gold_offers(self, ledger: Ledger, who: str, annotators: Sequence[str]) -> Iterator[Assignment]:
-        gold = (judged for judged in self._items.with_gold(ledger) if judged.gold is not None)
-        for judged in self.in_order(gold) if self.settings.gold_share else ():
+        if not self.settings.gold_share:
+            return
+        gold = self.in_order(judged for judged in list_all_items(ledger) if judged.gold is not None)
+        # Annotators who compare notes know that an item is gold if a third of them gets it, so these come last.
+        gold.sort(key=lambda each: len({*each.verifications, *each.answers}) >= VERDICTS_NEEDED)
+        for judged in gold:
             yield from (offer for _, offer in self._item_offers(judged, who, annotators))
 
     def _item_offers(self, judged: JudgedItem, who: str, annotators: Sequence[str]) -> Iterator[tuple[int, Assignment]]:

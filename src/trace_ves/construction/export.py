@@ -11,7 +11,9 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.benches.bench import CONSTRUCTION_FILE, bench_file, write_bench
-from trace_ves.construction.judged_item import ItemIndex
+from trace_ves.construction.exposure import Exposures
+from trace_ves.construction.judged_item import list_all_items, list_items
+from trace_ves.construction.people import list_people
 from trace_ves.construction.project import (
     BUILD_FILES,
     DATABASE_FILE,
@@ -45,21 +47,21 @@ def accepted_items(ledger: Ledger) -> list[Item]:
             judged.state.evidence,
             judged.proposal.duration,
         )
-        for judged in ItemIndex().all(ledger)
+        for judged in list_items(ledger)
         if judged.state.accepted
     ]
 
 
 def export_bench(project: Project, ledger: Ledger, out: Path, *, force: bool = False) -> int:
-    """Write the bench; its questions come last, so that an export that was stopped is no bench yet."""
+    """Write the bench; its questions come last, so that an interrupted export is not a bench yet."""
     items = accepted_items(ledger)
     if not items:
-        raise InputError(f"{project.folder}: no item is accepted yet; `trace-ves build status` tells what waits.")
+        raise InputError(f"{project.folder}: no item is accepted yet; `trace-ves build status` shows what is waiting.")
     refuse_inputs(
         [out, bench_file(out), out / CONSTRUCTION_FILE, out / CLOSURE_FILE],
         inputs=[project.folder, *project.files(), *(project.path_of(video) for video in project.videos())],
     )
-    report = make_report(ledger, settings=project.settings)
+    report = make_report(ledger, project.settings)
     try:
         for video in sorted({item.question.video for item in items}):
             _link_video(project.need_path(video), out / video)
@@ -115,19 +117,13 @@ def unpack(file: Path, folder: Path, *, database: str = "") -> Project:
     shutil.rmtree(partial, ignore_errors=True)
     try:
         partial.mkdir(mode=0o700, parents=True)
-        with tarfile.open(file) as archive:
+        with tarfile.open(file, "r:") as archive:  # `pack` does not compress, and what is compressed may fill the disk
             for member in archive:
                 _check_member(file, member)
                 archive.extract(member, partial, filter="data")
         settings = read_settings(partial).model_copy(update={"database": database})  # never the archive's own
         write_atomic(partial / SETTINGS_FILE, settings.to_toml(), private=True)
-        if database:
-            packed = Store(f"sqlite:///{(partial / DATABASE_FILE).resolve()}", settings.id)
-            target = Store(database, settings.id)
-            target.copy_from(packed)
-            target.close()
-            packed.close()
-            (partial / DATABASE_FILE).unlink()
+        _copy_history(file, Project(partial, settings))
         partial.rename(folder)
     except (tarfile.TarError, EOFError) as error:
         raise InputError(f"{file}: this is not an archive of a build: {error}.") from None
@@ -138,9 +134,36 @@ def unpack(file: Path, folder: Path, *, database: str = "") -> Project:
     return open_project(folder, database=database)
 
 
+def _copy_history(file: Path, project: Project) -> None:
+    """Copy the history into a new database, without what else the packed one holds, and check that it can be read."""
+    with tempfile.TemporaryDirectory() as scratch:
+        shutil.move(project.folder / DATABASE_FILE, Path(scratch) / DATABASE_FILE)
+        packed = Store(f"sqlite:///{Path(scratch) / DATABASE_FILE}", project.settings.id)
+        try:
+            _check_history(packed.ledger())
+            store = project.open_store()
+            store.copy_from(packed)
+            store.close()
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(f"{file}: the history in this archive is damaged: {error}.") from None
+        finally:
+            packed.close()
+
+
+def _check_history(ledger: Ledger) -> None:
+    """Raise whatever the pages and commands of a build would meet in a history that others wrote."""
+    make_report(ledger)
+    list_people(ledger)
+    Exposures(ledger)
+    names = [name for entry in ledger.entries for name in (entry.subject, entry.slot, entry.who)]
+    names += [judged.proposal.video for judged in list_all_items(ledger)]
+    if odd := next((name for name in names if not name.isprintable()), None):
+        raise ValueError(f"the name {odd!r} holds control characters")
+
+
 def _check_member(file: Path, member: tarfile.TarInfo) -> None:
     """Refuse an archive, which may come from anywhere, that holds more than the files of a build."""
     path = PurePosixPath(member.name)
     known = member.name in BUILD_FILES or (path.parts[:1] == (VIDEOS,) and len(path.parts) > 1)
-    if not member.isreg() or not known or ".." in path.parts:
-        raise InputError(f"{file}: {member.name[:80]!r} is no part of a build; nothing was unpacked.")
+    if not member.isreg() or member.issparse() or not known or ".." in path.parts:
+        raise InputError(f"{file}: {member.name[:80]!r} is not part of a build; nothing was unpacked.")

@@ -1,6 +1,6 @@
 """What each person has had on screen of each video, in any item: who can still judge a partial set blind.
 
-Follows from the history alone. Holding an assignment counts as having seen what it shows, judged or not.
+Follows only from the history. Holding an assignment counts as having seen what it shows, judged or not.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.construction.leave_one_out import partial_set
-from trace_ves.construction.ledger import PROPOSAL_SLOT, Stage
+from trace_ves.construction.ledger import PROPOSAL_SLOT, Ledger, LedgerEntry, Stage
 from trace_ves.construction.people import PERSON_SLOT
 from trace_ves.construction.visual_verification import Evidence
 from trace_ves.records.base import validated
 
 if TYPE_CHECKING:
     from trace_ves.construction.judged_item import JudgedItem
-    from trace_ves.construction.ledger import Ledger, LedgerEntry
 
 EDGE_SECONDS: Final = 0.05  # a clip that reaches this little beyond an interval shows nothing new
 
@@ -43,9 +42,10 @@ class _Shown:
 
 
 class Exposures:
-    """The footage that was shown to each person, kept up to date with the history. Threads may share it."""
+    """The footage that was shown to each person, by the history up to now. Threads may share it."""
 
-    def __init__(self) -> None:
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
         self._lock = threading.Lock()
         self._read = 0
         self._videos: dict[str, str] = {}
@@ -53,41 +53,40 @@ class Exposures:
         self._assignments: Counter[str] = Counter()
         self._active_at: dict[str, float] = {}
         self._whole: dict[str, frozenset[str]] = {}
-
-    def update(self, ledger: Ledger) -> None:
-        """Read the entries that were written since the last call."""
-        with self._lock:
-            entries = ledger.entries[self._read :]
-            self._read += len(entries)
-            for entry in entries:
-                self._add(entry)
+        self._catch_up()
 
     def assignments_of(self, who: str) -> int:
         """How many assignments an annotator has held."""
-        with self._lock:
-            return self._assignments[who]
+        self._catch_up()
+        return self._assignments[who]
 
     def active_at(self, who: str) -> float:
         """When an annotator was invited or last active."""
-        with self._lock:
-            return self._active_at.get(who, 0.0)
+        self._catch_up()
+        return self._active_at.get(who, 0.0)
 
     def has_seen(self, who: str, video: str) -> bool:
         """Whether an annotator has seen any part of a video."""
-        return bool(self._shown_to(who, video))
+        self._catch_up()
+        return (who, video) in self._shown
 
     def whole_viewers(self, video: str) -> frozenset[str]:
         """Who could see the whole video."""
+        self._catch_up()
         return self._whole.get(video, frozenset())
 
     def blindness(self, who: str, judged: JudgedItem, left_out: int, *, since: int = 0) -> Blindness:
         """How blind an annotator is to a partial set; with `since`, by what they saw after that entry."""
-        shown = [each for each in self._shown_to(who, judged.proposal.video) if each.number > since]
+        self._catch_up()
+        shown = [each for each in self._shown.get((who, judged.proposal.video), ()) if each.number > since]
         return max((_blindness_after(each, judged, left_out) for each in shown), default=Blindness.FRESH)
 
-    def _shown_to(self, who: str, video: str) -> list[_Shown]:
+    def _catch_up(self) -> None:
+        """Read the entries that were written since the last call."""
         with self._lock:
-            return list(self._shown.get((who, video), ()))
+            for entry in self._ledger.entries[self._read :]:
+                self._add(entry)
+                self._read += 1
 
     def _add(self, entry: LedgerEntry) -> None:
         value = entry.after or {}

@@ -7,16 +7,17 @@ see tells them from other items, or the right ones from the others: every choice
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
-from trace_ves.construction.judged_item import GoldAnswer, ProposedItem
+from trace_ves.construction.judged_item import GoldAnswer, JudgedItem, ProposedItem, list_items
 from trace_ves.construction.ledger import GOLD_SLOT, MACHINE, PROPOSAL_SLOT, Change
-from trace_ves.construction.proposal import DraftError, ItemDraft, check_draft, new_item_id
-from trace_ves.construction.visual_verification import AGREEING_IOU, mean_iou
-from trace_ves.core import InputError, Interval
+from trace_ves.construction.proposal import DraftError, ItemDraft, check_draft, check_evidence, new_item_id
+from trace_ves.construction.visual_verification import AGREEING_IOU, Evidence, mean_iou
+from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING, InputError, Interval
 from trace_ves.core.jsonl import read_jsonl
 from trace_ves.video import open as open_video
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from trace_ves.construction.judged_item import JudgedItem
     from trace_ves.construction.project import Project
     from trace_ves.construction.store import Store
 
@@ -32,18 +32,11 @@ APART_SECONDS: Final = 2.0  # a moved interval keeps about this distance from ev
 _CHANCE: Final = random.SystemRandom()
 
 
-class GoldLine(BaseModel):
-    """A line of a file of gold items: a line of a bench, and its right judgement."""
-
-    model_config = ConfigDict(extra="ignore")
+class GoldLine(ItemDraft):
+    """A line of a file of gold items: a line of a bench with rationales, and its right judgement."""
 
     video: str
-    question: str
-    options: list[str]
-    answer: str
-    evidence: list[list[float]]
     family: str = ""
-    rationales: list[str]
     accept: bool | None = None  # whether the item is right as it is; by default, about half of them are made wrong
     without: dict[int, str | None] = Field(default_factory=dict)
     """By interval left out, from 0: the option that the other clips decide, null if they decide none."""
@@ -54,14 +47,18 @@ def add_gold(project: Project, store: Store, file: Path) -> tuple[int, int]:
     changes: list[Change] = []
     wanted = {True: 0, False: 0}
     durations: dict[str, float] = {}
+    others = [judged.proposal for judged in list_items(store.ledger())]
     for line in read_jsonl(file):
         try:
             made = GoldLine.model_validate(line.record)
             if made.video not in durations:
                 with open_video(project.need_path(made.video)) as video:
                     durations[made.video] = video.duration
-            draft = ItemDraft.model_validate(made.model_dump())
-            proposal = check_draft(draft, video=made.video, duration=durations[made.video], family=made.family)
+            # A counted answer is checked in other items, so that it must be here too.
+            counts = EVENT_COUNTING if all(option.strip().isdecimal() for option in made.options) else TEMPORAL_ORDERING
+            family = made.family or counts
+            proposal = check_draft(made, video=made.video, duration=durations[made.video], family=family)
+            proposal = match_decimals(proposal, _CHANCE.choice(others)) if others else proposal
             is_right = made.accept if made.accept is not None else bool(made.without) or _CHANCE.random() < 0.5
             if not is_right and made.accept is None:
                 proposal = move_interval(proposal)
@@ -81,6 +78,25 @@ def add_gold(project: Project, store: Store, file: Path) -> tuple[int, int]:
     return wanted[True], wanted[False]
 
 
+def count_decimals(evidence: Evidence) -> int:
+    """The decimals of the most precise edge."""
+    return max(len(repr(edge).partition(".")[2].rstrip("0")) for span in evidence for edge in (span.start, span.end))
+
+
+def match_decimals(proposal: ProposedItem, other: ProposedItem) -> ProposedItem:
+    """The same item with edges as precise as another's: rounded edges among exact ones would give it away."""
+    digits, shift = count_decimals(other.evidence), 0.5 * 10.0 ** -max(1, count_decimals(proposal.evidence))
+
+    def rewrite(edge: float) -> float:
+        return min(max(0.0, round(edge + _CHANCE.uniform(-shift, shift), digits)), proposal.duration)
+
+    evidence = tuple(Interval(*sorted((rewrite(span.start), rewrite(span.end)))) for span in proposal.evidence)
+    with suppress(DraftError):  # where there is no room, the edges stay
+        check_evidence(evidence, proposal.duration)
+        return replace(proposal, evidence=evidence)
+    return proposal
+
+
 def move_interval(proposal: ProposedItem) -> ProposedItem:
     """The same item with a random interval moved to a random place between its neighbours, where nothing happens."""
     for place in _CHANCE.sample(range(len(proposal.evidence)), len(proposal.evidence)):
@@ -94,7 +110,7 @@ def move_interval(proposal: ProposedItem) -> ProposedItem:
             continue
         # A gap is chosen by its length, and the moment has as many decimals as the true one.
         first, last = _CHANCE.choices(starts, [last - first for first, last in starts])[0]
-        digits = max(len(repr(edge).partition(".")[2].rstrip("0")) for edge in (interval.start, interval.end))
+        digits = count_decimals((interval,))
         start = min(max(round(_CHANCE.uniform(first, last), digits), 0.0), proposal.duration - interval.length)
         moved = Interval(round(start, 3), round(start + interval.length, 3))
         return replace(proposal, evidence=(*others[:place], moved, *others[place:]))

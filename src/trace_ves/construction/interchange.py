@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from trace_ves.construction.judged_item import ItemIndex
-from trace_ves.construction.ledger import MACHINE, PROPOSAL_SLOT, Change
+from trace_ves.construction.judged_item import JudgedItem, ProposedItem, list_all_items, list_items
+from trace_ves.construction.ledger import MACHINE, PROPOSAL_SLOT, Change, Ledger
 from trace_ves.construction.proposal import (
     OPTIONS,
     DraftError,
@@ -39,18 +38,12 @@ from trace_ves.video import open as open_video
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from trace_ves.construction.judged_item import JudgedItem, ProposedItem
-    from trace_ves.construction.ledger import Ledger
     from trace_ves.construction.project import Project
     from trace_ves.construction.store import Store
 
-MOST_BYTES: Final = 64 * 1024**2
-MOST_SPANS: Final = 100_000
-MOST_FRAMES: Final = 10**8
 MOST_LABEL: Final = 200
 EDGE_SECONDS: Final = 0.001  # edges have milliseconds: one this close to a timestamp is the timestamp
 QUESTION: Final = "How many separate times is {label} seen?"
@@ -60,14 +53,6 @@ LABEL_KEYS: Final = ("timelinelabels", "labels", "videorectangle")  # keys under
 _UPLOAD_PREFIX: Final = re.compile(r"^[0-9a-f]{8}-")  # Label Studio's prefix for the name of an uploaded file
 
 Noted = tuple[Interval, str]  # an interval and its note
-
-
-@dataclass(frozen=True, slots=True)
-class Seconds:
-    """A span in seconds."""
-
-    start: float
-    end: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +69,7 @@ class LabelledSpan:
 
     media: str  # the file's name for the video: a name, a path or an address; only its last part is ever used
     label: str
-    span: Seconds | Frames
+    span: Interval | Frames
     note: str = ""
 
 
@@ -101,9 +86,9 @@ class ScreenTimes:
         length = float(self.timestamps[-1] - self.timestamps[0])
         return (len(self.timestamps) - 1) / length if length > 0 else 1.0
 
-    def interval(self, span: Seconds | Frames, fps: float | None = None) -> Interval:
+    def interval(self, span: Interval | Frames, fps: float | None = None) -> Interval:
         """A span in seconds of the video; with `fps`, frames are counted at that rate. A `ValueError` outside of it."""
-        if isinstance(span, Seconds):
+        if isinstance(span, Interval):
             start, end = span.start, span.end
         elif fps is not None:
             start, end = span.first / fps, self.duration if span.last is None else (span.last + 1) / fps
@@ -114,11 +99,11 @@ class ScreenTimes:
                 raise ValueError(f"frames {span.first}-{last} are not in a video of {count} frames")
             start = float(self.timestamps[span.first])
             end = float(self.timestamps[last + 1]) if last + 1 < count else self.duration
-        if not (math.isfinite(start) and math.isfinite(end) and -EDGE_SECONDS <= start < end):
-            raise ValueError(f"{start:g}-{end:g} s is no interval")
+        if not start < end:
+            raise ValueError(f"{start:g}-{end:g} s is not an interval")
         if end > self.duration + max(EDGE_SECONDS, 1.0 / (fps or self.frame_rate)):
             raise ValueError(f"{start:g}-{end:g} s is not in a video of {self.duration:g} s")
-        return Interval(max(0.0, round(start, 3)), min(round(end, 3), self.duration))
+        return Interval(round(start, 3), min(round(end, 3), self.duration))
 
     def frames(self, interval: Interval) -> tuple[int, int]:
         """The first and last frame on screen during an interval, counted from 0."""
@@ -130,8 +115,6 @@ class ScreenTimes:
 def read_spans(path: Path) -> list[LabelledSpan]:
     """The labelled spans of a Label Studio export."""
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise InputError(f"{path}: larger than {MOST_BYTES // 1024**2} MiB; this is no file of intervals.")
         tasks = DECODER.decode(path.read_bytes().decode("utf-8-sig"))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}.") from None
@@ -146,8 +129,6 @@ def read_spans(path: Path) -> list[LabelledSpan]:
             spans += _read_task(task)
         except (ValueError, TypeError, AttributeError) as error:
             raise InputError(f"{path}: task {number}: {error}.") from None
-    if len(spans) > MOST_SPANS:
-        raise InputError(f"{path}: {len(spans):,} spans; at most {MOST_SPANS:,} are read.")
     if not spans:
         raise InputError(f"{path}: no labelled span in this file.")
     return spans
@@ -172,7 +153,7 @@ def _read_task(task: dict[str, Any]) -> Iterator[LabelledSpan]:
                 yield from (LabelledSpan(media, label, span, note) for label in dict.fromkeys(labels))
 
 
-def _read_region(value: dict[str, Any]) -> Iterator[Seconds | Frames]:
+def _read_region(value: dict[str, Any]) -> Iterator[Interval | Frames]:
     """The spans of a region, in whichever of the three ways it gives them."""
     for each in _objects(value.get("ranges")):
         first, last = _frame(each.get("start")), _frame(each.get("end"))
@@ -180,7 +161,7 @@ def _read_region(value: dict[str, Any]) -> Iterator[Seconds | Frames]:
     shapes = _objects(value.get("sequence"))
     yield from visible_frames((_frame(each.get("frame")), bool(each.get("enabled", True))) for each in shapes)
     if "start" in value and "end" in value:
-        yield Seconds(float(value["start"]), float(value["end"]))
+        yield Interval(float(value["start"]), float(value["end"]))
 
 
 def visible_frames(shapes: Iterable[tuple[int, bool]]) -> Iterator[Frames]:
@@ -200,10 +181,9 @@ def _frame(value: object) -> int:
     """A frame's number counted from 0; Label Studio counts from 1."""
     if isinstance(value, bool) or not isinstance(value, int | str) or not str(value).isdecimal():
         raise ValueError(f"{str(value)[:40]!r} is not a frame number")
-    number = int(value)
-    if not 1 <= number < MOST_FRAMES:
-        raise ValueError(f"Label Studio counts frames from 1, found {number}")
-    return number - 1
+    if int(value) < 1:
+        raise ValueError(f"Label Studio counts frames from 1, found {value}")
+    return int(value) - 1
 
 
 def _objects(values: object) -> list[dict[str, Any]]:
@@ -221,13 +201,7 @@ class ImportResult:
 
 
 def import_intervals(
-    project: Project,
-    store: Store,
-    file: Path,
-    *,
-    video: str = "",
-    fps: float | None = None,
-    question: str = QUESTION,
+    project: Project, store: Store, file: Path, *, video: str = "", fps: float | None = None, question: str = QUESTION
 ) -> ImportResult:
     """Propose the intervals of a file; an `InputError` changes nothing.
 
@@ -246,8 +220,7 @@ def import_intervals(
             grouped[name, _label(span)].append((times[name].interval(span.span, fps), span.note))
         except ValueError as error:
             raise InputError(f"{file}: {span.label[:40]!r}: {error}; is it about another video?") from None
-    ledger = store.ledger()
-    items = {judged.id: judged for judged in ItemIndex().with_gold(ledger)}
+    items = {judged.id: judged for judged in list_all_items(store.ledger())}
     asked = {(judged.proposal.video, judged.proposal.text) for judged in items.values()}
     result, changes = ImportResult(), []
     for (name, label), noted in grouped.items():
@@ -348,7 +321,7 @@ def _replace_intervals(judged: JudgedItem, video: str, noted: Sequence[Noted]) -
 def export_intervals(project: Project, ledger: Ledger, out: Path) -> list[Path]:
     """Write the items of a build for Label Studio, with their present intervals: tasks and labelling interface."""
     items: dict[str, list[JudgedItem]] = defaultdict(list)
-    for judged in ItemIndex().all(ledger):
+    for judged in list_items(ledger):
         items[judged.proposal.video].append(judged)
     if not items:
         raise InputError(f"{project.folder}: no item is proposed yet.")

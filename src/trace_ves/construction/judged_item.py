@@ -5,7 +5,7 @@ Pure: a function of the history. Judgements about other intervals than the prese
 
 from __future__ import annotations
 
-import threading
+import hashlib
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
@@ -14,16 +14,7 @@ from pydantic import Field
 
 from trace_ves.construction.adjudication import BOUNDARIES, GROUNDING, SUFFICIENCY, Dispute, Settlement
 from trace_ves.construction.leave_one_out import HumanAnswer, Probe
-from trace_ves.construction.ledger import (
-    GIST_SLOT,
-    GOLD_SLOT,
-    LANGUAGE_SLOT,
-    PROPOSAL_SLOT,
-    Stage,
-    assignment_key,
-    human_slot,
-    verification_slot,
-)
+from trace_ves.construction.ledger import GIST_SLOT, GOLD_SLOT, LANGUAGE_SLOT, PROPOSAL_SLOT, Ledger, Stage
 from trace_ves.construction.shortcut_probe import Shortcut
 from trace_ves.construction.visual_verification import Evidence, Verification, merge_intervals, same_intervals
 from trace_ves.core import Question
@@ -32,7 +23,6 @@ from trace_ves.records.base import Flag, Number, Record, Span
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trace_ves.construction.ledger import Ledger
 
 R = TypeVar("R", bound=Record)
 
@@ -122,8 +112,13 @@ class JudgedItem:
         return self.proposal.evidence if self.gold is not None else self.state.evidence
 
     def assignment_key(self, stage: Stage, left_out: int | None = None) -> str:
-        """The name of an assignment of this item."""
-        return assignment_key(stage, self.partial_evidence, left_out)
+        """The name of an assignment: a stage, and for leave-one-out which interval of which evidence is hidden."""
+        return stage.value if left_out is None else f"{stage.value}:{left_out}:{self._evidence_digest}"
+
+    @cached_property
+    def _evidence_digest(self) -> str:
+        edges = ",".join(f"{span.start:.3f}-{span.end:.3f}" for span in self.partial_evidence)
+        return hashlib.sha256(edges.encode()).hexdigest()[:12]
 
     @cached_property
     def state(self) -> ItemState:
@@ -146,7 +141,7 @@ class JudgedItem:
         if both and same_intervals(one.evidence, other.evidence):
             answer = one.answer or self.proposal.answer
             return ItemState(evidence=merge_intervals(one.evidence, other.evidence), answer=answer)
-        numbers = tuple(sorted(self.numbers[verification_slot(who)] for who in people))
+        numbers = tuple(sorted(self.numbers[f"verification/{who}"] for who in people))
         return self._settle(Dispute(BOUNDARIES if both else GROUNDING, numbers), "")
 
     def _leave_one_out(self, state: ItemState) -> ItemState:
@@ -162,7 +157,7 @@ class JudgedItem:
             return replace(state, rejected_at=Stage.LEAVE_ONE_OUT)
         if not deciders:
             return state
-        numbers = (self.numbers[human_slot(who, left_out)] for left_out, each in enumerate(answers) for who in each)
+        numbers = (self.numbers[f"without/{who}/{left_out}"] for left_out, each in enumerate(answers) for who in each)
         return self._settle(Dispute(SUFFICIENCY, tuple(sorted(numbers)), evidence), state.answer)
 
     def _probe_shortcuts(self, state: ItemState) -> ItemState:
@@ -181,8 +176,22 @@ class JudgedItem:
         return ItemState(evidence=dispute.evidence or settlement.evidence, answer=answer)
 
 
+def list_items(ledger: Ledger) -> list[JudgedItem]:
+    """Every item that may come into the bench, in the order of proposal."""
+    return [judged for judged in list_all_items(ledger) if judged.gold is None]
+
+
+def list_all_items(ledger: Ledger) -> list[JudgedItem]:
+    """Every item, gold items included."""
+    return [judged_item(ledger, item) for item in ledger.subjects(PROPOSAL_SLOT)]
+
+
 def judged_item(ledger: Ledger, item: str) -> JudgedItem:
     """Everything that was judged about an item; a `KeyError` if there is no such item."""
+    return ledger.derive(item, _read_item)
+
+
+def _read_item(ledger: Ledger, item: str) -> JudgedItem:
     proposal = _read(ledger, item, PROPOSAL_SLOT, ProposedItem)
     if proposal is None:
         raise KeyError(item)
@@ -217,31 +226,3 @@ def _read(ledger: Ledger, item: str, slot: str, kind: type[R]) -> R | None:
 
 def _read_all(ledger: Ledger, item: str, prefix: str, kind: type[R]) -> dict[str, R]:
     return {key: kind.from_json(entry.after or {}) for key, entry in ledger.current(item, prefix).items()}
-
-
-class ItemIndex:
-    """The items of a ledger, each computed once per change. Threads may share it."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[int, JudgedItem]] = {}
-        self._lock = threading.Lock()
-
-    def all(self, ledger: Ledger) -> list[JudgedItem]:
-        """Every item that may come into the bench, in the order of proposal."""
-        return [judged for judged in self.with_gold(ledger) if judged.gold is None]
-
-    def with_gold(self, ledger: Ledger) -> list[JudgedItem]:
-        """Every item, gold items included."""
-        return [self.one(ledger, item) for item in ledger.subjects(PROPOSAL_SLOT)]
-
-    def one(self, ledger: Ledger, item: str) -> JudgedItem:
-        """One item; a `KeyError` if there is none of this id."""
-        count = ledger.count(item)
-        with self._lock:
-            known = self._known.get(item)
-        if known is not None and known[0] == count:
-            return known[1]
-        judged = judged_item(ledger, item)
-        with self._lock:
-            self._known[item] = count, judged
-        return judged

@@ -8,16 +8,9 @@ from typing import TYPE_CHECKING, Any
 from trace_ves.construction.adjudication import Settlement
 from trace_ves.construction.assignments import Assignment, AssignmentQueue
 from trace_ves.construction.exposure import Blindness
+from trace_ves.construction.judged_item import JudgedItem, ProposedItem, judged_item
 from trace_ves.construction.leave_one_out import HumanAnswer, partial_set
-from trace_ves.construction.ledger import (
-    Change,
-    Stage,
-    StaleError,
-    human_slot,
-    settlement_slot,
-    skip_slot,
-    verification_slot,
-)
+from trace_ves.construction.ledger import Change, Ledger, LedgerEntry, Stage, StaleError
 from trace_ves.construction.looking import (
     FASTEST_RATE,
     PAUSE_SECONDS,
@@ -29,21 +22,17 @@ from trace_ves.construction.looking import (
     unwatched,
     watched_share,
 )
-from trace_ves.construction.people import RefusedError, Role
-from trace_ves.construction.project import BuildSettings
+from trace_ves.construction.people import Person, RefusedError, Role
 from trace_ves.construction.proposal import DraftError, check_count, check_evidence
-from trace_ves.construction.visual_verification import Verification
+from trace_ves.construction.visual_verification import Evidence, Verification
 from trace_ves.core import Interval, TraceVesError
 from trace_ves.core.interval import clipped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from trace_ves.construction.judged_item import ItemIndex, JudgedItem, ProposedItem
-    from trace_ves.construction.ledger import Ledger, LedgerEntry
-    from trace_ves.construction.people import Person
+    from trace_ves.construction.project import BuildSettings
     from trace_ves.construction.store import Check, Store
-    from trace_ves.construction.visual_verification import Evidence
 
 
 class JudgementError(TraceVesError):
@@ -64,16 +53,15 @@ class Verdict:
 class Judgements:
     """Takes the judgements of all people into one store. Threads may share it."""
 
-    def __init__(self, store: Store, items: ItemIndex, settings: BuildSettings | None = None) -> None:
+    def __init__(self, store: Store, settings: BuildSettings) -> None:
         self.store = store
-        self.items = items
-        self.settings = settings or BuildSettings()
-        self.queue = AssignmentQueue(store, items, self.settings)
+        self.settings = settings
+        self.queue = AssignmentQueue(store, settings)
 
     def item(self, item: str) -> JudgedItem:
         """An item; a `RefusedError` if there is none of this id."""
         try:
-            return self.items.one(self.store.ledger(), item)
+            return judged_item(self.store.ledger(), item)
         except KeyError:
             raise RefusedError(f"There is no item {item[:40]!r}.") from None
 
@@ -111,20 +99,18 @@ class Judgements:
 
     def watched(self, person: Person, item: str) -> list[list[float]]:
         """The spans of an item that an annotator has played."""
-        key, _, _ = self._watching(person, item)
-        spans: list[list[float]] = self.store.watched(item, key, person.name)[1].get("spans", [])
-        return spans
+        return self._progress(person, item)[0]
 
-    def seconds_at_work(self, person: Person, item: str) -> float:
-        """How long someone has worked on an item, by the server's clock: long silences count in part."""
+    def _progress(self, person: Person, item: str) -> tuple[list[list[float]], float]:
+        """What someone has played of an item, and the time they worked on it: long silences count in part."""
         key, since, _ = self._watching(person, item)
         last, known = self.store.watched(item, key, person.name)
         silence = self.store.clock() - (max(last, since) or self.store.clock())
-        return float(known.get("active", 0.0)) + min(silence, PAUSE_SECONDS)
+        return known.get("spans", []), float(known.get("active", 0.0)) + min(silence, PAUSE_SECONDS)
 
     def verify(self, person: Person, item: str, verdict: Verdict, *, revision: int) -> None:
         """Note a verdict on the intervals."""
-        held = self._require(person, Assignment(item, Stage.VERIFICATION))
+        held = self._held(person, item, Assignment(item, Stage.VERIFICATION))
         proposal = self.item(item).proposal
         accepted = verdict.kind == "accept"
         if not accepted and not verdict.reason:
@@ -140,12 +126,12 @@ class Judgements:
             comment=verdict.comment,
             looking=self._looking(person, held, evidence or proposal.evidence, must=accepted),
         )
-        slot = verification_slot(person.name)
+        slot = f"verification/{person.name}"
         self._write(person, item, slot, verification.to_json(), revision=revision)
 
     def answer_without(self, person: Person, item: str, left_out: int, *, answer: str | None, revision: int) -> None:
         """Note an answer from the clips without one interval; None says that they do not decide."""
-        held = self._require(person, Assignment(item, Stage.LEAVE_ONE_OUT, left_out))
+        held = self._held(person, item, Assignment(item, Stage.LEAVE_ONE_OUT, left_out))
         judged = self.item(item)
         letters = judged.proposal.question(item).letters
         if answer is not None and answer not in letters:
@@ -160,7 +146,7 @@ class Judgements:
                     f"{item}: you have seen more of this video; skip it, and another annotator will answer."
                 )
 
-        slot = human_slot(person.name, left_out)
+        slot = f"without/{person.name}/{left_out}"
         self._write(person, item, slot, value, revision=revision, check=check)
 
     def skip(self, person: Person, item: str, reason: str) -> None:
@@ -169,7 +155,7 @@ class Judgements:
         if not reason:
             raise JudgementError("Say why you skip it, in a few words.")
         value = {"reason": reason, "stage": held.stage.value}
-        self._write(person, item, skip_slot(person.name), value)
+        self._write(person, item, f"skip/{person.name}", value)
         self.queue.release(held, person.name, by=person.name, reason="skipped")
 
     def settle(
@@ -197,7 +183,7 @@ class Judgements:
         if not keep and not reason:
             raise JudgementError("A rejection needs a reason.")
         value = Settlement(keep, dispute.about, final, reason, answer).to_json()
-        self._write(person, item, settlement_slot(dispute.kind), value)
+        self._write(person, item, f"settlement/{dispute.kind}", value)
 
     def undo(self, person: Person, item: str) -> None:
         """Undo an annotator's newest judgement of an item; refused once others judged it or the annotator saw more."""
@@ -228,17 +214,12 @@ class Judgements:
                 return "this can no longer be undone: you have seen more of the video since."
         return ""
 
-    def _held(self, person: Person, item: str) -> Assignment:
-        """The assignment of this item that an annotator holds; a `RefusedError` if they do not."""
+    def _held(self, person: Person, item: str, wanted: Assignment | None = None) -> Assignment:
+        """The assignment of this item that an annotator holds; a `RefusedError` if it is not the wanted one."""
         held = self.assignment(person)
-        if held is None or held.item != item:
+        if held is None or held.item != item or (wanted is not None and held != wanted):
             raise RefusedError(f"{item[:40]}: this is not the assignment that you hold; go to your queue.")
         return held
-
-    def _require(self, person: Person, wanted: Assignment) -> Assignment:
-        if self._held(person, wanted.item) != wanted:
-            raise RefusedError(f"{wanted.item[:40]}: this is not the assignment that you hold; go to your queue.")
-        return wanted
 
     def _watching(self, person: Person, item: str) -> tuple[str, float, Evidence]:
         """The key of an annotator's playing reports for an item, their start, and the spans they can have played."""
@@ -253,7 +234,7 @@ class Judgements:
 
     def _looking(self, person: Person, held: Assignment, evidence: Evidence, *, must: bool) -> Looking:
         """How an annotator viewed these intervals; with `must`, all of them have to be played."""
-        spans, seconds = self.watched(person, held.item), self.seconds_at_work(person, held.item)
+        spans, seconds = self._progress(person, held.item)
         total = sum(interval.length for interval in evidence)
         if must:
             self._require_watched(evidence, spans)
@@ -264,10 +245,7 @@ class Judgements:
         ledger = self.store.ledger()
         is_blind = held.left_out is None or self.queue.blindness(ledger, person.name, held) is Blindness.FRESH
         return Looking(
-            min((watched_share(interval, spans) for interval in evidence), default=1.0),
-            seconds,
-            total,
-            is_blind,
+            min((watched_share(interval, spans) for interval in evidence), default=1.0), seconds, total, is_blind
         )
 
     def _require_watched(self, evidence: Evidence, spans: Sequence[Sequence[float]]) -> None:
@@ -291,7 +269,7 @@ class Judgements:
         if revision is None:
             revision = ledger.slot(item, slot).revision
         before = sum(e.seconds for e in ledger.entries if (e.subject, e.slot, e.who) == (item, slot, person.name))
-        seconds = max(0.0, round(self.seconds_at_work(person, item) - before, 3))
+        seconds = max(0.0, round(self._progress(person, item)[1] - before, 3))
         change = Change(item, slot, person.name, value, expected=revision, seconds=seconds)
         self.store.append([change], check=check)
 

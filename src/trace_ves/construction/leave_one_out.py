@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.backbone.protocol import ModelFault
-from trace_ves.construction.ledger import Stage, probe_slot
+from trace_ves.backbone.protocol import Backbone, ModelFault
+from trace_ves.construction.ledger import Stage
 from trace_ves.construction.looking import Looking
 from trace_ves.construction.requests import ask_rotated, reply_change
 from trace_ves.construction.visual_verification import Evidence
-from trace_ves.core import ObservationStrategy
+from trace_ves.core import ObservationStrategy, Question
 from trace_ves.observer import Observer
 from trace_ves.records.base import Flag, Record
 from trace_ves.video import open as open_video
@@ -18,11 +18,9 @@ from trace_ves.video import open as open_video
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from trace_ves.backbone.protocol import Backbone
     from trace_ves.construction.judged_item import JudgedItem
     from trace_ves.construction.project import Project
     from trace_ves.construction.store import Store
-    from trace_ves.core import Question
 
 PROBE_STAGE: Final = "leave-one-out-probe"
 DRAWS: Final = 3  # a partial set decides for the model when it is right in all, with the options in another order each
@@ -58,7 +56,7 @@ def partial_set(evidence: Evidence, left_out: int) -> Evidence:
 
 
 def probe(question: Question, gold: str, evidence: Evidence, left_out: int, observer: Observer) -> Probe | ModelFault:
-    """Ask the model, from the remaining intervals alone, as often as there are draws."""
+    """Ask the model once per draw, showing only the remaining intervals."""
     clips = tuple(observer.watch(span, LOOK, limit=MOST_FRAMES) for span in partial_set(evidence, left_out))
     answers = ask_rotated(question, PROBE_STAGE, observer, range(DRAWS), clips=clips)
     return answers if isinstance(answers, ModelFault) else Probe(evidence, answers, {gold} == set(answers))
@@ -87,6 +85,6 @@ def probe_leave_one_out(
             for left_out in sorted(missing):
                 observer = Observer(video, backbone)
                 reply = probe(question, state.answer, state.evidence, left_out, observer)
-                store.append([reply_change(judged.id, probe_slot(left_out), reply, observer)])
+                store.append([reply_change(judged.id, f"probe/{left_out}", reply, observer)])
         on_progress(done, len(waiting))
     return len(waiting)

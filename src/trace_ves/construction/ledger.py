@@ -5,21 +5,15 @@ An undo is a further entry. Subjects are items (`c3b16ee91`), videos (`video:…
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, TypeVar
 
 from trace_ves.core import TraceVesError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from trace_ves.core import Interval
-
+T = TypeVar("T")
 Value = Mapping[str, Any] | None  # the value of a slot, ready for JSON; None for an empty slot
 
 MACHINE: Final = "build"  # the author of entries that no person wrote
@@ -40,52 +34,14 @@ LANGUAGE_SLOT: Final = "shortcut/language-only"
 GIST_SLOT: Final = "shortcut/gist"
 GOLD_SLOT: Final = "gold"
 SUMMARY_SLOT: Final = "gist"  # the caption of a whole video
-JUDGEMENT_SLOTS: Final = ("verification/", "without/", "settlement/", "skip/")  # prefixes of judgements
+# Judgements by people: verification/WHO, without/WHO/INTERVAL, settlement/KIND, skip/WHO. The model's are in
+# probe/INTERVAL, and seat/ASSIGNMENT/NUMBER says who holds an assignment.
+JUDGEMENT_SLOTS: Final = ("verification/", "without/", "settlement/", "skip/")
 
 
 def video_subject(video: str) -> str:
     """The subject of a video."""
     return f"video:{video}"
-
-
-def verification_slot(who: str) -> str:
-    """The slot of an annotator's verdict on the intervals."""
-    return f"verification/{who}"
-
-
-def human_slot(who: str, left_out: int) -> str:
-    """The slot of an annotator's answer without one interval."""
-    return f"without/{who}/{left_out}"
-
-
-def probe_slot(left_out: int) -> str:
-    """The slot of the model's answers without one interval."""
-    return f"probe/{left_out}"
-
-
-def settlement_slot(kind: str) -> str:
-    """The slot of the adjudicator's decision on one kind of disagreement."""
-    return f"settlement/{kind}"
-
-
-def holder_slot(assignment: str, number: int) -> str:
-    """The slot that says who holds an assignment; several people can hold one, each under a number."""
-    return f"seat/{assignment}/{number}"
-
-
-def skip_slot(who: str) -> str:
-    """The slot of an annotator's reason to skip an item."""
-    return f"skip/{who}"
-
-
-@lru_cache(maxsize=1 << 16)
-def assignment_key(stage: Stage, evidence: tuple[Interval, ...] = (), left_out: int | None = None) -> str:
-    """The name of an item's assignment: a stage, and for leave-one-out the intervals and which of them is hidden."""
-    if left_out is None:
-        return stage.value
-    edges = ",".join(f"{span.start:.3f}-{span.end:.3f}" for span in evidence)
-    digest = hashlib.sha256(edges.encode()).hexdigest()[:12]
-    return f"{stage.value}:{left_out}:{digest}"
 
 
 class StaleError(TraceVesError):
@@ -138,12 +94,11 @@ class Slot:
 class Ledger:
     """All entries in the order they were written, and the slots after them."""
 
-    def __init__(self, entries: Iterable[LedgerEntry] = ()) -> None:
+    def __init__(self) -> None:
         self.entries: list[LedgerEntry] = []
         self._slots: dict[str, dict[str, Slot]] = defaultdict(dict)
-        self._counts: dict[str, int] = defaultdict(int)
-        for entry in entries:
-            self.add(entry)
+        self._counts: dict[str, int] = defaultdict(int)  # of the entries of each subject
+        self._derived: dict[str, tuple[int, Any]] = {}
 
     def add(self, entry: LedgerEntry) -> None:
         """Append one entry."""
@@ -183,9 +138,14 @@ class Ledger:
         value = self.value(video_subject(video), slot)
         return None if value is None else value.get("caption")
 
-    def count(self, subject: str) -> int:
-        """Entries of a subject; grows with every change of it."""
-        return self._counts.get(subject, 0)
+    def derive(self, subject: str, make: Callable[[Ledger, str], T]) -> T:
+        """What `make` makes of a subject, again only after a change of it; each subject has one such value."""
+        count = self._counts.get(subject, 0)
+        known = self._derived.get(subject)
+        if known is None or known[0] != count:
+            known = self._derived[subject] = count, make(self, subject)
+        value: T = known[1]
+        return value
 
     def judgements(self, item: str, who: str | None = None) -> list[LedgerEntry]:
         """The present judgements of an item, by one person or by all."""
@@ -201,18 +161,9 @@ class Ledger:
         slot = self.slot(change.subject, change.slot)
         if change.expected is not None and change.expected != slot.revision:
             raise StaleError(f"{change.subject}: this was changed after it was shown; look at it again.")
-        return LedgerEntry(
-            number=number,
-            at=at,
-            who=change.who,
-            subject=change.subject,
-            slot=change.slot,
-            revision=slot.revision + 1,
-            before=slot.value,
-            after=change.after,
-            seconds=change.seconds,
-            calls=change.calls,
-        )
+        revision, seconds, calls = slot.revision + 1, change.seconds, change.calls
+        where = change.who, change.subject, change.slot, revision
+        return LedgerEntry(number, at, *where, slot.value, change.after, seconds=seconds, calls=calls)
 
     def undo_entry(self, subject: str, name: str, who: str, *, number: int, at: float) -> LedgerEntry:
         """The entry that undoes the newest one of a slot, which must have the same author."""

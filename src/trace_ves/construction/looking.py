@@ -14,7 +14,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Final
 
 import numpy as np
-from cachetools import LRUCache
 from pydantic import PlainSerializer
 
 from trace_ves.records.base import Flag, Number, Record
@@ -72,12 +71,8 @@ def length(spans: Iterable[Sequence[float]]) -> float:
 
 def watched_share(interval: Interval, spans: Iterable[Sequence[float]]) -> float:
     """The share of an interval that was played."""
-    inside = [
-        [max(start, interval.start), min(end, interval.end)]
-        for start, end in join_spans(spans)
-        if end > interval.start and start < interval.end
-    ]
-    return min(1.0, length(inside) / interval.length) if interval.length > 0 else 1.0
+    inside = (max(0.0, min(end, interval.end) - max(start, interval.start)) for start, end in join_spans(spans))
+    return min(1.0, sum(inside) / interval.length) if interval.length > 0 else 1.0
 
 
 def playable_seconds(credit: float, elapsed_seconds: float) -> float:
@@ -109,10 +104,9 @@ def spans_of_bytes(path: Path, ranges: Iterable[tuple[int, int]]) -> tuple[list[
     return spans, float(moments[-1])
 
 
-def unwatched(evidence: Evidence, spans: Iterable[Sequence[float]], needed: float) -> list[Interval]:
+def unwatched(evidence: Evidence, spans: Sequence[Sequence[float]], needed: float) -> list[Interval]:
     """The intervals that were not played enough."""
-    played = join_spans(spans)
-    return [interval for interval in evidence if watched_share(interval, played) < needed]
+    return [interval for interval in evidence if watched_share(interval, spans) < needed]
 
 
 FPS: Final = 12.0
@@ -147,7 +141,6 @@ def cut_clip(path: Path, span: Interval) -> bytes:
     return file.getvalue()
 
 
-MOST_CLIPS: Final = 1000
 WORKERS: Final = 2  # more would only take turns on the same cores, and slow down what people wait for
 
 
@@ -157,31 +150,17 @@ def _lower_priority() -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
 
 
-class _ClipFiles(LRUCache[str, "Future[Path]"]):
-    """Clips by key; the file of an evicted clip is deleted."""
-
-    def popitem(self) -> tuple[str, Future[Path]]:
-        key, future = super().popitem()
-        future.add_done_callback(_remove_file)
-        return key, future
-
-
-def _remove_file(future: Future[Path]) -> None:
-    if not future.cancelled() and future.exception() is None:
-        future.result().unlink(missing_ok=True)
-
-
 class ClipCache:
-    """Clips of the leave-one-out stage, in a scratch folder. Threads may share it; no lock is held during a cut."""
+    """Clips of the leave-one-out stage, in a scratch folder that goes when the desk ends. Threads may share it."""
 
     def __init__(self, scratch: Path) -> None:
         self._scratch = scratch
         self._lock = threading.Lock()
-        self._clips = _ClipFiles(MOST_CLIPS)
+        self._clips: dict[str, Future[Path]] = {}
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="cut", initializer=_lower_priority)
 
     def clip(self, video: Path, span: Interval) -> Future[Path]:
-        """The file of one interval, which holds nothing of the video beyond it; cut at the first call."""
+        """The file of one interval, which holds nothing of the video beyond it; cut once, without the lock."""
         status = video.stat()
         identity = f"{video}\n{status.st_size}\n{status.st_mtime_ns}\n{span.start!r}\n{span.end!r}"
         key = hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()[:32]

@@ -5,27 +5,24 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.construction.assignments import judges_of
-from trace_ves.construction.judged_item import VERDICTS_NEEDED
+from trace_ves.construction.assignments import AssignmentQueue, judges_of
+from trace_ves.construction.judged_item import VERDICTS_NEEDED, JudgedItem, list_items
 from trace_ves.construction.leave_one_out import needs_probe
-from trace_ves.construction.ledger import Stage
+from trace_ves.construction.ledger import Ledger, Stage
 from trace_ves.construction.people import Role, active_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from trace_ves.construction.assignments import AssignmentQueue
     from trace_ves.construction.exposure import Exposures
-    from trace_ves.construction.judged_item import ItemIndex, JudgedItem
-    from trace_ves.construction.ledger import Ledger
     from trace_ves.construction.project import BuildSettings
 
 MOST_NAMES: Final = 5  # items and videos that a sentence names at most
 
 
-def next_steps(ledger: Ledger, items: ItemIndex, queue: AssignmentQueue, folder: str) -> list[str]:
+def next_steps(ledger: Ledger, queue: AssignmentQueue, folder: str) -> list[str]:
     """What to do now, the most pressing first, each as a sentence with its command."""
-    waiting = items.all(ledger)
+    waiting = list_items(ledger)
     stages = [judged.state.waits_at for judged in waiting]
     if not waiting:
         return [f"Propose items: trace-ves build propose {folder} --captioner SPEC --proposer SPEC"]
@@ -49,8 +46,8 @@ def next_steps(ledger: Ledger, items: ItemIndex, queue: AssignmentQueue, folder:
     return steps or ["No item was accepted; propose others, or put more footage into the build."]
 
 
-def fewest_annotators(items: Iterable[JudgedItem], settings: BuildSettings) -> tuple[int, str]:
-    """How many annotators the undecided items need, and the video that needs most of them.
+def fewest_annotators(items: Iterable[JudgedItem], settings: BuildSettings) -> int:
+    """How many annotators the undecided items need: the number for the video that needs most.
 
     Two annotators see a whole video. Each partial set of it needs two more who have seen nothing of it, and who have
     seen something afterwards; without blindness, two are enough for all of them.
@@ -64,7 +61,7 @@ def fewest_annotators(items: Iterable[JudgedItem], settings: BuildSettings) -> t
         if state.rejected_at is not Stage.VERIFICATION:
             needs[video] += VERDICTS_NEEDED * len(state.evidence or judged.proposal.evidence)
     others = dict.fromkeys(waiting, VERDICTS_NEEDED) if settings.allow_not_blind else needs
-    return max(((VERDICTS_NEEDED + others[video], video) for video in waiting), default=(0, ""))
+    return max((VERDICTS_NEEDED + others[video] for video in waiting), default=0)
 
 
 def find_shortages(
@@ -86,9 +83,8 @@ def find_shortages(
 def _invitations(ledger: Ledger, items: list[JudgedItem], queue: AssignmentQueue, folder: str) -> Iterator[str]:
     """Whom to invite: enough annotators for each video, and some who have seen nothing of the videos that wait."""
     annotators = active_names(ledger, Role.ANNOTATOR)
-    queue.exposures.update(ledger)
     shortages = [] if queue.settings.allow_not_blind else [*find_shortages(items, queue.exposures, annotators)]
-    needed, _ = fewest_annotators(items, queue.settings)
+    needed = fewest_annotators(items, queue.settings)
     missing = max([needed - len(annotators), *(people for _, _, people in shortages)])
     names = [name for _, waiting, _ in shortages for name in waiting]
     if missing > 0:

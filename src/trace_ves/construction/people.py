@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.construction.ledger import MACHINE, Change
+from trace_ves.construction.ledger import MACHINE, Change, Ledger
 from trace_ves.core import InputError, TraceVesError
 
 if TYPE_CHECKING:
-    from trace_ves.construction.ledger import Ledger
     from trace_ves.construction.store import Store
 
 PERSON_SLOT: Final = "person"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from trace_ves.benches.bench import stays_inside
 from trace_ves.construction.store import Store
 from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING, InputError
 from trace_ves.core.files import write_atomic
@@ -78,7 +79,7 @@ class Project:
         return files(__package__).joinpath("texts", GUIDELINES_FILE).read_text(encoding="utf-8")
 
     def _holds(self, path: Path) -> bool:
-        """Whether a file, which a link may stand for, lies in the folder. Folders come from others."""
+        """Whether a file or the target of a link lies in the folder, which others may have written."""
         return path.resolve().is_relative_to(self.folder.resolve())
 
     def files(self) -> list[Path]:
@@ -93,7 +94,7 @@ class Project:
 
     def path_of(self, video: str) -> Path | None:
         """The file of a video; None if it is missing or a link leads out of the folder."""
-        if not video or "\0" in video:
+        if not stays_inside(video) or "\0" in video:
             return None
         try:
             real = (self.folder / video).resolve(strict=True)
@@ -110,34 +111,19 @@ class Project:
         return path
 
 
-def create_project(
-    folder: Path,
-    *,
-    database: str = "",
-    audited: tuple[str, ...] = (),
-    gold_share: float = 0.0,
-    allow_not_blind: bool = False,
-) -> Project:
+def create_project(folder: Path, settings: BuildSettings | None = None) -> Project:
     """Make a build of a folder with footage: write `build.toml`, the guidelines and the store."""
-    project = Project(
-        folder,
-        BuildSettings(
-            id=secrets.token_hex(8),
-            database=database,
-            audited=audited,
-            gold_share=gold_share,
-            allow_not_blind=allow_not_blind,
-        ),
-    )
-    settings = folder / SETTINGS_FILE
-    if settings.exists():
-        raise InputError(f"{settings} exists already; this folder is a build.")
+    chosen = settings or BuildSettings()
+    project = Project(folder, chosen.model_copy(update={"id": secrets.token_hex(8)}))
+    file = folder / SETTINGS_FILE
+    if file.exists():
+        raise InputError(f"{file} exists already; this folder is a build.")
     if not project.videos():
         raise InputError(f"{folder / VIDEOS}: no videos here; put your footage into this folder first.")
     project.open_store().close()
     if not (folder / GUIDELINES_FILE).exists():
         write_atomic(folder / GUIDELINES_FILE, project.guidelines())
-    write_atomic(settings, project.settings.to_toml(), private=True)
+    write_atomic(file, project.settings.to_toml(), private=True)
     return project
 
 

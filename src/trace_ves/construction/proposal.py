@@ -12,22 +12,19 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from trace_ves.backbone.protocol import ModelFault, Request
+from trace_ves.backbone.protocol import Backbone, ModelFault, Request
 from trace_ves.benches.bench import model_of
 from trace_ves.construction.judged_item import ProposedItem
-from trace_ves.construction.ledger import MACHINE, PROPOSAL_SLOT, SUMMARY_SLOT, Change, video_subject
+from trace_ves.construction.ledger import MACHINE, PROPOSAL_SLOT, SUMMARY_SLOT, Change, Ledger, video_subject
 from trace_ves.construction.requests import NoFootage, calls_in, list_calls, load_prompt
-from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING, Interval, ObservationStrategy
+from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING, Clip, Interval, ObservationStrategy, VideoSource
 from trace_ves.core.question import LETTERS
 from trace_ves.observer import Observer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from trace_ves.backbone.protocol import Backbone
-    from trace_ves.construction.ledger import Ledger
     from trace_ves.construction.store import Store
-    from trace_ves.core import Clip, VideoSource
 
 CAPTION_STAGE: Final = "dense-caption"
 PROPOSAL_STAGE: Final = "item-proposal"

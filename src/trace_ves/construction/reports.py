@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.construction.adjudication import SUFFICIENCY
 from trace_ves.construction.gold import gold_results
-from trace_ves.construction.judged_item import ItemIndex
-from trace_ves.construction.ledger import Stage
+from trace_ves.construction.judged_item import JudgedItem, list_all_items, list_items
+from trace_ves.construction.ledger import Ledger, Stage
 from trace_ves.construction.project import BuildSettings
 from trace_ves.construction.requests import calls_in
 from trace_ves.construction.visual_verification import mean_iou
 from trace_ves.ves.table import Column, Row, Section, Table, Value, number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from trace_ves.construction.judged_item import JudgedItem
-    from trace_ves.construction.ledger import Ledger
     from trace_ves.construction.looking import Looking
 
 STAGE_NAMES: Final = {  # the stages that reject, in the order of the paper's funnel
@@ -75,10 +73,10 @@ class AnnotatorRecord:
         }
 
 
-def annotator_records(ledger: Ledger, items: Iterable[JudgedItem]) -> dict[str, AnnotatorRecord]:
+def annotator_records(ledger: Ledger) -> dict[str, AnnotatorRecord]:
     """Every annotator's numbers, by name."""
     records: dict[str, AnnotatorRecord] = defaultdict(AnnotatorRecord)
-    for judged in items:
+    for judged in list_all_items(ledger):
         looks = [(who, verdict.looking) for who, verdict in judged.verifications.items()]
         looks += [(who, answer.looking) for who, answers in judged.answers.items() for answer in answers.values()]
         for who, looking in looks:
@@ -176,11 +174,11 @@ class Report:
         }
 
 
-def make_report(ledger: Ledger, index: ItemIndex | None = None, settings: BuildSettings | None = None) -> Report:
+def make_report(ledger: Ledger, settings: BuildSettings | None = None) -> Report:
     """The numbers of a history; `settings` say which judgements count as looked at."""
-    index, settings = index or ItemIndex(), settings or BuildSettings()
-    items = index.all(ledger)
-    annotators = annotator_records(ledger, index.with_gold(ledger))
+    settings = settings or BuildSettings()
+    items = list_items(ledger)
+    annotators = annotator_records(ledger)
     partial = [
         answer
         for judged in items
@@ -289,14 +287,14 @@ def funnel_table(report: Report) -> Table:
         numbers.append((name, *(f"{count:,}" for count in counts)))
     rows = tuple(Row(name, tuple((Value(text),) for text in texts)) for name, *texts in numbers)
     columns = (Column("Rejected"), Column("Left"), Column("Waiting"))
-    return Table("funnel", "Candidates", "Stage", columns, (Section("", rows),))
+    return Table("funnel", "Candidates", columns, (Section("", rows),), first_column="Stage")
 
 
 def list_facts(report: Report) -> list[tuple[str, str]]:
     """The other numbers of the paper's appendix, each with a name."""
     waiting = sum(report.waiting.values())
     return [
-        ("accepted", f"{report.accepted:,}" + (f", {waiting:,} still under way" if waiting else "")),
+        ("accepted", f"{report.accepted:,}" + (f", {waiting:,} in progress" if waiting else "")),
         ("accept rate", _with_unit(report.accept_rate, "%")),
         ("settled by an adjudicator", f"{report.settled:,} of the accepted"),
         ("inter-annotator IoU", number(report.iou, "{:.2f}".format).text),

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.replies import answer_reply, question_variables
-from trace_ves.construction.ledger import MACHINE, Change
+from trace_ves.construction.ledger import MACHINE, Change, Ledger
 from trace_ves.records import Call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from trace_ves.construction.ledger import Ledger
     from trace_ves.core import Clip, Question
     from trace_ves.observer import Observer
     from trace_ves.records.base import Record

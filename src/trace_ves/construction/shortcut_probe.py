@@ -1,4 +1,4 @@
-"""Stage 4: whether an item can be solved without looking, from its words alone or from a coarse gist of the video.
+"""Stage 4: whether an item can be solved without looking, from its words or from a coarse summary of the video.
 
 A first answer that is right must be right more often than by chance in a held-out repeat with other orders of options.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.backbone.protocol import ModelFault
+from trace_ves.backbone.protocol import Backbone, ModelFault
 from trace_ves.construction.ledger import GIST_SLOT, LANGUAGE_SLOT, Stage
 from trace_ves.construction.requests import NoFootage, ask_rotated, reply_change
 from trace_ves.observer import Observer
@@ -17,7 +17,6 @@ from trace_ves.records.base import Flag, Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from trace_ves.backbone.protocol import Backbone
     from trace_ves.construction.judged_item import JudgedItem
     from trace_ves.construction.store import Store
 

@@ -14,7 +14,7 @@ from dataclasses import fields
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.construction.ledger import Change, Ledger, LedgerEntry, StaleError, holder_slot
+from trace_ves.construction.ledger import Change, Ledger, LedgerEntry, StaleError
 from trace_ves.core import InputError, MissingExtraError
 from trace_ves.core.files import use_write_ahead_log
 
@@ -250,7 +250,7 @@ class Store:
                 self._remove_holder(connection, item, assignment, instead_of)
                 connection.execute(HOLDERS.insert().values(item=item, stage=assignment, seat=number, who=who))
                 value = {"who": who} | ({"instead_of": instead_of} if instead_of else {}) | dict(shows or {})
-                self._insert(connection, [Change(item, holder_slot(assignment, number), by or who, value)])
+                self._insert(connection, [Change(item, f"seat/{assignment}/{number}", by or who, value)])
         except StaleError:
             return False
         return True
@@ -261,7 +261,7 @@ class Store:
             if (number := self._remove_holder(connection, item, assignment, who)) is None:
                 return False
             value = {"released": who, "reason": reason}
-            self._insert(connection, [Change(item, holder_slot(assignment, number), by, value)])
+            self._insert(connection, [Change(item, f"seat/{assignment}/{number}", by, value)])
         return True
 
     @staticmethod
@@ -318,8 +318,11 @@ class Store:
         """Read the entries that any process wrote since the last call."""
         query = sa.select(HISTORY).where(HISTORY.c.number > self._ledger.last_number).order_by(HISTORY.c.number)
         for row in connection.execute(query).mappings():
-            values = {name: json.loads(value) if name in _JSON_COLUMNS else value for name, value in row.items()}
-            self._ledger.add(LedgerEntry(**values | {"calls": tuple(values["calls"])}))
+            try:
+                values = {name: json.loads(value) if name in _JSON_COLUMNS else value for name, value in row.items()}
+                self._ledger.add(LedgerEntry(**values | {"calls": tuple(values["calls"])}))
+            except (ValueError, TypeError) as error:
+                raise StoreError(f"The database is damaged: entry {row['number']} is not valid: {error}.") from None
 
 
 def _watched_key(item: str, assignment: str, who: str) -> tuple[sa.ColumnElement[bool], ...]:

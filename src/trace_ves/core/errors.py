@@ -7,12 +7,12 @@ TraceVesError                 anything this package raises on purpose
 │   ├── MissingExtraError     an optional dependency is not installed; says which extra to install
 │   ├── BackboneConfigError   unknown backbone, missing key
 │   └── PromptError           a prompt cannot be filled in: a misspelt variable, a stray dollar sign
-├── MethodError               a method raised an exception, or returned what is no answer to its question
-├── BackboneError             the service behind a backbone failed, retries included, or broke the backbone contract
-│   └── UnknownStageError     the backbone has no rule for a stage that a method asks
+├── MethodError               a method raised an exception or returned an invalid answer
+├── BackboneError             the service behind a backbone failed after retries, or a backbone broke its contract
+│   └── UnknownStageError     the backbone has no rule for a stage
 └── BudgetError               a call would have supplied more frames than the budget allows
 
-What the *model* gets wrong is not in this tree: a reply that does not validate is a `ModelFault`, a value on record.
+Errors of the *model* are not in this tree: a reply that does not validate is a `ModelFault`, a recorded value.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 class TraceVesError(Exception):
-    """Base of everything this package raises on purpose; `str()` of it is a sentence for the user."""
+    """Base of everything that this package raises on purpose; its text is a sentence for the user."""
 
 
 class InputError(TraceVesError):
-    """Something the user gave cannot be used as it is."""
+    """An argument, file or key of the user cannot be used."""
 
 
 class FormatError(InputError):
@@ -43,7 +43,12 @@ class FormatError(InputError):
 
 
 class VideoError(InputError):
-    """A file is not a video that can be read, or a request lies outside of it."""
+    """A file is not a readable video, or a request lies outside it."""
+
+
+def install_command(extra: str) -> str:
+    """How to install an extra. trace-ves is not on PyPI, so it comes from the checkout."""
+    return f"pip install '.[{extra}]' in the checkout"
 
 
 class MissingExtraError(InputError):
@@ -51,7 +56,7 @@ class MissingExtraError(InputError):
 
     def __init__(self, purpose: str, extra: str) -> None:
         self.extra = extra
-        super().__init__(f"{purpose} needs an optional part: pip install 'trace-ves[{extra}]'.")
+        super().__init__(f"{purpose} needs an optional part: {install_command(extra)}.")
 
 
 class BackboneConfigError(InputError):
@@ -63,19 +68,19 @@ class PromptError(InputError):
 
 
 class BackboneError(TraceVesError):
-    """The service behind a backbone failed, after retries, or a backbone returned what its contract does not allow."""
+    """The service behind a backbone failed after retries, or a backbone broke its contract."""
 
     def __init__(self, message: str, charged: Mapping[int, Any] | None = None) -> None:
         super().__init__(message)
-        self.charged = charged or {}  # generations that cost something nevertheless, by their place in the batch
+        self.charged = charged or {}  # generations that were paid for anyway, by their index in the batch
 
 
 class UnknownStageError(BackboneError):
-    """A backbone that answers by rules has none for this stage."""
+    """A backbone with fixed rules has none for this stage."""
 
 
 class MethodError(TraceVesError):
-    """A method raised an exception, or returned what is no answer to its question."""
+    """A method raised an exception or returned an invalid answer."""
 
 
 class BudgetError(TraceVesError):

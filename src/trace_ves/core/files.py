@@ -1,4 +1,4 @@
-"""Files and folders: atomic writes, outputs that are no inputs, the cache folder, CSV, and SQLite's write-ahead log."""
+"""Files and folders: atomic writes, checks of outputs, the cache folder, CSV, and SQLite's write-ahead log."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import csv
 import os
 import re
 import secrets
+import shutil
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from trace_ves.core.errors import InputError
 
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def atomic_path(target: Path, *, private: bool = False) -> Iterator[Path]:
-    """A path to write to; the file there replaces the target at the end, and is deleted on an error.
+    """A temporary path that replaces the target at the end, or is deleted on an error.
 
-    A private file can be read and written by its owner alone, from its first byte on.
+    Only its owner can read and write a private file.
     """
     partial = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.{os.getpid()}.part")
     os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666))
@@ -36,7 +37,7 @@ def atomic_path(target: Path, *, private: bool = False) -> Iterator[Path]:
 def write_atomic(target: Path, content: bytes | str, *, private: bool = False) -> None:
     """Write a whole file and sync it to disk; readers never see half of it. The folder is created if missing.
 
-    A string is written as UTF-8. What keeps it from being written is an `InputError`.
+    A string is written as UTF-8. A failure is an `InputError`.
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -50,46 +51,54 @@ def write_atomic(target: Path, content: bytes | str, *, private: bool = False) -
 
 def cache_dir() -> Path:
     """The cache folder: `TRACE_VES_CACHE_DIR` if set, else the platform's. It may not exist yet."""
-    if configured := os.environ.get("TRACE_VES_CACHE_DIR"):
-        return Path(configured)
-    from platformdirs import user_cache_path  # only where it is needed
-
-    return user_cache_path("trace-ves", appauthor=False)
+    return _user_dir("cache")
 
 
 def config_dir() -> Path:
     """The folder of settings: `TRACE_VES_CONFIG_DIR` if set, else the platform's. It may not exist yet."""
-    if configured := os.environ.get("TRACE_VES_CONFIG_DIR"):
-        return Path(configured)
-    from platformdirs import user_config_path  # only where it is needed
+    return _user_dir("config")
 
-    return user_config_path("trace-ves", appauthor=False)
+
+def _user_dir(kind: Literal["cache", "config"]) -> Path:
+    import platformdirs  # most commands do not need it
+
+    find = platformdirs.user_cache_path if kind == "cache" else platformdirs.user_config_path
+    configured = os.environ.get(f"TRACE_VES_{kind.upper()}_DIR")
+    return Path(configured) if configured else find("trace-ves", appauthor=False)
 
 
 def drop_oldest(folder: Path, *, most_bytes: int) -> None:
-    """Delete the oldest files of a cache folder until the rest takes at most this many bytes."""
-    kept: list[tuple[float, int, Path]] = []
-    for file in folder.iterdir():
-        with suppress(OSError):  # another process may be at the same
-            status = file.stat()
-            kept.append((status.st_mtime, status.st_size, file))
-    total = sum(size for _, size, _ in kept)
-    for _, size, file in sorted(kept):
+    """Delete the oldest entries of a cache folder until the rest takes at most this many bytes; the newest stays.
+
+    An entry is a file, or a folder of files, which is as old as the newest of them.
+    """
+    entries: list[tuple[float, int, Path]] = []
+    for entry in folder.iterdir():
+        with suppress(OSError):  # another process may delete it meanwhile
+            files = [file.stat() for file in (entry.iterdir() if entry.is_dir() else [entry])]
+            entries.append(
+                (max((file.st_mtime for file in files), default=0), sum(file.st_size for file in files), entry)
+            )
+    total = sum(size for _, size, _ in entries)
+    for _, size, entry in sorted(entries)[:-1]:
         if total <= most_bytes:
             break
         with suppress(OSError):
-            file.unlink()
+            if entry.is_dir():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
         total -= size
 
 
 _COMPANION: Final = re.compile(r"\.run\.toml|\.transcripts|\.failed|(\..+)?\.(srt|vtt)", re.IGNORECASE)
-"""What follows the stem of a run or of a video in the names of the files that belong to it."""
+"""How the names of files that belong to a run or a video continue after its stem."""
 
 
 def refuse_inputs(outputs: Iterable[Path | None], *, inputs: Iterable[Path | None]) -> None:
     """Raise an `InputError` if an output is, contains or belongs to an input, or is another output.
 
-    A link counts as the file it leads to. Run configurations, transcripts and subtitles belong to an input, as does
+    Links are followed. Run configurations, transcripts and subtitles belong to an input, as does
     the world.jsonl of a twin.
     """
     read = [(path, path.resolve()) for path in inputs if path is not None]
@@ -116,7 +125,7 @@ def refuse_inputs(outputs: Iterable[Path | None], *, inputs: Iterable[Path | Non
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """What two names of one file share; None for a file that does not exist."""
+    """Equal for two names of one file; None for a file that does not exist."""
     try:
         status = path.stat()
     except (OSError, ValueError):
@@ -125,7 +134,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def write_output(path: Path, content: str) -> None:
-    """Write a file that appears whole or not at all. A device is written to directly, and a link stays a link."""
+    """Write a file completely or not at all. A device is written to directly, and a link stays a link."""
     if not path.exists() or path.is_file():
         write_atomic(path.resolve(), content)
         return
@@ -137,11 +146,11 @@ def write_output(path: Path, content: str) -> None:
 
 
 MOST_FIELD_CHARACTERS: Final = 16 * 1024 * 1024
-SURPLUS: Final = "(more)"  # The key of cells beyond those that the first row names
+SURPLUS: Final = "(more)"  # The key of cells beyond the header
 
 
 def read_csv(path: Path, delimiter: str) -> list[dict[str, object]]:
-    """Each row by the names in the first one. What cannot be read is an `InputError`."""
+    """The rows by the names in the header. An unreadable file is an `InputError`."""
     before = csv.field_size_limit(MOST_FIELD_CHARACTERS)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -151,15 +160,15 @@ def read_csv(path: Path, delimiter: str) -> list[dict[str, object]]:
     except (csv.Error, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not a table in UTF-8: {error}.") from None
     finally:
-        csv.field_size_limit(before)  # it is the whole process's
+        csv.field_size_limit(before)  # it is global
 
 
 _PAUSE_SECONDS: Final = 0.01
 
 
 def use_write_ahead_log(connection: sqlite3.Connection, seconds: float) -> None:
-    """Turn the write-ahead log on; wait for other connections here, as SQLite's own timeout does not apply."""
-    import sqlite3  # slow to load, and most commands need no database
+    """Turn on the write-ahead log and wait for other connections; SQLite's own timeout does not apply here."""
+    import sqlite3  # slow to load, and most commands do not need it
 
     end = time.monotonic() + seconds
     while True:

@@ -1,6 +1,6 @@
-"""Spans of source-video time, set arithmetic on them, and the paper's sampling schedule.
+"""Spans of video time, set arithmetic on them, and the paper's sampling schedule.
 
-Seconds of presentation time, the first frame of the stream at 0. Intervals are closed at both ends.
+Times are presentation times in seconds; the first frame of the stream is at 0. Intervals are closed at both ends.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ class Interval:
         return self.start + self.length / 2
 
     def intersection(self, other: Interval) -> Interval | None:
-        """The common part, a single moment where the two touch, or None where they are disjoint."""
+        """The common part: a single moment if the two touch, None if they are disjoint."""
         start, end = max(self.start, other.start), min(self.end, other.end)
         return Interval(start, end) if start <= end else None
 
 
 def clipped(start: float, end: float, segments: Iterable[Interval]) -> tuple[Interval, ...]:
-    """The parts of start-end, which may be any two numbers, that lie inside the segments and last."""
-    if not start <= end:  # also where either is not a number
+    """The parts of start-end, which may be any two numbers, inside the segments; empty parts are left out."""
+    if not start <= end:  # also if either is NaN
         return ()
     shared = ((max(start, piece.start), min(end, piece.end)) for piece in segments)
     return tuple(Interval(first, last) for first, last in shared if first < last)
 
 
 def iou(one: Interval, other: Interval) -> float:
-    """Intersection over union; 0 where neither lasts."""
+    """Intersection over union; 0 if both are empty."""
     common = one.intersection(other)
     inside = common.length if common else 0.0
     outside = one.length + other.length - inside
@@ -63,7 +63,7 @@ def iou(one: Interval, other: Interval) -> float:
 
 
 def union(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
-    """The same moments as disjoint intervals in order of time; touching ones become one."""
+    """The same moments as disjoint intervals in order of time; touching intervals become one."""
     merged: list[Interval] = []
     for interval in sorted(intervals):
         if merged and interval.start <= merged[-1].end:
@@ -74,15 +74,12 @@ def union(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
 
 
 def union_length(intervals: Iterable[Interval]) -> float:
-    """Seconds that lie in at least one of the intervals."""
+    """Seconds in at least one of the intervals."""
     return math.fsum(interval.length for interval in union(intervals))
 
 
 def subtract(whole: Interval, parts: Iterable[Interval], *, shortest: float = 0.0) -> tuple[Interval, ...]:
-    """What is left of `whole` without `parts`, in order of time: the pieces longer than `shortest`.
-
-    A part without length takes nothing away.
-    """
+    """The pieces of `whole` without `parts` that are longer than `shortest`, in order of time."""
     left: list[Interval] = []
     start = whole.start
     for part in union(part for part in parts if part.length):

@@ -1,14 +1,13 @@
-"""Files of one JSON object per line: hostile ones are read with file:line errors, our own survive a kill at any byte.
-
-Knows nothing about what the objects mean.
-"""
+"""Files with one JSON object per line. Errors name file and line; our own files survive a kill at any byte."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import os
 import threading
+import zlib
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -24,19 +23,28 @@ if TYPE_CHECKING:
 
 
 class StrictJsonError(ValueError):
-    """JSON that Python would accept and the standard does not; the message follows "the text has"."""
+    """JSON that Python accepts and the standard does not; the message continues "the text has"."""
 
 
 def parse_object(raw: bytes) -> dict[str, object]:
-    """One JSON object, strictly: no NaN, no key twice, no lone surrogates. Anything else is a `ValueError`."""
-    with suppress(ValueError):  # what jiter refuses, the reader below says in words
+    """One strict JSON object: no NaN, no repeated keys, no lone surrogates. Anything else is a `ValueError`."""
+    with suppress(ValueError):  # the decoder below explains what jiter refuses
         quick = jiter.from_json(raw, allow_inf_nan=False, catch_duplicate_keys=True)
         if isinstance(quick, dict):
             return quick
+    return _decode_object(raw, DECODER)
+
+
+def parse_loose_object(raw: bytes) -> dict[str, object]:
+    """One JSON object as other tools write it: NaN and infinities are null."""
+    return _decode_object(raw.removeprefix(_BYTE_ORDER_MARK), _LOOSE_DECODER)
+
+
+def _decode_object(raw: bytes, decoder: json.JSONDecoder) -> dict[str, object]:
     try:
         text = raw.decode("utf-8")
-        value: object = DECODER.decode(text)
-        if "\\ud" in text or "\\uD" in text:
+        value: object = decoder.decode(text)
+        if decoder is DECODER and ("\\ud" in text or "\\uD" in text):
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except StrictJsonError as error:
         raise ValueError(f"it has {error}") from None
@@ -52,7 +60,7 @@ def parse_object(raw: bytes) -> dict[str, object]:
 
 
 def json_type(value: object) -> str:
-    """What JSON calls the type of this value, with its article."""
+    """The JSON type of this value, with its article."""
     names = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")
 
@@ -76,16 +84,14 @@ def _finite(digits: str) -> float:
     return value
 
 
-DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
-FINITE_DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=_unique_keys, parse_constant=_refuse_constant, parse_float=_finite
-)
-"""Also refuses 1e999; slower, as every number passes through Python."""
+DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_constant=_refuse_constant, parse_float=_finite)
+_LOOSE_DECODER: Final = json.JSONDecoder(parse_constant=lambda _: None)
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
-MAX_LINE_BYTES: Final = 64 * 1024 * 1024  # A longer line is refused before it is held in memory
+MAX_LINE_BYTES: Final = 64 * 1024 * 1024  # A longer line is refused before it is in memory
 
-PROGRESS_LINES: Final = 100  # How often a reader says how far it has come
+PROGRESS_LINES: Final = 100  # How often a reader reports its progress
 
 _BLOCK_BYTES: Final = 2**20
 _CLOSED: Final = -1
@@ -101,43 +107,41 @@ class Line(NamedTuple):
 def read_jsonl(
     path: str | os.PathLike[str],
     *,
-    max_line_bytes: int = MAX_LINE_BYTES,
+    parse: Callable[[bytes], dict[str, object]] = parse_object,
     on_torn_tail: Callable[[str], None] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[Line]:
-    """The objects of a file; blank lines are passed over, anything else that is no object is a `FormatError`.
+    """The objects of a file, also a .gz. Blank lines are skipped; a line that is not an object is a `FormatError`.
 
-    A last line that was cut off before its newline is handed to `on_torn_tail` as a sentence, where given.
-    `on_progress` hears of bytes read and bytes in all.
+    `on_torn_tail`, if given, gets a sentence about an incomplete last line; `on_progress` gets bytes read and total.
     """
     try:
-        with Path(path).open("rb") as file:
-            total = os.fstat(file.fileno()).st_size
-            number, done = 0, 0
-            while raw := file.readline(max_line_bytes + 1):
-                number, done = number + 1, done + len(raw)
-                if len(raw) > max_line_bytes and not raw.endswith(b"\n"):
+        with Path(path).open("rb") as stored, gzip.open(stored) if Path(path).suffix == ".gz" else stored as file:
+            total, number = os.fstat(stored.fileno()).st_size, 0
+            while raw := file.readline(MAX_LINE_BYTES + 1):
+                number += 1
+                if len(raw) > MAX_LINE_BYTES and not raw.endswith(b"\n"):
                     raise FormatError(
-                        f"the line is longer than {max_line_bytes} bytes; one line holds one small JSON object.",
+                        f"the line is longer than {MAX_LINE_BYTES} bytes; write one JSON object per line.",
                         path=path,
                         line=number,
                     )
                 if number == 1:
-                    raw = raw.removeprefix(b"\xef\xbb\xbf")
+                    raw = raw.removeprefix(_BYTE_ORDER_MARK)
                 if raw and not raw.isspace():
                     try:
-                        yield Line(number, parse_object(raw))
+                        yield Line(number, parse(raw))
                     except ValueError as error:
                         if raw.endswith(b"\n"):
                             raise FormatError(f"{error}.", path=path, line=number) from None
                         if on_torn_tail is None:
-                            hint = "the file ends inside this line: it was cut off while being written"
+                            hint = "the file ends inside this line, so it was not written completely"
                             raise FormatError(f"{error} ({hint}).", path=path, line=number) from None
                         on_torn_tail(f"{path}:{number}: the last line is cut off ({error}) and was left out")
-                if on_progress is not None and (number % PROGRESS_LINES == 0 or done == total):
-                    on_progress(done, total)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
+                if on_progress is not None and (number % PROGRESS_LINES == 0 or stored.tell() == total):
+                    on_progress(stored.tell(), total)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}.") from None
 
 
 def dump_line(record: Mapping[str, object]) -> bytes:
@@ -145,33 +149,28 @@ def dump_line(record: Mapping[str, object]) -> bytes:
     return json.dumps(record, ensure_ascii=False, allow_nan=False).encode("utf-8") + b"\n"
 
 
-def heal_torn_tail(path: str | os.PathLike[str]) -> int:
-    """Repair a file whose writer was killed inside a line: a whole object gets its newline, a part is cut away.
+def heal_torn_tail(path: Path) -> None:
+    """Repair a file whose writer was killed inside a line.
 
-    Gives the number of bytes cut away. What was finished is never touched.
+    A complete object gets its newline; a part of one is removed. Finished lines never change.
     """
-    try:
-        with Path(path).open("r+b") as file:
-            size = file.seek(0, os.SEEK_END)
-            keep = _end_of_last_newline(file.fileno(), size)
-            if keep == size:
-                return 0
-            file.seek(keep)
-            tail = file.read(MAX_LINE_BYTES)
-            try:
-                parse_object(tail)
-            except ValueError:
-                file.truncate(keep)
-                return size - keep
+    with path.open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        keep = _end_of_last_newline(file.fileno(), size)
+        if keep == size:
+            return
+        file.seek(keep)
+        try:
+            parse_object(file.read(MAX_LINE_BYTES))
+        except ValueError:
+            file.truncate(keep)
+        else:
             file.seek(0, os.SEEK_END)
             file.write(b"\n")
-            return 0
-    except FileNotFoundError:
-        return 0
 
 
 def _end_of_last_newline(descriptor: int, size: int) -> int:
-    """Where the last finished line ends; 0 where no line was finished."""
+    """The end of the last finished line; 0 if there is none."""
     end = size
     while end > 0:
         start = max(0, end - _BLOCK_BYTES)
@@ -183,9 +182,9 @@ def _end_of_last_newline(descriptor: int, size: int) -> int:
 
 
 class JsonlAppender:
-    """An append-only file: each `append` is one whole line on disk, or nothing.
+    """An append-only file; each `append` writes a whole line or nothing.
 
-    Opening it heals what a killed writer left behind. Threads may share one; a second process is refused.
+    Opening it repairs what a killed writer left behind. Threads may share it; a second process is refused.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -205,7 +204,7 @@ class JsonlAppender:
             raise
 
     def append(self, record: Mapping[str, object]) -> None:
-        """Write one line and hand it to the operating system before returning."""
+        """Write one line; it reaches the operating system before this returns."""
         line = dump_line(record)
         with self._lock:
             before = os.fstat(self._descriptor).st_size
@@ -219,12 +218,8 @@ class JsonlAppender:
                     f"{self.path}: the line could not be written ({error.strerror}); the lines before it are kept."
                 ) from None
 
-    def sync(self) -> None:
-        """Have everything on the disk itself, so that a power cut loses nothing."""
-        os.fsync(self._descriptor)
-
     def close(self) -> None:
-        """Sync and let go of the file; closing twice is fine."""
+        """Sync the file to disk and close it; closing twice is fine."""
         with self._lock:
             if self._descriptor != _CLOSED:
                 os.fsync(self._descriptor)
@@ -239,7 +234,7 @@ class JsonlAppender:
 
 
 def claim(descriptor: int, path: Path) -> None:
-    """Refuse a file or folder that another process is writing; where there is no such lock, trust the caller."""
+    """Refuse a file or folder that another process is writing, on platforms with such locks."""
     try:
         import fcntl  # not on every platform
     except ImportError:

@@ -1,6 +1,6 @@
-"""What was looked at: frames with their true timestamps, and clips of them.
+"""Frames with their true timestamps, and clips of frames.
 
-Knows nothing about decoders: a `Frame` holds a `Picture`, and the decoder says how it becomes JPEG or pixels.
+Decoders provide a `Picture` for each `Frame`, which turns itself into JPEG or pixels.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Picture(Protocol):
-    """The pixels of one frame, in whatever form the decoder left them."""
+    """The pixels of one frame, in any internal form."""
 
     @property
     def width(self) -> int:
@@ -37,20 +37,20 @@ class Picture(Protocol):
 
 @runtime_checkable
 class DigestedPicture(Picture, Protocol):
-    """A picture that can say what tells its pixels from any others, without making them."""
+    """A picture that can identify its pixels without converting them."""
 
     def digest(self) -> bytes:
-        """The same for the same pixels in the same shape, and different for any others."""
+        """Equal for equal pixels of equal shape, and different otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One frame of the source video. It never travels without its true timestamp."""
+    """One frame of the source video, with its true timestamp."""
 
     pts: int
     """Presentation timestamp in the stream's own ticks: the frame's identity within its video."""
     seconds: float
-    """The decoder's timestamp, the first frame of the stream at 0; never the one that was asked for."""
+    """The decoder's timestamp, never the requested one; the first frame of the stream is at 0."""
     picture: Picture = field(repr=False, compare=False)
 
     def jpeg(self, quality: int = 90) -> bytes:
@@ -67,9 +67,9 @@ class ObservationStrategy:
     """How closely to look at a span."""
 
     fps: float = 1.0
-    """Frames for each second of the span."""
+    """Frames per second."""
     height: int = 360
-    """Rows of pixels; a video with fewer keeps its own."""
+    """Rows of pixels; smaller videos are not enlarged."""
 
     def __post_init__(self) -> None:
         if not (self.fps > 0 and self.height > 0):
@@ -78,21 +78,21 @@ class ObservationStrategy:
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """A span of the video, how it was looked at, and the frames that were seen."""
+    """A span of the video, how it was looked at, and its frames."""
 
     span: Interval
     strategy: ObservationStrategy
     frames: tuple[Frame, ...]
     title: str = ""
-    """What a request calls it; empty for a number."""
+    """Its name in a request; empty for a number."""
 
 
 class VideoSource(Protocol):
-    """What an observer needs of a video; `trace_ves.video.open` gives one."""
+    """What an observer needs from a video; `trace_ves.video.open` returns one."""
 
     @property
     def duration(self) -> float:
         """Seconds from the first frame to the end of the last."""
 
     def frames_at(self, seconds: Sequence[float], *, height: int | None = None) -> tuple[Frame, ...]:
-        """The frame on screen at each of these moments, one for each, in the order asked."""
+        """The frame on screen at each of these moments, in the order requested."""

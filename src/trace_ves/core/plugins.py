@@ -1,6 +1,6 @@
-"""The user's own code by name: `package.module:callable`, from the working folder or Python's path.
+"""The user's own code, named as `package.module:callable`, from the working folder or Python's path.
 
-Only a spec that the user typed is imported; one from a run file, a build or a release never is.
+Only a spec that the user typed is imported, never one from a run file, a build or a release.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def names_own_code(spec: str) -> bool:
 def import_callable(spec: str, *, takes: int | None = None) -> Callable[..., Any]:
     """Import what a spec names; with `takes`, it must accept that many positional arguments.
 
-    Whatever is wrong with it is an `InputError`.
+    Any problem is an `InputError`.
     """
     module_name, _, path = spec.partition(":")
     target: Any = _import(spec, module_name)
@@ -41,16 +41,16 @@ def import_callable(spec: str, *, takes: int | None = None) -> Callable[..., Any
             raise InputError(f"{spec}: the module {module_name} has no {path}.")
         target = getattr(target, name)
     if not callable(target):
-        raise InputError(f"{spec}: {path} is {type(target).__name__}, not something that can be called.")
+        raise InputError(f"{spec}: {path} is {type(target).__name__}, which cannot be called.")
     if takes is not None and not _accepts(target, takes):
         raise InputError(f"{spec}: {path} does not take {takes} arguments.")
     return cast("Callable[..., Any]", target)
 
 
 def source_digest(spec: str) -> str | None:
-    """The SHA-256 of the source behind a spec; None where it is no own code, or has no source file.
+    """The SHA-256 of the source behind a spec; None for built-in specs and code without a source file.
 
-    Counted are the module that the spec names and, where the callable is defined elsewhere, that file too.
+    It covers the named module and, if it is another file, the one that defines the callable.
     """
     if not names_own_code(spec):
         return None
@@ -66,21 +66,15 @@ def source_digest(spec: str) -> str | None:
     return hashlib.sha256(b"".join(contents)).hexdigest() if contents else None
 
 
-def error_place(error: BaseException) -> str | None:
-    """File name and line where an exception was raised: in the user's own code if it passed through any."""
+def described(error: BaseException) -> str:
+    """An exception in one line, with file and line: in the user's own code if it passed through any."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not _is_installed(frame.filename)]
-    if not frames:
-        return None
-    frame = (own or frames)[-1]
-    return f"{Path(frame.filename).name}:{frame.lineno}"
-
-
-def described(error: BaseException) -> str:
-    """An exception in one line, with the place where it was raised."""
-    place = error_place(error)
     words = " ".join(f"{type(error).__name__}: {error}".split())
-    return f"{words} ({place})" if place else words
+    if not frames:
+        return words
+    frame = (own or frames)[-1]
+    return f"{words} ({Path(frame.filename).name}:{frame.lineno})"
 
 
 def _import(spec: str, module_name: str) -> Any:
@@ -102,7 +96,7 @@ def _accepts(target: Callable[..., Any], count: int) -> bool:
         inspect.signature(target).bind(*[None] * count)
     except TypeError:
         return False
-    except ValueError:  # a builtin without a signature: calling it will tell
+    except ValueError:  # a builtin without a signature
         return True
     return True
 
@@ -116,4 +110,4 @@ _LIBRARIES: Final = (
     Path(__file__).parents[1],
     *{Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")},
 )
-"""This package, the standard library, and where packages are installed: in a virtual environment that is elsewhere."""
+"""This package, the standard library, and the folders of installed packages."""

@@ -22,7 +22,7 @@ EVENT_COUNTING: Final = "event-counting"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a method may see: never the answer, never the evidence set."""
+    """What a method may see of a question, without its answer and evidence."""
 
     id: str
     video: str
@@ -34,7 +34,7 @@ class Question:
 
     @property
     def letters(self) -> tuple[str, ...]:
-        """The letters that are answers; empty for an open question."""
+        """The letters of the options; empty for an open question."""
         return tuple(LETTERS[: len(self.options)])
 
     @property
@@ -43,7 +43,7 @@ class Question:
         return not self.options
 
     def option(self, letter: str) -> str:
-        """The words of the option with this letter."""
+        """The text of the option with this letter."""
         return self.options[self.letters.index(letter)]
 
 
@@ -53,23 +53,23 @@ class Termination(StrEnum):
     STABLE_PREFIX_FOUND = "stable-prefix-found"
     """The answer was stable as evidence grew, and a replay over the same clips agreed."""
     NO_STABLE_PREFIX = "no-stable-prefix"
-    """A forced answer; sufficiency is not claimed."""
+    """A forced answer, without a claim that the evidence is sufficient."""
     SINGLE_PASS = "single-pass"
-    """The method looks once and claims nothing about stopping."""
+    """The method looks once."""
     SELF_REPORTED = "self-reported"
-    """The model itself said that it had seen enough."""
+    """The model said that it had seen enough."""
     EXHAUSTED = "exhausted"
-    """Rounds, steps or budget ran out, and the method answered from what it had."""
+    """Rounds, steps or budget ran out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a method gives back for one question."""
+    """What a method returns for one question."""
 
     option: str | None
-    """The letter of an option, or the words of an open answer. None is "no answer": scored wrong, never guessed."""
+    """The letter of an option, or the text of an open answer. None means no answer and is scored as wrong."""
     termination: Termination = Termination.SINGLE_PASS
     bundle: tuple[Clip, ...] = ()
     """The raw clips that support the answer."""
     record: Mapping[str, object] = field(default_factory=dict)
-    """The method's record of its search, ready for JSON; `trajectory` in a run file."""
+    """The method's record of its search, as JSON values; `trajectory` in a run file."""

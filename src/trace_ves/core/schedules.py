@@ -1,6 +1,6 @@
 """Frame sampling schedules of other evaluation tools: which frames of a video each of them picks.
 
-A schedule chooses frame indexes; `FrameTimes` says when those frames are shown. Knows no decoder and no tool's logs.
+A schedule chooses frame indexes; `FrameTimes` says when those frames are shown.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     Pick = Callable[["FrameTimes"], NDArray[np.int64]]
 
 MOST_FRAMES: Final = 100_000  # The largest N of a schedule
-MOST_VIDEO_FRAMES: Final = 20_000_000  # Frames of the longest video that a schedule is placed on: a week
-ASSUMED_FPS: Final = 30.0  # The frame rate of a video that is not there, unless `--fps` gives another
+MOST_VIDEO_FRAMES: Final = 20_000_000  # Of the longest video: about a week
+ASSUMED_FPS: Final = 30.0  # The frame rate of a missing video, unless `--fps` gives another
 QWEN_MIN_FRAMES: Final = 4
 QWEN_MAX_FRAMES: Final = 768
-QWEN_FRAME_FACTOR: Final = 2  # qwen-vl-utils takes an even number of frames, as its models merge pairs of them
+QWEN_FRAME_FACTOR: Final = 2  # qwen-vl-utils takes an even number of frames, because its models merge pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +35,19 @@ class FrameTimes:
     """When each frame of one video is shown."""
 
     seconds: NDArray[np.float64]
-    """Of every frame, the first at 0, in display order."""
+    """The time of every frame in display order; the first is 0."""
     fps: float
-    """Frames for each second of the video, on average."""
+    """Mean frame rate."""
     is_exact: bool
-    """Read from the video; False where the frames were placed by its duration and an assumed frame rate."""
+    """Whether the times come from the video; otherwise from its duration and an assumed frame rate."""
 
     @classmethod
     def assumed(cls, duration_seconds: float, fps: float = ASSUMED_FPS) -> FrameTimes:
-        """The frames of a video that is not there: evenly spaced, from 0 to one frame before its end."""
+        """The frames of a missing video: evenly spaced, from 0 to one frame before its end."""
         if not duration_seconds * fps <= MOST_VIDEO_FRAMES:
             raise InputError(
-                f"a video of {duration_seconds:g} s has no frames to choose from at {fps:g} a second; schedules need a "
-                f"duration of at most {MOST_VIDEO_FRAMES / fps:g} s."
+                f"a video of {duration_seconds:g} s at {fps:g} fps is too long for a schedule; the limit is "
+                f"{MOST_VIDEO_FRAMES / fps:g} s."
             )
         count = max(1, round(duration_seconds * fps))
         return cls(np.arange(count) / fps, fps, is_exact=False)
@@ -63,13 +63,13 @@ class FrameTimes:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A way to pick frames that knows nothing about the question."""
+    """A way to pick frames without knowing the question."""
 
     name: str
     pick: Pick
 
     def timestamps(self, times: FrameTimes) -> tuple[float, ...]:
-        """When the picked frames are shown, one for each pick: a short video gives some of them twice."""
+        """The times of the picked frames; a short video gives some of them twice."""
         return tuple(times.seconds[self.pick(times)].tolist())
 
 
@@ -88,7 +88,7 @@ def schedule(name: str) -> Schedule:
 
 
 def _uniform(count: float) -> Pick:
-    """Ours: the frames on screen at the middles of N equal parts."""
+    """trace-ves: the frames on screen at the centres of N equal parts."""
 
     def pick(times: FrameTimes) -> NDArray[np.int64]:
         moments = centred_uniform(Interval(0.0, times.duration), int(count))
@@ -98,17 +98,17 @@ def _uniform(count: float) -> Pick:
 
 
 def _linspace(count: float) -> Pick:
-    """lmms-eval: `np.linspace(0, n - 1, N, dtype=int)`, so that both ends belong to it."""
+    """lmms-eval: `np.linspace(0, n - 1, N, dtype=int)`, which includes both ends."""
     return lambda times: np.linspace(0, len(times) - 1, int(count), dtype=np.int64)
 
 
 def _linspace_round(count: float) -> Pick:
-    """qwen-vl-utils with `nframes`: evenly spaced with both ends, rounded instead of cut off."""
+    """qwen-vl-utils with `nframes`: evenly spaced with both ends, rounded instead of truncated."""
     return lambda times: _rounded_linspace(len(times), min(int(count), len(times)))
 
 
 def _fps(rate: float, most: float = QWEN_MAX_FRAMES) -> Pick:
-    """qwen-vl-utils with `fps`: so many frames for each second, an even number of 4 to `max_frames`, spread evenly."""
+    """qwen-vl-utils with `fps`: an even number of 4 to `max_frames` frames, spread evenly."""
 
     def pick(times: FrameTimes) -> NDArray[np.int64]:
         total = len(times)
@@ -120,12 +120,12 @@ def _fps(rate: float, most: float = QWEN_MAX_FRAMES) -> Pick:
 
 
 def _inner(count: float) -> Pick:
-    """VLMEvalKit with `nframe`: `int(i * n / (N + 1))` for i from 1 to N, so that neither end belongs to it."""
+    """VLMEvalKit with `nframe`: `int(i * n / (N + 1))` for i from 1 to N, without both ends."""
     return lambda times: (np.arange(1, int(count) + 1) * (len(times) / (int(count) + 1))).astype(np.int64)
 
 
 def _step(rate: float) -> Pick:
-    """VLMEvalKit with `fps`: every so many frames from the first on, without a cap."""
+    """VLMEvalKit with `fps`: frames at a fixed step from the first on, without a limit."""
     return lambda times: (np.arange(max(1, int(times.duration * rate))) * (times.fps / rate)).astype(np.int64)
 
 
@@ -136,8 +136,8 @@ def _floor_even(count: float) -> int:
 def _rounded_linspace(total: int, count: int) -> NDArray[np.int64]:
     """`torch.linspace(0, total - 1, count).round()`, in double precision.
 
-    torch computes it in single precision, in an order that depends on the processor: about 1 pick in 250 is then the
-    frame beside this one in videos of hours, and none is further away.
+    torch uses single precision, in an order that depends on the processor: in videos of hours, about 1 pick in 250
+    differs by one frame.
     """
     return np.rint(np.linspace(0, total - 1, count)).astype(np.int64)
 
@@ -151,4 +151,4 @@ _KINDS: Final[Mapping[str, Callable[..., Pick]]] = {
     r"fps-(\d{1,3}(?:\.\d{1,6})?)": _fps,
     r"fps-(\d{1,3}(?:\.\d{1,6})?)-max-([1-9]\d{0,5})": _fps,
 }
-"""Each kind of schedule by the pattern of its name."""
+"""The schedules by the pattern of their names."""

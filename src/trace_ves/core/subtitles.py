@@ -1,7 +1,4 @@
-"""Subtitles: what is said in a video, as timed text. Untrusted text, which a prompt shows as data and as no more.
-
-Knows nothing about files and prompts. Text never counts as an observed frame.
-"""
+"""Subtitles as timed text. They are untrusted, so a prompt marks them as data; they never count as observed frames."""
 
 from __future__ import annotations
 
@@ -16,11 +13,11 @@ if TYPE_CHECKING:
     from trace_ves.core.interval import Interval
 
 MARGIN_SECONDS: Final = 2.0
-"""A cue this close to a clip belongs to it: words come a little before or after what they are about."""
-_SHORTEST_WORD: Final = 4  # Shorter words of a question say nothing about which cue it asks for
-_SPREAD: Final = 0.618033988749895  # Multiples of it, less their whole part, are spread evenly however many are taken
+"""A cue this close to a clip belongs to it, because speech comes a little before or after what it describes."""
+_SHORTEST_WORD: Final = 4  # Shorter words of a question do not help to find cues
+_SPREAD: Final = 0.618033988749895  # The fractional parts of its multiples are spread evenly for any number of them
 _BRACKETS: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e"})
-"""Inside the marks of a prompt no text can write a mark."""
+"""So that no subtitle can contain the tags of the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +31,14 @@ class Cue:
 
 @dataclass(frozen=True, slots=True)
 class SubtitleExcerpt:
-    """The cues that one call is shown, in order of time."""
+    """The cues in one call, in order of time."""
 
     cues: tuple[Cue, ...]
     left_out: int = 0
-    """Cues of the same stretch that there was no room for."""
+    """Cues of the same span that did not fit."""
 
     def __str__(self) -> str:
-        """The end of a prompt: one line of JSON between marks, and what it is."""
+        """The end of a prompt: a line of JSON between tags, with an explanation."""
         shown = [{"start": round(cue.start, 1), "end": round(cue.end, 1), "text": cue.text} for cue in self.cues]
         data = json.dumps(shown, ensure_ascii=False).translate(_BRACKETS)
         missing = f" {self.left_out} more lines are left out." if self.left_out else ""
@@ -58,19 +55,19 @@ class Subtitles:
     """The subtitles of a video, in order of time."""
 
     source: str
-    """Where they come from: the name of a file beside the video, or a track in it."""
+    """The name of a file next to the video, or a track in it."""
     cues: tuple[Cue, ...]
     refused: int = 0
-    """Cues that were left out when they were read: no time, no text, or too many."""
+    """Cues without time or text, or beyond the limit, that were left out."""
 
     def to_json(self) -> dict[str, object]:
-        """How a record says that there were subtitles."""
+        """The entry in a record."""
         return {"source": self.source, "cues": len(self.cues)}
 
     def excerpt(self, spans: Sequence[Interval], *, most_chars: int, about: str = "") -> SubtitleExcerpt | None:
         """The cues in these spans, up to `most_chars`; None if there are none.
 
-        Where there is not room for all, cues that share words with `about` come first, then cues spread over the whole.
+        If not all fit, cues that share words with `about` come first, then cues spread over the spans.
         """
         inside = [
             cue
@@ -81,19 +78,19 @@ class Subtitles:
         ranked = sorted(
             range(len(inside)), key=lambda at: (-len(words & set(_words(inside[at].text))), (at * _SPREAD) % 1)
         )
-        kept: list[int] = []
+        places: list[int] = []
         room = most_chars
         for at in ranked:
             room -= len(inside[at].text) + _ROOM_OF_TIMES
             if room < 0:
                 break
-            kept.append(at)
-        if not kept:
+            places.append(at)
+        if not places:
             return None
-        return SubtitleExcerpt(tuple(inside[at] for at in sorted(kept)), len(inside) - len(kept))
+        return SubtitleExcerpt(tuple(inside[at] for at in sorted(places)), len(inside) - len(places))
 
 
-_ROOM_OF_TIMES: Final = 44  # About what the times of a cue and its keys take in a prompt
+_ROOM_OF_TIMES: Final = 44  # About the length of the times and keys of a cue in a prompt
 
 
 def _words(text: str) -> list[str]:

@@ -28,7 +28,7 @@ class GroupedQueue(Generic[Task]):
         return bool(self._waiting)
 
     def take(self, own: Hashable | None) -> tuple[Hashable, Task] | None:
-        """A task and its group, for a worker whose last task was of the group `own`; None where nothing waits."""
+        """A task and its group, for a worker whose last task was of the group `own`; None if no task is left."""
         if not self._waiting:
             return None
         group = own
@@ -49,10 +49,10 @@ def run_in_daemons(
     workers: int,
     group: Callable[[Task], Hashable] | None = None,
 ) -> Generator[tuple[int, Result]]:
-    """Each task's place and its result, as they come in; what `work` raises is raised here.
+    """The index and result of each task, in order of completion; exceptions of `work` are raised here.
 
-    Work also gets an event that is set once the results are no longer wanted: where the loop ended early. Tasks of one
-    group go to one thread as long as there are others for the rest; without groups they are begun in their order.
+    `work` also gets an event that is set if the caller stops early. Tasks of one group go to one thread while other
+    threads have work; without groups, tasks start in order.
     """
     todo = GroupedQueue((group(task) if group else None, (place, task)) for place, task in enumerate(tasks))
     taking = threading.Lock()
@@ -69,7 +69,7 @@ def run_in_daemons(
             own, (place, task) = taken
             try:
                 done.put((place, work(task, stop)))
-            except BaseException as error:  # noqa: BLE001  carried over to the thread that waits, and raised there
+            except BaseException as error:  # noqa: BLE001  raised again in the waiting thread
                 done.put(error)
 
     for _ in range(min(workers, len(tasks))):

@@ -1,7 +1,4 @@
-"""A bench as a task of lmms-eval: `python -m trace_ves.integrations.lmms_eval BENCH FOLDER [NAME]` writes the task.
-
-The folder is what `--include_path` takes: a task file, its functions, and the questions without their evidence.
-"""
+"""A bench as a task of lmms-eval: `python -m trace_ves.integrations.lmms_eval BENCH FOLDER [NAME]` writes it."""
 
 from __future__ import annotations
 
@@ -10,17 +7,14 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from trace_ves.benches import load_bench
+from trace_ves.benches import Bench, load_bench
 from trace_ves.benches.logs.letters import read_letter
 from trace_ves.core.errors import InputError
 from trace_ves.core.files import refuse_inputs, write_atomic
 from trace_ves.core.jsonl import dump_line
 from trace_ves.core.question import LETTERS, Question
-
-if TYPE_CHECKING:
-    from trace_ves.benches import Bench
 
 UTILS: Final = '''"""The functions of this task; they live in trace-ves."""
 
@@ -51,7 +45,7 @@ metric_list:
 lmms_eval_specific_kwargs:
   default:
     pre_prompt: ""
-    post_prompt: "\\nAnswer with the letter of the option alone."
+    post_prompt: "\\nAnswer with the letter of the option only."
 metadata:
   - version: 1.0
 """
@@ -60,10 +54,10 @@ metadata:
 def write_task(bench: Bench, folder: Path, name: str = "ves") -> list[Path]:
     """Write the folder; gives the files. Videos stay where they are, and every one of them must be there."""
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,60}", name):
-        raise InputError(f"{name!r} is no name of a task; write small letters, digits and underscores.")
+        raise InputError(f"{name!r} is not a task name; use lower-case letters, digits and underscores.")
     files = dict(zip(dict.fromkeys(item.question.video for item in bench.items), bench.video_files(), strict=True))
     if missing := [file for file in files.values() if not file.is_file()]:
-        raise InputError(f"{missing[0]}: this video is not there ({len(missing)} of {len(files)} are not).")
+        raise InputError(f"{missing[0]}: this video is missing ({len(missing)} of {len(files)} are).")
     docs = [
         {
             "id": item.question.id,

@@ -19,9 +19,9 @@ from pydantic import Field, ValidationError
 
 from trace_ves import video as videos
 from trace_ves._version import __version__
-from trace_ves.core import InputError, Interval, TraceVesError, centred_uniform
-from trace_ves.observer import UNLIMITED, Progress
-from trace_ves.runs.asking import ask
+from trace_ves.core import Frame, InputError, Interval, TraceVesError, centred_uniform
+from trace_ves.observer import UNLIMITED, Listener, Progress
+from trace_ves.runs.asking import AskResult, ask
 from trace_ves.web.saving import contact_sheet
 from trace_ves.web.search_view import clock, describe_event, span_text, view_answer
 
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from trace_ves.backbone.protocol import Backbone
-    from trace_ves.core import Frame
-    from trace_ves.observer import Listener
-    from trace_ves.runs.asking import AskResult
     from trace_ves.video.folders import VideoFolders
 
     Report = Callable[[float, float | None, str], Awaitable[None]]
@@ -50,10 +47,7 @@ _STEP: Final = 0.001
 async def run_reported(
     work: Callable[[Listener], T], report: Report, *, heartbeat_seconds: float = HEARTBEAT_SECONDS
 ) -> T:
-    """Run work in a thread, and report what its listener hears, or that it is alive, until it is done.
-
-    Where the caller is cancelled, the work ends with an error at its next step, so that nothing more is paid for.
-    """
+    """Run work in a thread and report its progress until it is done. If the caller is cancelled, the work stops."""
     sender, receiver = anyio.create_memory_object_stream[Progress](math.inf)
     cancelled = threading.Event()
 

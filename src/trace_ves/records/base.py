@@ -89,7 +89,7 @@ def _not_empty(value: str) -> str:
 
 
 Name = Annotated[str, AfterValidator(_not_empty)]  # A string with something in it
-Number = Annotated[float, Strict()]  # A finite number; a boolean is none
+Number = Annotated[float, Strict()]  # A finite number, not a boolean
 Numbers = Annotated[tuple[Number, ...], FailFast()]
 Count = Annotated[int, Strict(), Field(ge=0), BeforeValidator(_whole)]  # A whole number from 0 up
 Counts = Annotated[tuple[Annotated[int, Strict(), Field(ge=0)], ...], FailFast(), BeforeValidator(_wholes)]
@@ -234,7 +234,9 @@ def _clause(error: ValidationError, keys: tuple[str, ...]) -> str:
     if fault["type"] == "missing":
         holder = _place((*keys, *fault["loc"][:-1]))
         return f"the key {str(fault['loc'][-1])!r} is missing" + (f" in {holder}" if holder else "")
-    if fault["type"] == "finite_number" or (fault["type"] == "float_type" and type(found) is int):  # 10**400 is none
+    if fault["type"] == "finite_number" or (
+        fault["type"] == "float_type" and type(found) is int
+    ):  # 10**400 is not finite
         return f"{place!r} must be a finite number, found {shown(found)}"
     if fault["type"] in _WANTED:
         wanted = f"must be {_WANTED[fault['type']]}, found {json_type(found)} {shown(found)}"
@@ -286,7 +288,7 @@ def _search(record: object, path: str) -> object:
 
 
 def _text(value: object, path: str) -> str:
-    """Words as they are and whole numbers as digits; whatever else would be written in more than one way is refused."""
+    """Text unchanged and whole numbers as digits; anything else could be written in several ways and is refused."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, (str, int)):

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trace_ves.records.base import Count, Counts, Flag, Name, Number, Numbers, SparseRecord, validated
+from trace_ves.records.base import Count, Counts, Flag, Name, Number, Numbers, SparseRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ class Call(SparseRecord):
 
     stage: str
     timestamps: Numbers = ()
-    """Source timestamps of the supplied frames, in the order supplied; empty for a call of text alone."""
+    """Source timestamps of the supplied frames, in the order supplied; empty for a text-only call."""
     heights: Counts = ()
     """Rows of pixels of each of those frames."""
     usage: Usage = Usage()
@@ -54,7 +53,7 @@ class Call(SparseRecord):
     suspect: Flag | None = None
     """True where the server reported too few tokens to have read all these frames."""
     subtitles: Count | None = None
-    """Lines of subtitles that the prompt showed as text; they are no observed frames."""
+    """Lines of subtitles that the prompt showed as text; they are not observed frames."""
     undetermined: Flag | None = None
     """True where the answer of the reply was a draw; glance and lab say so, a model never does."""
 
@@ -79,15 +78,6 @@ class ObservationLog:
     def usage(self) -> Usage:
         """Tokens of all calls together."""
         return sum((call.usage for call in self.calls), Usage())
-
-    def to_json(self) -> list[dict[str, object]]:
-        """The log as written to a run file."""
-        return [call.to_json() for call in self.calls]
-
-    @classmethod
-    def from_json(cls, value: object) -> Self:
-        """The log that `to_json` wrote."""
-        return cls(validated(tuple[Call, ...], value))
 
 
 def flex_usage(calls: Iterable[Call]) -> Usage:

@@ -16,7 +16,7 @@ CLIPS: Final = "clips"
 
 @dataclass(frozen=True, slots=True)
 class Masked(Record):
-    """What was masked, what stood in for it, and what the model said then."""
+    """What was masked, what replaced it, and what the model said then."""
 
     span: Span
     masked: Numbers
@@ -49,7 +49,7 @@ class Outcome(Record):
     error: Annotated[str | None, Field(exclude=True)] = None
     """Why there is no outcome; a failed check is not written down, so that it is made again."""
     control_of: str = WHOLE_LOG
-    """Where the control's frames were counted; version 0.1.0 counted those of the clips alone."""
+    """Where the control's frames were counted; version 0.1.0 counted only those of the clips."""
     backbone: str = ""
     seed: Annotated[int, Field(strict=True)] = 0
 

@@ -33,8 +33,7 @@ MOST_BYTES: Final = 512 * 1024**2  # Of each folder of the cache; the oldest fil
 class Facts:
     """The content of a cache file."""
 
-    values: dict[str, Any]
-    """Any JSON."""
+    values: dict[str, Any]  # any JSON
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 

@@ -30,10 +30,9 @@ class Item:
     """A question with its gold answer and its jointly necessary evidence set G."""
 
     question: Question
-    answer: str
-    """The letter of the right option; for an open question, the answer as text."""
+    answer: str  # the letter of the right option; for an open question, the answer as text
     evidence: tuple[Interval, ...]
-    """Empty where a benchmark has no evidence: such an item can be scored for accuracy alone."""
+    """Empty where a benchmark has no evidence: such an item can only be scored for accuracy."""
     duration: float
     """Seconds of the source video, from the benchmark's metadata; `math.inf` where a benchmark does not publish it."""
     extra: Mapping[str, object] = field(default_factory=dict)

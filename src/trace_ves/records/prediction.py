@@ -5,14 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self
 
-from pydantic import (
-    ConfigDict,
-    Field,
-    ValidationError,
-    WrapValidator,
-    model_serializer,
-    model_validator,
-)
+from pydantic import ConfigDict, Field, ValidationError, WrapValidator, model_serializer, model_validator
 from pydantic_core import PydanticKnownError
 
 from trace_ves.core.observation import ObservationStrategy
@@ -32,7 +25,7 @@ from trace_ves.records.base import (
     with_extra,
     without_extra,
 )
-from trace_ves.records.calls import Call, Usage, flex_usage
+from trace_ves.records.calls import Call, Usage
 from trace_ves.records.disk_cache import Checksum
 
 if TYPE_CHECKING:
@@ -123,14 +116,9 @@ class Prediction(Record):
             undetermined=answer.option is not None and bool(log.calls and log.calls[-1].undetermined),
         )
 
-    @property
-    def flex_usage(self) -> Usage:
-        """The tokens of those calls that the cheaper tier of a service answered."""
-        return flex_usage(self.observations)
-
     def summary(self) -> Prediction:
-        """The line without its frames and its search; calls of another service tier keep what they cost."""
-        calls = tuple(replace(call, timestamps=(), heights=()) for call in self.observations if call.service_tier)
+        """The line without its frames and its search; its calls keep what they cost."""
+        calls = tuple(replace(call, timestamps=(), heights=()) for call in self.observations)
         return replace(self, timestamps=(), observations=calls, trajectory={}, bundle=(), extra={})
 
     @property

@@ -34,7 +34,7 @@ NOT_COMPARED: Final = frozenset({"bench", "started", "simulation"})
 
 @dataclass(frozen=True, slots=True)
 class RunConfiguration(OpenRecord):
-    """What a run was made with; it continues under the same alone. A file written by hand may have a part of it."""
+    """What a run was made with; it continues only under the same. A file written by hand may have a part of it."""
 
     trace_ves: str | None = None
     """The version of this package."""
@@ -144,17 +144,10 @@ class Run:
     name: str
     predictions: Sequence[Prediction]
     path: Path | None = None
-    lines: Sequence[int] = ()
-    """The line of each prediction in `path`."""
+    lines: Sequence[int] = ()  # the line of each prediction in `path`
     warnings: tuple[str, ...] = ()
     reconstruction: Reconstruction | None = None
     """Where the timestamps were not logged but follow from a schedule."""
-
-    def error(self, index: int, message: str) -> InputError:
-        """An error about one prediction, with its place in the file where there is one."""
-        if self.path is None:
-            return InputError(f"run {self.name!r}, question {self.predictions[index].question_id!r}: {message}.")
-        return FormatError(f"{message}.", path=self.path, line=self.lines[index])
 
     @property
     def method(self) -> str:
@@ -176,13 +169,10 @@ def constant(values: Iterable[str]) -> str:
 def load_run(path: Path, *, on_progress: Callable[[int, int], None] | None = None) -> Run:
     """Read a run file; it is named after its method, or after the file where the lines do not agree on one."""
     warnings: list[str] = []
-    predictions: list[Prediction] = []
-    lines: list[int] = []
-    for number, prediction in read_predictions(path, on_torn_tail=warnings.append, on_progress=on_progress):
-        predictions.append(prediction)
-        lines.append(number)
-    if not predictions:
+    found = list(read_predictions(path, on_torn_tail=warnings.append, on_progress=on_progress))
+    if not found:
         raise InputError(f"{path}: no prediction in this file; a run has one JSON object per line.")
+    lines, predictions = zip(*found, strict=True)
     run = Run(path.stem, predictions, path, lines, tuple(f"{warning}." for warning in warnings))
     return replace(run, name=run.method) if run.method else run
 
@@ -232,6 +222,13 @@ def distinct_names(runs: Sequence[RunT]) -> tuple[RunT, ...]:
     return named
 
 
+def read_retried(run: Path) -> Iterator[Prediction]:
+    """The lines of a run that ended in an error and were asked again: they are not answers, but they were paid for."""
+    file = run.with_suffix(".failed")
+    if file.exists():
+        yield from (prediction for _, prediction in read_predictions(file, on_torn_tail=lambda _: None))
+
+
 # --- writing ------------------------------------------------------------------------------------
 
 
@@ -243,9 +240,10 @@ class RunFile:
         self._appender = JsonlAppender(self.path)
         try:
             self._check(configuration)
-            self.finished: Final = {each.question_id: each.summary() for _, each in read_predictions(self.path)}
+            self.finished = {each.question_id: each.summary() for _, each in read_predictions(self.path)}
+            self.retried = [each.summary() for each in read_retried(self.path)]
         except BaseException:
-            self._appender.close()
+            self.close()
             raise
 
     def append(self, prediction: Prediction) -> None:
@@ -253,31 +251,37 @@ class RunFile:
         self._appender.append(prediction.to_json())
         self.finished[prediction.question_id] = prediction.summary()
 
-    def forget_errors(self) -> int:
-        """Take the lines with an error out, so that their questions are asked again; they are kept in `.failed`."""
-        failed = [name for name, each in self.finished.items() if each.error is not None]
-        if not failed:
-            return 0
-        self._appender.close()
+    def forget_errors(self) -> None:
+        """Take the lines with an error out, so that their questions are asked again; they stay in `.failed`."""
+        if all(each.error is None for each in self.finished.values()):
+            return
+        # A kill may have come after the copy to `.failed` and before the run file was replaced.
+        copied = {dump_line(each.to_json()) for each in read_retried(self.path)}
+        before = self._appender  # its lock keeps other processes out until the new file has one
         with (
             atomic_path(self.path) as partial,
             partial.open("wb") as kept,
-            self.path.with_suffix(".failed").open("ab") as log,
+            JsonlAppender(self.path.with_suffix(".failed")) as log,
         ):
             for _, each in read_predictions(self.path):
-                (kept if each.error is None else log).write(dump_line(each.to_json()))
+                line = dump_line(each.to_json())
+                if each.error is None:
+                    kept.write(line)
+                elif line not in copied:
+                    log.append(each.to_json())
             kept.flush()
             os.fsync(kept.fileno())
         self._appender = JsonlAppender(self.path)
-        for name in failed:
-            del self.finished[name]
-        return len(failed)
+        before.close()
+        self.finished = {name: each for name, each in self.finished.items() if each.error is None}
+        self.retried = [each.summary() for each in read_retried(self.path)]
 
     def close(self) -> None:
-        """Have it all on disk and let go of it; a run without a line leaves no file behind."""
+        """Sync the file to disk and close it; a run without a line leaves no file behind."""
         self._appender.close()
-        if not self.finished:
-            self.path.unlink(missing_ok=True)
+        # The size decides, not `finished`: an interrupt can come between writing a line and noting it there.
+        if self.path.exists() and self.path.stat().st_size == 0:
+            self.path.unlink()
             configuration_path(self.path).unlink(missing_ok=True)
 
     def _check(self, wanted: RunConfiguration) -> None:

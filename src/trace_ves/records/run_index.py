@@ -1,7 +1,4 @@
-"""An index of one run file by byte offset: a few facts about each line in memory, a whole line read on demand.
-
-The file may grow, lose its torn tail or be replaced at any time; `refresh` follows it.
-"""
+"""An index of one run file by byte offset: a few facts about each line; the whole line is read on demand."""
 
 from __future__ import annotations
 
@@ -22,10 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from trace_ves.records.transcript import Transcript
-
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-MOST_PROBLEMS: Final = 20  # A file that is no run at all would otherwise fill the page
+MOST_PROBLEMS: Final = 20  # A file that is not a run would otherwise fill the page
 
 
 class Score(NamedTuple):
@@ -44,8 +39,7 @@ class Entry(NamedTuple):
     offset: int
     length: int
     frames_supplied: int
-    correct: bool | None
-    """None where there was nothing to score, or it could not be scored."""
+    correct: bool | None  # None where there was nothing to score, or it could not be scored
     frames_distinct: int
     frames_inside: int
     density: int
@@ -53,10 +47,8 @@ class Entry(NamedTuple):
     termination: str | None
     method: str
     backbone: str
-    error: str | None
-    """The method's own error."""
-    refusal: str | None
-    """Why the line could not be scored."""
+    error: str | None  # the method's own error
+    refusal: str | None  # why the line could not be scored
 
 
 _FIRST_TEXT: Final = Entry._fields.index("answer")  # The fields from here on are texts, and few of them differ
@@ -71,23 +63,19 @@ class RunIndex:
 
     def __init__(self, path: Path, score: Callable[[Prediction], Score | None] = lambda _: None) -> None:
         self.path: Final = path
-        self.problems: list[str] = []
-        """What could not be read, one sentence each."""
+        self.problems: list[str] = []  # What could not be read, one sentence each
         self.problem_count = 0
         self.is_torn = False
         """Whether the file ends inside a line: it is being written, or its writer was killed."""
-        self.generation = 0
-        """Grows whenever the lines change."""
-        self.entries: dict[str, Entry] = {}
-        """The line of each question."""
+        self.generation = 0  # Grows whenever the lines change
+        self.entries: dict[str, Entry] = {}  # The line of each question
         self._score = score
         self._identity: tuple[int, int] | None = None
-        self._size = 0
+        self.size = 0  # Of the file when it was last read
         self._offset = 0
         self._line = 0
         self._lock = threading.Lock()
         self.transcripts: Final = TranscriptIndex(path)
-        """What was said in the calls of each question, where the run kept it."""
 
     @property
     def key(self) -> str:
@@ -101,18 +89,18 @@ class RunIndex:
                 with self.path.open("rb") as file:
                     status = os.fstat(file.fileno())
                     identity = (status.st_dev, status.st_ino)
-                    if identity == self._identity and status.st_size == self._size:
+                    if identity == self._identity and status.st_size == self.size:
                         return False
-                    if identity != self._identity or status.st_size < self._size:
+                    if identity != self._identity or status.st_size < self.size:
                         self._forget()
-                    self._identity, self._size = identity, status.st_size
+                    self._identity, self.size = identity, status.st_size
                     file.seek(self._offset)
                     self.is_torn = False
                     while raw := file.readline(MAX_LINE_BYTES + 1):
                         if not self._take(raw):
                             break
                         if on_progress is not None and self._line % PROGRESS_LINES == 0:
-                            on_progress(self._offset, self._size)
+                            on_progress(self._offset, self.size)
             except OSError as error:
                 return self._lost(error)
             self.generation += 1
@@ -135,14 +123,6 @@ class RunIndex:
             raise InputError(f"{self.path}: the file was changed while it was read; load the page again.")
         return found
 
-    def transcript(self, question_id: str) -> Transcript | None:
-        """The rendered prompt and the raw replies of each call of a question; None where the run kept none.
-
-        The calls are in the order of `observations` of the whole prediction; all of it is untrusted text. A damaged
-        line is a `FormatError`. A reader that may only open certain folders checks `transcripts.path` first.
-        """
-        return self.transcripts.read(question_id)
-
     def facts(self) -> Facts:
         """What `restore` makes the same index of, as long as the file stays as it is."""
         columns = [list(column) for column in zip(*self.entries.values(), strict=True)]
@@ -151,7 +131,7 @@ class RunIndex:
             column[:] = [texts.setdefault(text, len(texts)) for text in column]
         return Facts(
             {
-                "state": [self._identity, self._size, self._offset, self._line],
+                "state": [self._identity, self.size, self._offset, self._line],
                 "problems": [self.problems, self.problem_count, self.is_torn],
                 "questions": list(self.entries),
                 "columns": columns,
@@ -173,7 +153,7 @@ class RunIndex:
             finally:
                 gc.enable()
             self.problems, self.problem_count, self.is_torn = values["problems"]
-            (device, inode), self._size, self._offset, self._line = values["state"]
+            (device, inode), self.size, self._offset, self._line = values["state"]
             self._identity = (device, inode)
             self.generation += 1
 
@@ -214,25 +194,21 @@ class RunIndex:
         prediction = Prediction.from_json(parse_object(text))
         name, before = prediction.question_id, self.entries.get(prediction.question_id)
         if before is not None and before.offset != self._offset:
-            self._problem(
-                f"{self.path.name}:{self._line + 1}: question {name[:60]!r} stood in line {before.line} already."
-            )
+            self._problem(f"{self.path.name}:{self._line + 1}: question {name[:60]!r} is also in line {before.line}.")
         if prediction.frames_supplied > sys.float_info.max:
             raise FieldError("'frames_supplied' is too large a number")
-        score, refusal = None, None
+        scored: tuple[bool | None, int, int, int] = (None, 0, 0, 0)
+        refusal = None
         try:
-            score = self._score(prediction)
+            scored = self._score(prediction) or scored
         except FieldError as error:
             refusal = str(error)
         self.entries[sys.intern(name)] = Entry(
-            line=self._line + 1,
-            offset=self._offset,
-            length=len(raw),
-            frames_supplied=prediction.frames_supplied,
-            correct=score.correct if score else None,
-            frames_distinct=score.frames_distinct if score else 0,
-            frames_inside=score.frames_inside if score else 0,
-            density=score.density if score else 0,
+            self._line + 1,
+            self._offset,
+            len(raw),
+            prediction.frames_supplied,
+            *scored,
             answer=prediction.answer and sys.intern(prediction.answer),
             termination=prediction.termination and sys.intern(prediction.termination),
             method=sys.intern(prediction.method),

@@ -24,7 +24,7 @@ class ClaimKind(StrEnum):
     FACT = "fact"
     """A word or two; any other word contradicts."""
     EXPLORED = "explored"
-    """Settled by rule from what has been looked at, never by a model that sees clips alone."""
+    """Settled by rule from what has been looked at, never by a model that sees only clips."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class AtLeast(Record):
 
     count: Count
     spans: tuple[Span, ...] = ()
-    """When, one span for each time; empty where the model gave the number alone."""
+    """When, one span for each time; empty where the model gave only the number."""
 
 
 FactValue = str | AtLeast | Span
@@ -75,7 +75,7 @@ Trajectory = tuple[PrefixRecord, ...]
 
 @dataclass(frozen=True, slots=True)
 class SegmentNote(Record):
-    """What the storyboard showed in a stretch of the video, in words for later proposals alone."""
+    """What the storyboard showed in a stretch of the video, in words, only for later proposals."""
 
     start: Number
     end: Number
@@ -205,7 +205,7 @@ Action = Stop | Drop | Refine | Expand
 
 @dataclass(frozen=True, slots=True)
 class Flags(Record):
-    """What the trajectory alone says."""
+    """What the trajectory says without a model."""
 
     stable_prefix: Count | None
     """j*: index, from 0, of the earliest prefix that nothing later unsettles."""
@@ -249,7 +249,7 @@ class RoundRecord(Record):
     bundles: tuple[tuple[str, ...], ...] = ()
     """The prefix bundles, as names of anchors."""
     assembled: Counts = ()
-    """Which of the bundles were newly formed, and so read in this round; the others' records stood already."""
+    """Which of the bundles were newly formed, and so read in this round; the others had records already."""
     records: Trajectory = ()
     flags: Flags | None = None
     """None where the round ended before the reconciler."""

@@ -31,9 +31,7 @@ TRANSCRIPT: Final = "transcript.json"  # What was said in the calls of a saved a
 
 LONGEST_TEXT_CHARS: Final = 100_000  # A prompt or a reply beyond this is cut; no stage writes as much
 MOST_CHARS: Final = 2_000_000  # Texts of one question; what a question says beyond is left out, call by call
-MOST_RECORDING_BYTES: Final = 64 * 1024**2  # A recording that is read whole
 MOST_SEARCHED_BYTES: Final = 256 * 1024**2  # A search reads the beginning of a sidecar
-MOST_FILE_BYTES: Final = 2 * 1024**3  # A sidecar of this size grows no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +122,8 @@ def transcripts_path(run: Path) -> Path:
 class TranscriptFile:
     """The sidecar that grows with a run. It is made with its first line; trouble with it never stops the run."""
 
-    def __init__(self, run: Path, *, max_bytes: int = MOST_FILE_BYTES) -> None:
+    def __init__(self, run: Path) -> None:
         self.path: Final = transcripts_path(run)
-        self._max_bytes = max_bytes
         self._appender: JsonlAppender | None = None
         self._stopped = False
 
@@ -136,21 +133,15 @@ class TranscriptFile:
             return
         try:
             self._appender = self._appender or JsonlAppender(self.path)
-            if self.path.stat().st_size >= self._max_bytes:
-                self._stop(f"it has {self._max_bytes} bytes")
-            else:
-                self._appender.append(transcript.to_json())
-        except (InputError, OSError) as error:
-            self._stop(str(error))
+            self._appender.append(transcript.to_json())
+        except InputError as error:
+            self._stopped = True
+            _LOG.warning("%s: no more transcripts are kept (%s); the run continues without them.", self.path, error)
 
     def close(self) -> None:
         """Let go of the file."""
         if self._appender is not None:
             self._appender.close()
-
-    def _stop(self, reason: str) -> None:
-        self._stopped = True
-        _LOG.warning("%s: no more transcripts are kept (%s); the run continues without them.", self.path, reason)
 
 
 class TranscriptIndex:
@@ -222,10 +213,7 @@ def _question_id(raw: bytes) -> str | None:
 
 
 def read_transcript(run: Path, question_id: str) -> Transcript | None:
-    """What was said in the calls of one question of a run file; None for a run without transcripts.
-
-    To read several questions, keep a `TranscriptIndex`, as `RunIndex.transcript` does.
-    """
+    """What was said in the calls of one question of a run file; None for a run without transcripts."""
     return TranscriptIndex(run).read(question_id)
 
 
@@ -238,12 +226,9 @@ def read_saved_transcript(folder: Path) -> Transcript | None:
 def read_recording(path: Path) -> list[Transcript]:
     """The transcripts in a file: one as JSON, or one on each line. A damaged file is a `FormatError`."""
     try:
-        with path.open("rb") as file:
-            raw = file.read(MOST_RECORDING_BYTES + 1)
+        raw = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
-    if len(raw) > MOST_RECORDING_BYTES:
-        raise FormatError(f"has more than {MOST_RECORDING_BYTES // 1024**2} MiB; no recording is as long.", path=path)
     lines = [raw] if raw.lstrip()[1:2].isspace() else raw.splitlines()
     found = []
     for number, line in enumerate(lines, 1):

@@ -76,7 +76,7 @@ def answer_question(
             extra["video"] = found.to_json()
     except TraceVesError as failure:
         error = failure
-    except Exception as failure:  # noqa: BLE001  the method's fault is on record, and the other questions continue
+    except Exception as failure:  # noqa: BLE001  recorded, and the other questions continue
         error = MethodError(described(failure))
         error.__cause__ = failure
     log, seconds = observer.log, round(time.monotonic() - started, 3)
@@ -98,7 +98,7 @@ class Answerer:
         self._lock = Lock()
 
     def prepare(self, jobs: Iterable[Job]) -> None:
-        """Open what the jobs need, so that a wrong name is an error before anything is asked."""
+        """Open what the jobs need, so that a wrong name is an error before anything is sent."""
         for job in jobs:
             self._open(job)
 
@@ -121,14 +121,14 @@ class Answerer:
 
 
 def opener_of(backbone: Backbone) -> OpensVideos | None:
-    """What opens videos for this backbone, if not the decoder."""
+    """Opens videos for this backbone, if it does not use the decoder."""
     return backbone if isinstance(backbone, OpensVideos) else None
 
 
 def _check_answer(answer: object, question: Question, method: str) -> Answer:
     """A user method may return anything; only an answer to this question becomes a line."""
     if not isinstance(answer, Answer):
-        raise MethodError(f"the method {method} returned {type(answer).__name__}; it must be a trace_ves.Answer")
+        raise MethodError(f"the method {method} returned {type(answer).__name__}; it must return a trace_ves.Answer")
     letters = question.letters
     if answer.option is not None and not isinstance(answer.option, str):
         raise MethodError(f"the method {method} answered {answer.option!r}; an answer is text, or None")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trace_ves.backbone.registry import canonical_spec, default_spec, open_backbone
 from trace_ves.core import InputError, Question, Termination
@@ -107,10 +107,10 @@ def ask(
 ) -> AskResult:
     """Answer a question about a video file. Without options, the answer is a short text.
 
-    `backbone` is a spec such as `gemini:MODEL`, or an object; left out, it is the first provider whose key is set.
+    `backbone` is a spec such as `gemini:MODEL`, or an object; the default is the first provider whose key is set.
     `method` is a name, or a callable. `budget` bounds the frames supplied over all calls. `listener` gets every
-    event. `subtitles` shows the model what is said in the video, which must have subtitles then. `record` names a
-    file for the prompts and replies, which the backbone `replay:FILE` gives again.
+    event. `subtitles` shows the model what is said in the video, which must then have subtitles. `record` names a
+    file for the prompts and replies, which the backbone `replay:FILE` replays.
     """
     make_question(str(video), question, options)
     with AskSession(
@@ -128,8 +128,8 @@ def ask(
 class AskSession:
     """Several questions about one video: `with AskSession("holiday.mp4") as session: session.ask(…)`.
 
-    The video stays open and its frames decoded. TRACE is shown the storyboard once: later questions go by the notes
-    that were made of it, and count its frames as observed, within their own budget. The arguments are those of `ask`.
+    The video stays open and its frames decoded. TRACE sees the storyboard once; later questions use the notes on it
+    and count its frames as observed, within their own budget. The arguments are those of `ask`.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class AskSession:
     ) -> None:
         self.video: Final = Path(video)
         self.budget = budget
-        """Frames that each answer may use; None leaves it to the method. May be changed between questions."""
+        """Frames that each answer may use; None for the method's default. You may change it between questions."""
         self._method = open_method(method) if isinstance(method, str) else method
         name = method if isinstance(method, str) else getattr(method, "__name__", type(method).__name__)
         self._method_name = name if isinstance(method, str) else str(name).lower()
@@ -164,11 +164,11 @@ class AskSession:
         self._record = None if record is None else Path(record)
         if self._record is not None:
             refuse_inputs([self._record], inputs=[self.video])
-            write_output(self._record, "")  # says before the search that it cannot be written
+            write_output(self._record, "")  # fails before the search if it cannot be written
 
     @property
     def backbone(self) -> str:
-        """The spec of the model that looks."""
+        """The spec of the model."""
         return self._spec
 
     def ask(self, question: str, options: Sequence[str] = (), *, listener: Listener | None = None) -> AskResult:
@@ -186,7 +186,7 @@ class AskSession:
             subtitles=self._subtitles,
             memory=self._memory,
         )
-        if self._record is not None:  # a search that failed is recorded too
+        if self._record is not None:  # also after a failed search
             with self._record.open("ab") as file:
                 file.write(dump_line(answered.transcript.to_json()))
         if answered.error is not None:
@@ -218,7 +218,7 @@ def require_subtitles(video: Path, source: SharedVideo) -> None:
     """Raise an `InputError` if a video has no subtitles."""
     if source.subtitles() is None:
         raise InputError(
-            f"{video} has no subtitles: no text track in it, and no {video.stem}.srt or {video.stem}.vtt beside it; "
+            f"{video} has no subtitles: no text track in it, and no {video.stem}.srt or {video.stem}.vtt next to it; "
             "leave out --subtitles."
         )
 
@@ -234,15 +234,14 @@ def make_question(video: str, text: str, options: Sequence[str]) -> Question:
             f"found {len(choices)}."
         )
     if any(not choice for choice in choices):
-        raise InputError(f"option {choices.index('') + 1} is empty: write what it says.")
+        raise InputError(f"option {choices.index('') + 1} is empty; write its text.")
     if len(set(choices)) < len(choices):
         twice = next(choice for choice in choices if choices.count(choice) > 1)
-        raise InputError(f"the option {twice!r} is there twice: options must differ.")
+        raise InputError(f"the option {twice!r} appears twice; options must differ.")
     return Question(id="ask", video=video, text=words, options=choices)
 
 
-@dataclass(frozen=True, slots=True)
-class VideoQuestion:
+class VideoQuestion(NamedTuple):
     """A question, and how long its video is."""
 
     question: Question
@@ -260,10 +259,10 @@ def ask_many(
     begun: Callable[[int], None] = lambda _: None,
     finished: Callable[[Prediction], None] = lambda _: None,
 ) -> tuple[dict[str, Prediction], Path]:
-    """Answer what is not answered yet in the folder `out`; gives every line there by its question, and the file.
+    """Answer what is not answered yet in the folder `out`; returns every line there by its question, and the file.
 
-    Lines that ended in an error are asked again. A question that is there in other words is refused. `begun` hears
-    how many were answered before, `finished` of each line as it is written.
+    Questions with an error are asked again. An id with another question is refused. `begun` gets the number of earlier
+    answers, `finished` each new line.
     """
     known = {one.question.id: one for one in asked}
 
@@ -278,7 +277,7 @@ def ask_many(
             was = (line.extra.get("question"), line.extra.get("options"))
             if one is not None and was != (one.question.text, list(one.question.options)):
                 raise InputError(
-                    f"{file.path}: {line.question_id!r} was asked there in other words or with other options; "
+                    f"{file.path}: {line.question_id!r} is another question there, or has other options; "
                     "give another folder for --save."
                 )
         file.forget_errors()
@@ -287,19 +286,14 @@ def ask_many(
         ]
         begun(len(asked) - len(tasks))
         answer_tasks(
-            tasks,
-            {job: file},
-            engine,
-            options,
-            cost_limit=cost_limit,
-            finished=lambda _, line: finished(line),
+            tasks, {job: file}, engine, options, cost_limit=cost_limit, finished=lambda _, line: finished(line)
         )
     lines = read_predictions(file.path) if file.path.exists() else ()
     return {line.question_id: line for _, line in lines if line.question_id in known}, file.path
 
 
 def with_question(line: Prediction, question: Question, duration: float) -> Prediction:
-    """A line that also says what was asked, of which video, and what was answered in words."""
+    """A line with the video, the question and the text of the answer."""
     stable = line.termination == Termination.STABLE_PREFIX_FOUND
     saved = SavedAnswer.of(question, duration, line, text=answer_text(line, question), stable=stable)
     return Prediction.from_json(saved.to_json())

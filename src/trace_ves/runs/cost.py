@@ -8,32 +8,31 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from trace_ves.core import BackboneError, InputError
-from trace_ves.records import Call, Usage
+from trace_ves.records import Call, Prediction, Usage
 from trace_ves.records.calls import flex_usage
-from trace_ves.runs.prices import price_notes
-from trace_ves.ves.table import Column, Row, Section, Table, Value
+from trace_ves.runs.prices import price_notes, with_date
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from trace_ves.backbone.protocol import Backbone, Generation, R, Request
-    from trace_ves.records import Prediction
     from trace_ves.runs.estimate import Estimate
     from trace_ves.runs.prices import Price, Prices
+    from trace_ves.ves.table import Table
 
 
 @dataclass(slots=True)
 class Spent:
-    """What some calls came to."""
+    """The sums over some calls."""
 
     calls: int = 0
     frames: int = 0
     faults: int = 0
-    seconds: float = 0.0  # of the calls; those of a batch run side by side, so the elapsed time may be less
+    seconds: float = 0.0  # of the calls; those of a batch run in parallel, so the elapsed time may be less
     usage: Usage = field(default_factory=Usage)
-    flex: Usage = field(default_factory=Usage)  # the part of the tokens that the cheaper tier answered
+    flex: Usage = field(default_factory=Usage)  # share of the tokens in the cheaper tier
     long_calls: tuple[tuple[Usage, bool], ...] = ()
-    """Calls with a prompt that some providers charge more for, and whether the cheaper tier answered."""
+    """Calls with a prompt long enough for a surcharge, and whether the cheaper tier answered."""
 
     def add(self, call: Call) -> None:
         """Count one more call."""
@@ -52,7 +51,7 @@ class Spent:
 
     @classmethod
     def total(cls, parts: Iterable[Spent]) -> Spent:
-        """The sum of several."""
+        """Add up several."""
         whole = cls()
         for part in parts:
             whole += part
@@ -60,20 +59,18 @@ class Spent:
 
     @property
     def cached_share(self) -> float | None:
-        """The part of the input tokens that came out of the provider's cache, from 0 to 1; None without input."""
+        """The share of input tokens from the provider's cache, from 0 to 1; None without input."""
         return self.usage.cached_tokens / self.usage.input_tokens if self.usage.input_tokens else None
 
     def dollars(self, price: Price | None) -> float | None:
         """What it cost; None where the model has no price."""
-        return (
-            None
-            if price is None
-            else price.of(self.usage, self.flex)
-            + sum(price.surcharge(usage) * (price.flex if flex else 1) for usage, flex in self.long_calls)
-        )
+        if price is None:
+            return None
+        surcharges = (price.surcharge(usage) * (price.flex if flex else 1) for usage, flex in self.long_calls)
+        return price.of(self.usage, self.flex) + sum(surcharges)
 
     def to_json(self, dollars: float | None) -> dict[str, object]:
-        """The sums, for machines; `dollars` is null where the model has no price."""
+        """The sums as JSON values; `dollars` is null if the model has no price."""
         share = self.cached_share
         return {
             "calls": self.calls,
@@ -87,7 +84,7 @@ class Spent:
 
 
 def long_call(usage: Usage, *, flex: bool) -> tuple[tuple[Usage, bool], ...]:
-    """The call, where its prompt is long enough for a surcharge of any provider."""
+    """The call, if its prompt is long enough for a surcharge of any provider."""
     return ((usage, flex),) if usage.input_tokens > LEAST_LONG_TOKENS else ()
 
 
@@ -96,12 +93,12 @@ LEAST_LONG_TOKENS: Final = 100_000
 Key = Literal["run", "method", "backbone", "stage", "question_id"]
 KEYS: Final[tuple[Key, ...]] = ("run", "method", "backbone", "stage", "question_id")
 UNRECORDED_STAGE: Final = "not recorded"
-"""The stage of a line that states its tokens and none of its calls, as another program may write it."""
+"""The stage of a line with tokens and without calls, as other programs may write it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CostLine:
-    """What the calls of one run, method, backbone, stage and question cost; a key is None where it was summed over."""
+    """The cost of one run, method, backbone, stage and question; a key is None if it was summed over."""
 
     run: str | None
     method: str | None
@@ -110,16 +107,16 @@ class CostLine:
     question_id: str | None
     questions: int  # answers that the line is about: a question answered by two runs counts twice
     spent: Spent  # calls, frames, faults, seconds, tokens, and the cached share of the input tokens
-    dollars: float | None  # None where a backbone among the calls has no price
+    dollars: float | None  # None if a backbone has no price
 
     def __add__(self, other: CostLine) -> CostLine:
-        """Both lines together, under the keys of this one."""
+        """The sum of both lines, with the keys of this one."""
         dollars = None if self.dollars is None or other.dollars is None else self.dollars + other.dollars
         spent = Spent.total([self.spent, other.spent])
         return replace(self, questions=self.questions + other.questions, spent=spent, dollars=dollars)
 
     def to_json(self) -> dict[str, object]:
-        """The line, for machines: keys that were summed over are left out."""
+        """The line as JSON values, without the keys that were summed over."""
         keys: dict[str, object] = {key: value for key in KEYS if (value := getattr(self, key)) is not None}
         return {**keys, "questions": self.questions, **self.spent.to_json(self.dollars)}
 
@@ -127,11 +124,9 @@ class CostLine:
 def cost_lines(
     runs: Iterable[tuple[str, Iterable[Prediction]]], prices: Prices, *, by: tuple[Key, ...] = KEYS
 ) -> list[CostLine]:
-    """What runs cost, by the keys of `by`: by all of them a line for each run, question and stage.
+    """What runs cost, by the keys of `by`: `("method", "stage")` gives a line for each stage of each method.
 
-    `cost_lines(runs, prices, by=("method", "stage"))` has a line for each stage of each method, over all questions and
-    runs. A run is its name and its predictions, which are read once and not kept. Lines come in the order of first
-    appearance. An answer without calls or tokens has no line: it cost nothing.
+    A run is its name and its predictions, which are read once. An answer without calls or tokens has no line.
     """
     return add_lines(
         line
@@ -142,38 +137,30 @@ def cost_lines(
 
 
 def answer_lines(run: str, prediction: Prediction, price: Price | None, by: tuple[Key, ...]) -> list[CostLine]:
-    """What one answer cost: a line for each stage, or one for all of them."""
+    """The cost of one answer: a line for each stage, or one for all."""
     stages = stages_of(prediction)
     parts: list[tuple[str | None, Spent]] = [*stages.items()]
     if parts and "stage" not in by:
         parts = [(None, Spent.total(stages.values()))]
-    return [
-        CostLine(
-            run if "run" in by else None,
-            prediction.method if "method" in by else None,
-            prediction.backbone if "backbone" in by else None,
-            stage,
-            prediction.question_id if "question_id" in by else None,
-            1,
-            spent,
-            spent.dollars(price),
-        )
-        for stage, spent in parts
-    ]
+    lines = []
+    for stage, spent in parts:
+        keys = (run, prediction.method, prediction.backbone, stage, prediction.question_id)
+        chosen = {key: value if key in by else None for key, value in zip(KEYS, keys, strict=True)}
+        lines.append(CostLine(**chosen, questions=1, spent=spent, dollars=spent.dollars(price)))
+    return lines
 
 
 def add_lines(lines: Iterable[CostLine]) -> list[CostLine]:
-    """Lines about different answers, added up where their keys agree."""
+    """Add up lines with equal keys."""
     sums: dict[tuple[str | None, ...], CostLine] = {}
     for line in lines:
-        key = (line.run, line.method, line.backbone, line.stage, line.question_id)
-        before = sums.get(key)
-        sums[key] = line if before is None else before + line
+        keys = tuple(getattr(line, key) for key in KEYS)
+        sums[keys] = sums[keys] + line if keys in sums else line
     return list(sums.values())
 
 
 def stages_of(prediction: Prediction) -> dict[str, Spent]:
-    """What each stage of one answer came to, in the order in which the stages first came up."""
+    """The sums of each stage of one answer, in order of first appearance."""
     stages: dict[str, Spent] = {}
     for call in prediction.observations:
         stages.setdefault(call.stage, Spent()).add(call)
@@ -189,20 +176,25 @@ class RunCost:
 
     name: str
     questions: int
-    by_stage: Mapping[str, Spent]  # in the order in which the stages first came up
+    by_stage: Mapping[str, Spent]  # in order of first appearance
     by_question: Mapping[str, Spent]  # by the question's id
     price: Price | None
 
     @classmethod
-    def of(cls, name: str, predictions: Sequence[Prediction], price: Price | None) -> RunCost:
-        """Add up the calls of a run."""
-        lines = add_lines(line for each in predictions for line in answer_lines(name, each, price, ("stage",)))
-        by_question = {each.question_id: Spent.total(stages_of(each).values()) for each in predictions}
+    def of(
+        cls, name: str, predictions: Sequence[Prediction], price: Price | None, retried: Sequence[Prediction] = ()
+    ) -> RunCost:
+        """Add up the calls of a run, including those of lines that failed and were asked again."""
+        paid = [*predictions, *retried]
+        lines = add_lines(line for each in paid for line in answer_lines(name, each, price, ("stage",)))
+        by_question = {each.question_id: Spent() for each in paid}
+        for each in paid:
+            by_question[each.question_id] += Spent.total(stages_of(each).values())
         return cls(name, len(predictions), {line.stage or "": line.spent for line in lines}, by_question, price)
 
     @property
     def measured(self) -> int:
-        """Questions that the sums are over; an estimate measures a few of them."""
+        """Number of questions in the sums; an estimate measures only a few."""
         return self.questions
 
     @property
@@ -212,21 +204,19 @@ class RunCost:
 
     @property
     def dollars(self) -> float | None:
-        """Money for the whole run; None where the model has no price."""
+        """The cost of the whole run; None if the model has no price."""
         return self.total.dollars(self.price)
 
     @property
     def money(self) -> str:
-        """The dollars in words, with the day of the prices."""
-        if self.dollars is None:
-            return "no price is known"
-        notes = " ".join(price_notes([self.price]))
-        return f"${self.dollars:.4f}{f' ({notes})' if notes else ''}"
+        """The dollars in words, with the date of the price."""
+        return "no price is known" if self.dollars is None else with_date(f"${self.dollars:.4f}", [self.price])
 
     def to_json(self) -> dict[str, object]:
-        """The cost, for machines."""
+        """The cost as JSON values."""
         return {
             "questions": self.questions,
+            "price": None if self.price is None else self.price.to_json(),
             "total": self._json(self.total),
             "by_stage": {stage: self._json(spent) for stage, spent in self.by_stage.items()},
             "by_question": {question: self._json(spent) for question, spent in self.by_question.items()},
@@ -236,21 +226,21 @@ class RunCost:
         return spent.to_json(spent.dollars(self.price))
 
 
-_COLUMNS: Final[dict[Column, Callable[[Spent, int], str]]] = {
-    Column("Calls"): lambda spent, count: f"{spent.calls / count:.2f}",
-    Column("Frames"): lambda spent, count: f"{spent.frames / count:.1f}",
-    Column("Input", "tokens"): lambda spent, count: f"{spent.usage.input_tokens / count:,.0f}",
-    Column("Cached", "tokens"): lambda spent, count: f"{spent.usage.cached_tokens / count:,.0f}",
-    Column("Output", "tokens"): lambda spent, count: f"{spent.usage.output_tokens / count:,.0f}",
-    Column("Seconds", "of calls"): lambda spent, count: f"{spent.seconds / count:.1f}",
-    Column("Faults"): lambda spent, count: f"{spent.faults / count:.2f}",
+_COLUMNS: Final[dict[tuple[str, ...], Callable[[Spent, int], str]]] = {
+    ("Calls",): lambda spent, count: f"{spent.calls / count:.2f}",
+    ("Frames",): lambda spent, count: f"{spent.frames / count:.1f}",
+    ("Input", "tokens"): lambda spent, count: f"{spent.usage.input_tokens / count:,.0f}",
+    ("Cached", "tokens"): lambda spent, count: f"{spent.usage.cached_tokens / count:,.0f}",
+    ("Output", "tokens"): lambda spent, count: f"{spent.usage.output_tokens / count:,.0f}",
+    ("Seconds", "of calls"): lambda spent, count: f"{spent.seconds / count:.1f}",
+    ("Faults",): lambda spent, count: f"{spent.faults / count:.2f}",
 }
-"""Each column, and its text for the sums over a number of questions."""
-ESTIMATED_COLUMNS: Final = 5  # The first of them, which can be known before a run
+"""Each column, and its text for sums over a number of questions."""
+ESTIMATED_COLUMNS: Final = 5  # Columns that an estimate knows
 
 
 def count_questions(number: int) -> str:
-    """A number of questions in words."""
+    """The number with its noun."""
     return f"{number:,} question{'' if number == 1 else 's'}"
 
 
@@ -267,7 +257,9 @@ def cost_table(costs: Sequence[RunCost]) -> Table:
 def stage_table(
     key: str, title: str, costs: Sequence[RunCost | Estimate], note: str, *, columns: int | None = None
 ) -> Table:
-    """A section for each run, with a row for each stage and one for all of them; `columns` leaves the last out."""
+    """A section for each run, with a row for each stage and one for all; `columns` limits the columns."""
+    from trace_ves.ves.table import Column, Row, Section, Table, Value  # not needed for `ask`
+
     sections = []
     for cost in costs:
         count = max(1, cost.measured)
@@ -278,58 +270,64 @@ def stage_table(
             money = "?" if is_unpriced else f"${(spent.dollars(cost.price) or 0.0) / count:.4f}"
             rows.append(Row(stage, tuple((Value(cell),) for cell in (*cells, money))))
         sections.append(Section(f"{cost.name} ({count_questions(cost.questions)})", tuple(rows)))
-    return Table(key, title, "Stage", (*list(_COLUMNS)[:columns], Column("Money")), tuple(sections), note)
+    headings = [Column(*name) for name in [*list(_COLUMNS)[:columns], ("Money",)]]
+    return Table(key, title, tuple(headings), tuple(sections), note, "Stage")
 
 
 @dataclass(slots=True)
 class CostLimit:
-    """Counts the dollars of a run, what was answered before included."""
+    """Adds up the dollars of a run, including earlier answers. Safe under threads."""
 
     dollars: float
     prices: Prices
     spent: float = field(default=0.0, init=False)
     stopped: bool = field(default=False, init=False)  # whether a run ended before its last question because of it
+    _priced: set[Price] = field(default_factory=set, init=False, repr=False)  # the prices that were used
+    _lock: Lock = field(default_factory=Lock, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not 0 < self.dollars < math.inf:
             raise InputError(f"--max-cost must be more than 0 dollars, got {self.dollars:g}.")
 
     def check(self, specs: Iterable[str]) -> None:
-        """Refuse a limit that could not be kept, because a backbone has no price."""
+        """Refuse a limit if a backbone has no price."""
         if missing := self.prices.missing(specs):
-            raise InputError(
-                f"--max-cost cannot be kept: {', '.join(missing)} has no price; give one with --price or --prices."
-            )
+            raise InputError(f"--max-cost needs a price for {', '.join(missing)}; give one with --price or --prices.")
 
     def add(self, spec: str, line: Prediction) -> None:
-        """Count one answer."""
-        self.spent += Spent.total(stages_of(line).values()).dollars(self.prices.of(spec)) or 0.0
+        """Add the cost of one answer."""
+        if (price := self.prices.of(spec)) is not None:
+            with self._lock:
+                self.spent += Spent.total(stages_of(line).values()).dollars(price) or 0.0
+                self._priced.add(price)
 
     @property
     def reached(self) -> bool:
-        """Whether nothing more may be asked."""
+        """Whether the limit is spent."""
         return self.spent >= self.dollars
+
+    def __str__(self) -> str:
+        """What was spent and the limit, for the message that stops a run."""
+        return f"{with_date(f'${self.spent:.4f}', self._priced)}, and --max-cost is ${self.dollars:g}"
 
 
 class CostReachedError(InputError):
-    """A spending limit is reached, and nothing more is sent."""
+    """A spending limit is reached; nothing more is sent."""
 
 
 class LimitedBackbone:
-    """A backbone that sends nothing more once its calls have cost a limit; a batch under way may pass it."""
+    """A backbone that sends nothing more once its calls have cost the limit; a batch in flight may exceed it."""
 
     def __init__(self, inner: Backbone, limit: CostLimit) -> None:
         self._inner = inner
         self._limit = limit
-        self._lock = Lock()
         self.name: Final = inner.name
 
     def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
         """Answer a batch, or refuse it."""
         if self._limit.reached:
             raise CostReachedError(
-                f"the calls of {self.name} have cost ${self._limit.spent:.4f}, and --max-cost is"
-                f" ${self._limit.dollars:g}; start again with a higher --max-cost to continue."
+                f"the calls of {self.name} have cost {self._limit}; start again with a higher --max-cost to continue."
             )
         try:
             generations = self._inner.generate(batch)
@@ -340,8 +338,5 @@ class LimitedBackbone:
         return generations
 
     def _add(self, generations: Iterable[Generation[Any]]) -> None:
-        spent = Spent()
-        for each in generations:
-            spent.add(Call("", usage=each.usage, service_tier=each.service_tier))
-        with self._lock:
-            self._limit.spent += spent.dollars(self._limit.prices.of(self.name)) or 0.0
+        calls = tuple(Call("", usage=each.usage, service_tier=each.service_tier) for each in generations)
+        self._limit.add(self.name, Prediction("", None, observations=calls))

@@ -1,8 +1,8 @@
 """The counterfactual check: whether covered, correct answers change when one evidence interval is masked.
 
-Each prediction is answered three times from its clips: as they are, without one evidence interval, and without as many
-frames elsewhere. The three go out as one batch through the same backbone and the prompt of final answer replay, so that
-only the masked frames differ between them.
+Each prediction is answered three times from its clips: unchanged, without one evidence interval, and without the same
+number of frames elsewhere. All three use the same backbone and the prompt of final answer replay, in one batch, so that
+only the masked frames differ.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import count, islice, takewhile, zip_longest
 from random import Random
-from statistics import fmean
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import numpy as np
+from pydantic import Field, PlainSerializer
 
 from trace_ves.agent.anchors import prompt_variables
 from trace_ves.agent.final_answer_replay import PROMPT
@@ -26,7 +26,7 @@ from trace_ves.core.display import simulation_notes
 from trace_ves.core.jsonl import JsonlAppender, read_jsonl
 from trace_ves.core.threads import run_in_daemons
 from trace_ves.observer import Observer
-from trace_ves.records.base import FieldError
+from trace_ves.records.base import FieldError, Record
 from trace_ves.records.counterfactual import CLIPS, Masked, Outcome
 from trace_ves.runs.answering import opener_of
 from trace_ves.runs.logged_frames import recorded_bundle, recorded_clip, recorded_frames, refuse_other_video
@@ -48,40 +48,39 @@ if TYPE_CHECKING:
 
 WIDEST_STEP_SECONDS: Final = 1.0
 NARROWEST_STEP_SECONDS: Final = 0.04
-CHUNK: Final = 16  # Moments that are decoded at a time in search of replacement frames
+CHUNK: Final = 16  # Moments decoded at a time in the search for replacement frames
 
 Swap = dict[float, float]  # The timestamp of the frame that replaces each masked one
 
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """A span, and the frames of the answer's clips that are taken away because they lie in it."""
+    """A span, and the frames of the answer's clips that lie in it and are masked."""
 
     span: Interval
     timestamps: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Masks:
-    """One question's masks; None where the frames do not allow one."""
+class Masks(NamedTuple):
+    """The masks of one question; None if its frames do not allow one."""
 
     evidence: Mask | None
     control: Mask | None
 
 
 def mask_of(span: Interval, clip_frames: Sequence[float]) -> Mask:
-    """The mask of a span: what the clips have in it."""
+    """The mask of a span: the frames of the clips in it."""
     return Mask(span, tuple(seconds for seconds in clip_frames if seconds in span))
 
 
 def evidence_masks(clip_frames: Sequence[float], evidence: Sequence[Interval]) -> list[Mask]:
-    """One mask for each interval that any frame of the clips lies in."""
+    """A mask for each interval with frames of the clips."""
     masks = (mask_of(interval, clip_frames) for interval in evidence)
     return [mask for mask in masks if mask.timestamps]
 
 
 def control_spans(supplied: Sequence[float], evidence: Sequence[Interval], size: int) -> list[Interval]:
-    """Every span from one supplied frame to another that holds `size` supplied frames and touches no evidence."""
+    """Every span from one supplied frame to another with `size` supplied frames and no evidence."""
     rows = ((supplied[at], supplied[at + size - 1]) for at in range(len(supplied) - size + 1))
     spans = (Interval(first, last) for first, last in rows)
     return [span for span in spans if all(span.intersection(interval) is None for interval in evidence)]
@@ -90,10 +89,10 @@ def control_spans(supplied: Sequence[float], evidence: Sequence[Interval], size:
 def choose(
     clip_frames: Sequence[float], supplied: Sequence[float], evidence: Sequence[Interval], draw: Random
 ) -> Masks:
-    """An interval at random, among those that have a control if any has; and a control at random.
+    """A random interval, preferably one that has a control, and a random control.
 
-    `supplied` are the timestamps of the whole log, in order of time: the control's span holds as many of them as the
-    interval does. It may hold none of the clips' own frames; then nothing is taken away.
+    `supplied` are the timestamps of the whole log in order of time: the control's span has the same number of them as
+    the interval. If it has no frames of the clips, nothing is masked.
     """
     pairs = [
         (mask, control_spans(supplied, evidence, sum(seconds in mask.span for seconds in supplied)))
@@ -107,7 +106,7 @@ def choose(
 
 
 def outward(mask: Mask, whole: Interval) -> Iterator[float]:
-    """Moments around the masked span, nearest first, as far apart as the masked frames are but a second at most."""
+    """Moments around the masked span, nearest first, spaced like the masked frames but at most a second apart."""
     gaps = max(1, len(mask.timestamps) - 1)
     step = min(max(mask.span.length / gaps, NARROWEST_STEP_SECONDS), WIDEST_STEP_SECONDS)
     before = takewhile(lambda moment: moment >= whole.start, (mask.span.start - step * n for n in count(1)))
@@ -116,7 +115,7 @@ def outward(mask: Mask, whole: Interval) -> Iterator[float]:
 
 
 def is_reproduced(outcome: Outcome) -> bool:
-    """Whether the clips alone give the prediction's answer; if not, a change says nothing about the mask."""
+    """Whether the unmasked clips give the prediction's answer; if not, a change says nothing about the mask."""
     return same_answer(outcome.answer, outcome.replayed)
 
 
@@ -130,12 +129,12 @@ def check(item: Item, prediction: Prediction, path: Path, backbone: Backbone, *,
         clips = tuple(recorded_clip(video, clip) for clip in recorded_bundle(prediction))
         clip_frames = sorted({frame.seconds for clip in clips for frame in clip.frames})
         supplied = sorted({*prediction.timestamps, *clip_frames})
-        # Chance depends on the seed and the question alone, not on the order of work.
+        # Chance depends only on the seed and the question, not on the order of work.
         digest = hashlib.sha256(f"{seed}:{item.question.id}".encode()).digest()
         masks = choose(clip_frames, supplied, item.evidence, Random(digest))  # noqa: S311  chance, not a secret
         swaps = {
             mask: swap
-            for mask in (masks.evidence, masks.control)
+            for mask in masks
             if mask is not None and (swap := _find_swap(observer, mask, item, clip_frames)) is not None
         }
         versions = [clips, *(tuple(replace_frames(observer, clip, swap) for clip in clips) for swap in swaps.values())]
@@ -160,7 +159,7 @@ def check(item: Item, prediction: Prediction, path: Path, backbone: Backbone, *,
 
 
 def _find_swap(observer: Observer, mask: Mask, item: Item, clip_frames: Sequence[float]) -> Swap | None:
-    """As many frames as are masked, from outside all evidence and not among the clips' own; None if there are not."""
+    """A replacement for each masked frame, outside all evidence and not in the clips; None if there are too few."""
     taken, wanted, outside = set(clip_frames), len(mask.timestamps), (*item.evidence, mask.span)
     frames: set[float] = set()
     moments = outward(mask, observer.whole)
@@ -173,7 +172,7 @@ def _find_swap(observer: Observer, mask: Mask, item: Item, clip_frames: Sequence
 
 
 def replace_frames(observer: Observer, clip: Clip, swap: Swap) -> Clip:
-    """The clip with its replacement frames in order of time; its span follows its frames, so that it stays true."""
+    """The clip with its replacement frames in order of time, and a span that fits them."""
     if not any(frame.seconds in swap for frame in clip.frames):
         return clip
     moments = sorted(swap.get(frame.seconds, frame.seconds) for frame in clip.frames)
@@ -184,7 +183,7 @@ def replace_frames(observer: Observer, clip: Clip, swap: Swap) -> Clip:
 def eligible(bench: Bench, predictions: Sequence[Prediction], k: int) -> list[tuple[Item, Prediction]]:
     """The predictions that are correct with at least k frames in every evidence interval.
 
-    A question that the bench does not have is an error: the run was made on another one.
+    A question that is not in the bench is an error: the run belongs to another bench.
     """
     by_id = {item.question.id: item for item in bench.items}
     found = []
@@ -216,7 +215,7 @@ def run_check(
     workers: int = 8,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> list[Outcome]:
-    """Check every pair; what the log has already is not asked again."""
+    """Check every pair that is not in the log yet."""
     folder = bench_folder(bench)
     settings = {"backbone": backbone.name, "seed": seed}
 
@@ -247,8 +246,8 @@ def _read_outcomes(log: Path, settings: Mapping[str, object], answers: Mapping[s
         for key, value in settings.items():
             if record.get(key) != value:
                 raise InputError(
-                    f"{log}:{line.number}: this log was made with {key} = {record.get(key)}, and now it would be "
-                    f"{value}; give another --out."
+                    f"{log}:{line.number}: this log was made with {key} = {record.get(key)}, but this command "
+                    f"uses {value}; give another --out."
                 )
         try:
             outcome = Outcome.from_json(record)
@@ -259,47 +258,43 @@ def _read_outcomes(log: Path, settings: Mapping[str, object], answers: Mapping[s
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class FlipRate:
-    """Changed answers in percent, over so many questions, with the 95% bootstrap interval.
+Percent = Annotated[float | None, PlainSerializer(lambda rate: None if rate is None else round(rate, 4))]
+Bounds = Annotated[
+    tuple[float, float] | None,
+    PlainSerializer(lambda bounds: None if bounds is None else [round(bound, 4) for bound in bounds]),
+]
 
-    Changed is another answer, or none any more: the clips without these frames do not decide.
-    """
+
+@dataclass(frozen=True, slots=True)
+class FlipRate(Record):
+    """Changed answers in percent, with the 95% bootstrap interval. No answer counts as changed."""
 
     questions: int
-    percent: float | None
-    ci95: tuple[float, float] | None
-    another: float | None = None  # The part of them that got another answer
-    no_answer: float | None = None  # The part of them that got no answer any more
-
-    def to_json(self) -> dict[str, object]:
-        """As `--json` prints it."""
-        ci95 = None if self.ci95 is None else [round(bound, 4) for bound in self.ci95]
-        rates = {"changed": self.percent, "another_answer": self.another, "no_answer": self.no_answer}
-        rounded = {name: None if rate is None else round(rate, 4) for name, rate in rates.items()}
-        return {"questions": self.questions, **rounded, "ci95": ci95}
+    percent: Annotated[Percent, Field(alias="changed")] = None
+    another: Annotated[Percent, Field(alias="another_answer")] = None
+    no_answer: Percent = None
+    ci95: Bounds = None
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """Both rates, and what did not count towards them."""
+class Summary(Record):
+    """Both rates, and what was not counted."""
 
-    eligible: int  # Predictions that are correct and covered
-    not_reproduced: int  # Of those, the ones whose clips alone gave another answer
+    eligible: int
+    """Predictions that are correct and covered."""
+    not_reproduced: int
+    """Of those, whose unmasked clips gave another answer."""
     undetermined: int
-    """Of those, the ones whose clips alone gave no answer: it was right by a forced choice, and cannot be checked."""
-    no_mask: int  # Reproduced, but no evidence frame among the clips, or no frames to replace them
-    no_control: int  # Masked, but the log has no span outside the evidence with as many frames
+    """Of those, whose unmasked clips gave no answer: correct by a forced choice, so they cannot be checked."""
+    no_mask: int
+    """Reproduced, but without evidence frames in the clips or without replacements."""
+    no_control: int
+    """Masked, but without a span of the same number of frames outside the evidence."""
     failed: int
+    older: int
+    """Of the masked ones, from a log of version 0.1, whose control was drawn only from the clips."""
     evidence: FlipRate
     control: FlipRate
-    older: int  # Of the masked ones, those of a log of version 0.1, whose control was drawn from the clips alone
-
-    def to_json(self) -> dict[str, object]:
-        """As `--json` prints it."""
-        counts = ("eligible", "not_reproduced", "undetermined", "no_mask", "no_control", "failed", "older")
-        rates = {"evidence": self.evidence.to_json(), "control": self.control.to_json()}
-        return {name: getattr(self, name) for name in counts} | rates
 
 
 def summarise(outcomes: Sequence[Outcome], *, resamples: int = RESAMPLES, seed: int = 0) -> Summary:
@@ -313,30 +308,29 @@ def summarise(outcomes: Sequence[Outcome], *, resamples: int = RESAMPLES, seed: 
         no_mask=len(counted) - len(masked),
         no_control=sum(outcome.control is None for outcome in masked),
         failed=sum(outcome.error is not None for outcome in outcomes),
+        older=sum(outcome.control_of == CLIPS for outcome in masked),
         evidence=_rate([outcome.evidence for outcome in masked], resamples, seed),
         control=_rate([outcome.control for outcome in masked], resamples, seed),
-        older=sum(outcome.control_of == CLIPS for outcome in masked),
     )
 
 
 def _rate(masked: Sequence[Masked | None], resamples: int, seed: int) -> FlipRate:
     found = [each for each in masked if each is not None]
     if not found:
-        return FlipRate(0, None, None)
-    changed = np.array([[100.0 * (each.changed or each.answer is None)] for each in found])
-    interval = bootstrap(changed, resamples=resamples, seed=seed).interval(0)
-    another, no_answer = (
-        100.0 * fmean(part) for part in zip(*((e.changed, e.answer is None) for e in found), strict=True)
-    )
-    return FlipRate(len(found), float(changed.mean()), interval, another, no_answer)
+        return FlipRate(0)
+    another = np.array([100.0 * each.changed for each in found])
+    no_answer = np.array([100.0 * (each.answer is None) for each in found])
+    changed = np.maximum(another, no_answer)
+    interval = bootstrap(changed[:, np.newaxis], resamples=resamples, seed=seed).interval(0)
+    return FlipRate(len(found), float(changed.mean()), float(another.mean()), float(no_answer.mean()), interval)
 
 
 def flip_table(summary: Summary, run: str, backbone: str = "") -> Table:
-    """Both rates, with what did not count towards them in the note, and that the backbone simulates where it does."""
+    """Both rates, and a note about what was not counted and about simulated backbones."""
     theirs = paper()["counterfactual"]
     rows = (
         _row("one evidence interval", summary.evidence, theirs["evidence"]),
-        _row("a segment of as many frames that are no evidence", summary.control, theirs["control"]),
+        _row("a segment of the same number of frames outside the evidence", summary.control, theirs["control"]),
     )
     older = f" {summary.older} come from a log of version 0.1, with a control among the clips." if summary.older else ""
     return Table(
@@ -352,9 +346,9 @@ def flip_table(summary: Summary, run: str, backbone: str = "") -> Table:
         ),
         sections=(Section("", rows),),
         note=f"{summary.eligible} predictions are correct and covered. The clips of {summary.undetermined} do not "
-        f"decide the answer and those of {summary.not_reproduced} give another, so that they cannot be checked; "
-        f"{summary.no_mask} have nothing to mask, {summary.no_control} have no control, {summary.failed} failed. An "
-        f"answer is changed where it is another or none; the paper does not tell the two apart.{older} "
+        f"decide the answer and those of {summary.not_reproduced} give another, so they cannot be checked; "
+        f"{summary.no_mask} have nothing to mask, {summary.no_control} have no control, {summary.failed} failed. No "
+        f"answer counts as a changed one; the paper does not distinguish them.{older} "
         f"{simulation_notes([backbone])}".rstrip(),
     )
 

@@ -1,8 +1,8 @@
 """What a run will cost, before anything is sent.
 
-The method itself is run on questions of a twin that was never drawn, with the backbone `lab` in place of a model, and
-every call is measured: its frames, its words, its reply, and what of it the provider finds in its cache because another
-call of the question began alike. Twin videos are taken whose lengths are those of the bench.
+The method runs on questions of a twin without videos, with the backbone `lab` instead of a model. Every call is
+measured: its frames, its text, its reply, and the part that the provider finds in its cache because an earlier call of
+the question started in the same way. The lengths of the twin's videos are like those of the bench.
 """
 
 from __future__ import annotations
@@ -36,36 +36,37 @@ if TYPE_CHECKING:
     from trace_ves.ves.table import Table
 
 MEASURED_QUESTIONS: Final = 24
-THINKING_TOKENS: Final = 500  # A call's thinking in the second sum; how much a model thinks is not known before
+THINKING_TOKENS: Final = 500  # Thinking per call in the second sum; the real amount is unknown
 
-WITHOUT_TOKENS: Final = frozenset({"glance", "lab", "replay"})  # backbones that read no text
+WITHOUT_TOKENS: Final = frozenset({"glance", "lab", "replay"})  # backbones that do not read text
 _TWIN_QUESTIONS: Final = 120
 _SEED: Final = 20_260_115
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What one method with one backbone comes to for one question, by stage, and for the whole run."""
+    """The cost of a method with a backbone: per question and stage, and for the whole run."""
 
     name: str
     spec: str
     measured: int
     questions: int
-    by_stage: dict[str, Spent]  # what the measured questions came to
+    by_stage: dict[str, Spent]  # sums over the measured questions
     price: Price | None
 
     def dollars(self, *, thinking_tokens: int = 0) -> float | None:
-        """Dollars for the whole run; None where the model has no price."""
+        """Dollars for the whole run; None if the model has no price."""
         total = Spent.total(self.by_stage.values())
         thought = Usage(output_tokens=thinking_tokens * total.calls)
         total.usage += thought
+        total.long_calls = tuple((used + Usage(output_tokens=thinking_tokens), flex) for used, flex in total.long_calls)
         if total.flex != Usage():
             total.flex += thought
         measured = total.dollars(self.price)
         return None if measured is None else measured * self.questions / self.measured
 
     def to_json(self) -> dict[str, object]:
-        """The estimate, for machines: stages for one question, dollars for the whole run."""
+        """The estimate as JSON values: stages per question, dollars for the whole run."""
         return {
             "name": self.name,
             "questions": self.questions,
@@ -79,13 +80,14 @@ class Estimate:
                 }
                 for name, stage in self.by_stage.items()
             },
+            "price": None if self.price is None else self.price.to_json(),
             "dollars": self.dollars(),
             f"dollars_with_{THINKING_TOKENS}_thinking_tokens_a_call": self.dollars(thinking_tokens=THINKING_TOKENS),
         }
 
 
 class _Measuring:
-    """The laboratory, with an account of every call as the priced backbone would count it."""
+    """`lab`, with every call counted as the priced backbone would count it."""
 
     def __init__(self, spec: str, detail: str, *, flex: bool) -> None:
         self._lab = Lab()
@@ -119,11 +121,11 @@ class _Measuring:
         return generations
 
     def forget(self) -> None:
-        """Begin another question: what was sent before is no longer looked for."""
+        """Start another question, with an empty cache."""
         self._sent.clear()
 
     def _found(self, schema: str, parts: tuple[TextPart | Frame, ...]) -> int:
-        """Tokens of the longest beginning that was sent before, where the provider keeps every prompt by itself."""
+        """Tokens of the longest prefix sent before, if the provider caches prompts automatically."""
         if self._cache.order is not SendOrder.LONGEST_FIRST:
             return 0
         before = [sent for other, sent in self._sent if other == schema]
@@ -142,7 +144,7 @@ class _Measuring:
 
 
 def _common(left: Sequence[object], right: Sequence[object]) -> int:
-    """How many parts two requests begin with alike."""
+    """The number of equal parts at the start of two requests."""
     pairs = enumerate(zip(left, right, strict=False))
     return next((at for at, (mine, other) in pairs if mine != other), min(len(left), len(right)))
 
@@ -156,7 +158,7 @@ def estimate(
     budget: int | None = None,
     model_options: Mapping[str, Any] | None = None,
 ) -> Estimate:
-    """What a method will cost with a backbone for questions about videos of these lengths, in seconds.
+    """Estimate the cost of a method with a backbone for questions about videos of these lengths in seconds.
 
     `model_options` are keyword arguments of `open_backbone`.
     """
@@ -179,7 +181,7 @@ def estimate(
 
 
 def _like(durations: Sequence[float], twin: Sequence[TwinVideo]) -> list[TwinVideo]:
-    """Twin videos as long as the bench's, as nearly as there are: every so many of the bench's, in order of length."""
+    """Twin videos with lengths near those of the bench, sampled evenly in order of length."""
     known = sorted(seconds for seconds in durations if math.isfinite(seconds)) or [twin[0].items[0].duration]
     count = min(MEASURED_QUESTIONS, max(len(durations), 8))
     wanted = [known[round(place * (len(known) - 1) / max(1, count - 1))] for place in range(count)]
@@ -193,7 +195,7 @@ def _like(durations: Sequence[float], twin: Sequence[TwinVideo]) -> list[TwinVid
 
 
 def estimate_table(estimates: Sequence[Estimate]) -> Table:
-    """What runs will cost, by stage."""
+    """The estimated cost of runs by stage."""
     notes = []
     for each in estimates:
         plain, thinking = each.dollars(), each.dollars(thinking_tokens=THINKING_TOKENS)

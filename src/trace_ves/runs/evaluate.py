@@ -12,6 +12,7 @@ from trace_ves.backbone.registry import canonical_spec
 from trace_ves.benches import Bench, load_bench
 from trace_ves.core import InputError
 from trace_ves.core.files import refuse_inputs, write_output
+from trace_ves.records.run_file import read_retried
 from trace_ves.runs.cost import RunCost, cost_table
 from trace_ves.runs.job import Job, RunOptions
 from trace_ves.runs.methods import open_method, states_budget
@@ -52,7 +53,7 @@ class Results:
 
     @property
     def warnings(self) -> list[str]:
-        """What to know about these runs before you trust their numbers, one sentence each."""
+        """Warnings about these runs, one sentence each."""
         return [sentence for run in self.runs for sentence in _warnings(run)]
 
     def to_json(self) -> dict[str, object]:
@@ -66,8 +67,8 @@ class Results:
         }
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write the results to a file; .json has the runs and what they cost too, any other suffix is the audit's."""
-        from trace_ves.ves.renderers import as_json  # needed for writing alone
+        """Write the results to a file: .json with runs and cost, any other suffix as the audit writes it."""
+        from trace_ves.ves.renderers import as_json  # only needed for writing
 
         file = Path(path)
         refuse_inputs([file], inputs=[run.path for run in self.runs])
@@ -89,7 +90,7 @@ class Results:
 def results(
     bench: Bench, paths: Mapping[Job, Path], prices: Prices, options: RunOptions, *, limit: int | None = None
 ) -> Results:
-    """Read the run files back and audit them; lines beyond the `limit` are from an earlier, longer run."""
+    """Read the run files and audit them, without lines beyond `limit` from an earlier, longer run."""
     items = bench.items[:limit]
     asked = {item.question.id for item in items}
     runs, costs, unlimited = [], [], set()
@@ -97,7 +98,8 @@ def results(
         kept = [at for at, prediction in enumerate(read.predictions) if prediction.question_id in asked]
         predictions = [read.predictions[at] for at in kept]
         runs.append(replace(read, predictions=predictions, lines=[read.lines[at] for at in kept]))
-        costs.append(RunCost.of(read.name, predictions, prices.of(job.backbone)))
+        retried = [each for each in read_retried(paths[job]) if each.question_id in asked]
+        costs.append(RunCost.of(read.name, predictions, prices.of(job.backbone), retried))
         method = options.methods.get(job.method)
         if job.budget is None and not states_budget(job.method, method or open_method(job.method)):
             unlimited.add(read.name)
@@ -143,11 +145,11 @@ def evaluate(
 ) -> Results:
     """Answer the questions of a bench with each method and each backbone, audit the answers, and add up the cost.
 
-    `methods` are names as on the command line, or callables by a name of your own; `backbone` is a spec, several
-    specs, or an object. Run files grow in the folder `out`: what is finished there is never asked again. `limit`
-    takes only the first questions. `cost_limit` ends the run once it is reached. `transcripts` says whether the prompt
-    and the raw reply of each call are kept beside the run; `subtitles`, whether methods that read them are shown
-    those of the videos. `backbone_options` are those of `open_backbone`, such as `temperature`.
+    `methods` are names as on the command line, or callables by name; `backbone` is a spec, several specs, or an
+    object. Run files are in the folder `out`, and finished questions there are never asked again. `limit` takes only
+    the first questions, and `cost_limit` stops the run once it is reached. `transcripts` saves the prompt and raw
+    reply of each call next to the run; `subtitles` shows subtitles to methods that read them. `backbone_options` are
+    those of `open_backbone`, such as `temperature`.
     """
     loaded = bench if isinstance(bench, Bench) else load_bench(bench)
     named = dict(methods) if isinstance(methods, Mapping) else {}
@@ -184,6 +186,6 @@ def evaluate(
 
 
 def _names(given: str | Sequence[str]) -> list[str]:
-    """Names as a list, each once; one text may hold several, with commas between them."""
+    """Names as a list, each once; a string may hold several, separated by commas."""
     words = given.split(",") if isinstance(given, str) else given
     return list(dict.fromkeys(word.strip() for word in words if word.strip()))

@@ -23,7 +23,7 @@ class Job:
     method: str
     backbone: str
     budget: int | None = None
-    """Frames a question may cost; None leaves it to the method."""
+    """Frames per question; None for the method's default."""
 
     @property
     def name(self) -> str:
@@ -70,7 +70,7 @@ class RunOptions:
     subtitles: bool = False
     """Whether methods that read subtitles get them."""
     transcripts: bool = True
-    """Whether the prompt and the raw reply of each call are kept beside the run."""
+    """Whether the prompt and raw reply of each call are saved next to the run."""
 
 
 def _slug(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The exact frames that a run looked at, written as pictures from the source video, with an index that names each."""
+"""The exact frames that a run looked at, as pictures from the source video, with an index."""
 
 from __future__ import annotations
 
@@ -24,21 +24,15 @@ if TYPE_CHECKING:
     from trace_ves.ves import Run
     from trace_ves.video.video import Video
 
-SAME_MOMENT_SECONDS: Final = 1e-6  # A logged timestamp and a decoded one that differ by less name the same frame
-
-
-def open_recorded(prediction: Prediction, path: Path) -> Video:
-    """The video that a prediction was made on; one with another checksum is refused."""
-    refuse_other_video(prediction, path)
-    return video.open(path)
+SAME_MOMENT_SECONDS: Final = 1e-6  # Timestamps that differ by less are the same frame
 
 
 def refuse_other_video(prediction: Prediction, path: Path) -> None:
-    """Raise an `InputError` if a file has another checksum than the video that a prediction was made on."""
+    """Raise an `InputError` if a file has another checksum than the video of a prediction."""
     expected = prediction.video_checksum
     if expected is not None and expected != (found := checksum(path)):
         raise InputError(
-            f"{path} is not the video that question {prediction.question_id!r} was answered on: the run noted "
+            f"{path} is not the video that question {prediction.question_id!r} was answered on: the run recorded "
             f"{expected.bytes} bytes with SHA-256 {expected.sha256[:12]}…, this file has {found.bytes} with "
             f"{found.sha256[:12]}…; get the same file."
         )
@@ -50,13 +44,13 @@ def recorded_clip(source: VideoSource, clip: ClipRecord) -> Clip:
 
 
 def recorded_frames(source: VideoSource, timestamps: Sequence[float], height: int | None) -> tuple[Frame, ...]:
-    """The frames with these timestamps, one for each; the video must have every one of them."""
+    """The frames with exactly these timestamps."""
     frames = source.frames_at(timestamps, height=height)
     for wanted, frame in zip(timestamps, frames, strict=True):
         if abs(frame.seconds - wanted) > SAME_MOMENT_SECONDS:
             raise InputError(
-                f"the video has no frame at {wanted} s, the one on screen then is at {frame.seconds} s; "
-                "timestamps must be the decoder's own, so this log cannot be replayed."
+                f"the video has no frame at {wanted} s, but one at {frame.seconds} s; "
+                "this log cannot be replayed, because its timestamps are not the decoder's."
             )
     return frames
 
@@ -102,20 +96,23 @@ def prediction_of(run: Run, question_id: str) -> Prediction:
 
 
 def bench_of(run: Path) -> Path:
-    """The bench that a run was made on, as its configuration says: a path, from the run's folder if it is relative."""
+    """The path of the bench in the configuration of a run, relative to the run's folder."""
     made = read_configuration(run)
     if made is None or made.bench is None:
-        raise InputError(f"{run}: no run.toml beside this file says which bench it was made on; give --bench.")
+        raise InputError(f"{run}: no run.toml next to this file names its bench; give --bench.")
     return run.parent / made.bench
 
 
-def write_frames(prediction: Prediction, video: Path, out: Path) -> WrittenFrames:
-    """Write every distinct frame once for each height, and `frames.csv`: which call was given which picture."""
+def write_frames(prediction: Prediction, path: Path, out: Path) -> WrittenFrames:
+    """Write every distinct frame once per height, and `frames.csv`, which lists the pictures of each call."""
     if not prediction.timestamps:
-        raise InputError(f"question {prediction.question_id!r} was answered without looking; there are no frames.")
+        raise InputError(
+            f"question {prediction.question_id!r} was answered without frames, so there is nothing to write."
+        )
+    refuse_other_video(prediction, path)
     empty_folder(out)
     calls = [call for call in prediction.observations if call.timestamps]
-    with open_recorded(prediction, video) as opened:
+    with video.open(path) as opened:
         if calls:
             names: dict[tuple[float, int | None], str] = {}
             frames = {frame for call in calls for frame in _frames_of(call)}
@@ -139,7 +136,7 @@ def write_frames(prediction: Prediction, video: Path, out: Path) -> WrittenFrame
 
 
 def write_moments(video: Video, moments: Sequence[float], height: int | None, out: Path) -> list[str]:
-    """Write the frame on screen at each moment, and `frames.csv`: moment, time of the frame, picture. Gives the names.
+    """Write the frame on screen at each moment, and `frames.csv`: moment, frame time, picture. Returns the names.
 
     For moments that are not the decoder's timestamps: those of other programs, or of `frames --at`.
     """
@@ -177,7 +174,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _frames_of(call: Call) -> list[tuple[float, int | None]]:
-    """Timestamp and height of each frame of a call; a log without heights is of frames in their own size."""
+    """Timestamp and height of each frame of a call; None without heights means the original size."""
     if call.heights and len(call.heights) != len(call.timestamps):
         raise InputError(f"a {call.stage} call has {len(call.timestamps)} timestamps but {len(call.heights)} heights.")
     return list(zip(call.timestamps, call.heights or (None,) * len(call.timestamps), strict=True))

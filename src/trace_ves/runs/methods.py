@@ -24,7 +24,7 @@ MAX_SAMPLES: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class MethodFamily:
-    """Baselines that share a form of name, such as `uniform-N`."""
+    """Baselines with names of one form, such as `uniform-N`."""
 
     example: str  # A name of this form, for help and messages
     pattern: str  # A regular expression for the whole name
@@ -34,7 +34,7 @@ class MethodFamily:
 @cache
 def baselines() -> tuple[MethodFamily, ...]:
     """Every baseline by the form of its name. A new baseline is a file in `baselines/` and a line here."""
-    from trace_ves.agent.settings import DEFAULT_BUDGET  # methods are imported when one is wanted
+    from trace_ves.agent.settings import DEFAULT_BUDGET  # methods are imported when used
     from trace_ves.baselines.avp import Avp
     from trace_ves.baselines.direct import Random, Uniform, Vote, blind
     from trace_ves.baselines.vca import Vca
@@ -52,13 +52,13 @@ def baselines() -> tuple[MethodFamily, ...]:
 
 
 def open_method(name: str) -> Method:
-    """The method of this name, ready to be called with a question and an observer."""
+    """The method of this name, to call with a question and an observer."""
     if names_own_code(name):
         try:
             return import_callable(name, takes=2)
         except InputError as error:
             raise InputError(f"{error} A method is called with a question and an observer.") from error
-    from trace_ves.agent.ablations import VARIANTS  # methods are imported when one is wanted
+    from trace_ves.agent.ablations import VARIANTS  # methods are imported when used
 
     if name in VARIANTS:
         return VARIANTS[name]
@@ -85,10 +85,7 @@ def known_names() -> tuple[str, ...]:
 
 
 def default_budget(method: Method) -> int:
-    """Frames that a method may supply for one question unless `--budget` says otherwise.
-
-    A method states it as its attribute `default_budget`, as every agent does; one without is not limited.
-    """
+    """Frames that a method may supply for one question without `--budget`: its attribute `default_budget`, if any."""
     budget = getattr(method, "default_budget", UNLIMITED)
     return budget if isinstance(budget, int) and budget > 0 else UNLIMITED
 
@@ -104,6 +101,6 @@ def reads_subtitles(method: Method) -> bool:
 
 
 def refuse_unread_subtitles(methods: Iterable[Method]) -> None:
-    """Raise an `InputError` where subtitles are asked for and none of these methods would show them."""
+    """Raise an `InputError` if none of these methods shows subtitles."""
     if not any(map(reads_subtitles, methods)):
         raise InputError("--subtitles: the method does not read subtitles; trace and its variants do.")

@@ -1,4 +1,4 @@
-"""What tokens cost: a table of prices in a TOML file. A model without a price has none."""
+"""The prices of tokens, from a TOML file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-Day: TypeAlias = date  # a price has a field of that name
+Day: TypeAlias = date  # fields of a price
 MILLION: Final = 1_000_000
 _OPTIONAL: Final = ("cache_write", "flex", "long_above", "long_input", "long_output")
 _DATED: Final = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2})$")
@@ -35,23 +35,30 @@ class Price:
     cache_write: float | None = None
     """For tokens written into the provider's cache; None where they cost what other input costs."""
     flex: float = 1.0  # what part of these prices the tier `flex` costs
-    page: str | None = None  # where the price was taken from
-    date: Day | None = None  # the day it was taken
+    page: str | None = None  # the source of the price
+    date: Day | None = None  # when the source was read
+    verified: bool = True  # False if the source is not the provider's own page
     long_above: float = math.inf  # prompts of more tokens than this cost more, as a whole
     long_input: float = 1.0  # how many times as much their input costs, cached or not
     long_output: float = 1.0
-    until: Day | None = None  # the last day of this price, where its end was announced
+    until: Day | None = None  # the last day of this price, if announced
     later: Price | None = None  # the price after that day
 
+    def to_json(self) -> dict[str, object]:
+        """The price and its source, for machines."""
+        day = None if self.date is None else self.date.isoformat()
+        dollars: dict[str, object] = {"input": self.input, "cached": self.cached, "output": self.output}
+        return {**dollars, "date": day, "page": self.page, "verified": self.verified}
+
     def surcharge(self, usage: Usage) -> float:
-        """What one call costs beyond its tokens, because its prompt is long."""
+        """The surcharge of one call with a long prompt."""
         if usage.input_tokens <= self.long_above:
             return 0.0
         output = self.output * usage.output_tokens / MILLION
         return (self.long_input - 1) * (self._full(usage) - output) + (self.long_output - 1) * output
 
     def of(self, usage: Usage, flex: Usage | None = None) -> float:
-        """What these tokens cost, in dollars; `flex` is the part of them that the tier `flex` answered."""
+        """The cost of these tokens in dollars; `flex` is the share in the tier `flex`."""
         return self._full(usage) - (1 - self.flex) * self._full(flex or Usage())
 
     def _full(self, usage: Usage) -> float:
@@ -100,7 +107,7 @@ class Prices:
 
 
 def load_prices(path: Path | None = None) -> Prices:
-    """The prices that come with this package, and over them those of the user's file."""
+    """The prices of this package, overridden by those of the user's file."""
     ours = _parse(files("trace_ves.runs").joinpath("prices.toml").read_text(encoding="utf-8"), "prices.toml")
     if path is None:
         return Prices(ours)
@@ -111,12 +118,21 @@ def load_prices(path: Path | None = None) -> Prices:
 
 
 def price_notes(prices: Iterable[Price | None]) -> list[str]:
-    """From which day the prices of a table are, and which of them have ended."""
+    """The date of these prices, which of them were not verified, and which have ended."""
     known = [price for price in prices if price is not None]
     days = sorted({price.date for price in known if price.date is not None})
     notes = [f"List prices of {days[0]}{f' to {days[-1]}' if days[1:] else ''}."] if days else []
+    notes += [
+        f"Not verified with the provider: {page}." for page in sorted({p.page or "" for p in known if not p.verified})
+    ]
     ended = sorted({price.until for price in known if price.until and price.until < date.today()})
     return notes + [f"A price ended on {day}; check it." for day in ended]
+
+
+def with_date(money: str, prices: Iterable[Price | None]) -> str:
+    """An amount of money with the notes about its prices: `$0.02 (list prices of 2026-11-09)`."""
+    notes = "; ".join(note[0].lower() + note[1:-1] for note in price_notes(prices))
+    return f"{money} ({notes})" if notes else money
 
 
 def compare_prices(prices: Prices, file: Path) -> list[str]:
@@ -153,8 +169,8 @@ def parse_price(text: str) -> Price:
         numbers = []
     if len(numbers) != 3 or not all(0 <= number < math.inf for number in numbers):
         raise InputError(
-            f"the price {text!r} must be three numbers from 0 up, dollars for a million tokens of input, cached input "
-            "and output: for example 0.5,0.05,3."
+            f"the price {text!r} must be three numbers of at least 0, in dollars per million tokens of input, cached "
+            "input and output, for example 0.5,0.05,3."
         )
     return Price(input=numbers[0], cached=numbers[1], output=numbers[2])
 
@@ -179,6 +195,7 @@ def _price(spec: str, entry: object, where: str) -> Price:
         **optional,
         page=page if isinstance(page, str) else None,
         date=day if isinstance(day, date) else None,
+        verified=entry.get("verified") is not False,
         until=until if isinstance(until, date) else None,
         later=_price(spec, own | entry["later"], where) if isinstance(entry.get("later"), dict) else None,
     )
@@ -186,5 +203,5 @@ def _price(spec: str, entry: object, where: str) -> Price:
 
 def _dollars(value: object, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise InputError(f"{where} must be dollars for a million tokens, 0 or more, found {value!r}.")
+        raise InputError(f"{where} must be dollars per million tokens, at least 0, found {value!r}.")
     return float(value)

@@ -1,7 +1,7 @@
 """The same tasks on a Ray cluster. Workers only answer; the driver writes every line, so a lost worker loses nothing.
 
-`Dispatch` decides which worker gets which question, without Ray; `_Cluster` carries that out. A cluster of this machine
-alone listens on loopback and asks for a token.
+`Dispatch` decides which worker gets which question, without Ray; `_Cluster` does it. A cluster of only this machine
+listens on loopback and requires a token.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
     Line = tuple[QuestionTask, TaskResult]
 
-MOST_LOSSES: Final = 3  # Workers that may die with a question before it is given up
+MOST_LOSSES: Final = 3  # Workers that a question may kill before it is given up
 MOST_ERRORS_IN_A_ROW: Final = 3
-"""After this many, another worker is asked one of the questions, to tell a bad worker from bad questions."""
-STARTS_PER_WORKER: Final = 3  # How many workers may be started for each that is wanted
+"""After this many, another worker gets one of the questions, to tell a bad worker from bad questions."""
+STARTS_PER_WORKER: Final = 3  # Maximum starts per worker
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class Dispatch:
         return worker in self._workers
 
     def next_for(self, worker: Hashable) -> QuestionTask | None:
-        """A question for an idle worker; None where there is none for it now."""
+        """A question for an idle worker; None if there is none now."""
         attempt, state = self._retry_for(worker), self._workers[worker]
         if attempt is None and not state.is_paused and (taken := self._waiting.take(state.video)) is not None:
             state.video, attempt = taken
@@ -98,9 +98,9 @@ class Dispatch:
         return attempt.task
 
     def answered(self, worker: Hashable, line: TaskResult) -> Iterator[Line]:
-        """Take the line of a worker's question; gives the lines that are final now."""
+        """Take the line of a worker's question; returns the lines that are now final."""
         attempt, state = self._under_way.pop(worker), self._workers.get(worker, WorkerState())
-        if line.error is not None and worker not in self._workers:  # dropped while it was at this question
+        if line.error is not None and worker not in self._workers:  # dropped during this question
             if attempt.failed_on is None:
                 attempt.failed_on, attempt.error = worker, line
             self._retries.append(attempt)
@@ -117,7 +117,7 @@ class Dispatch:
         yield from self._settle_errors()
 
     def lost(self, worker: Hashable) -> Iterator[Line]:
-        """Note that a worker died with its question; gives the lines that are final now."""
+        """Note that a worker died with its question; returns the lines that are now final."""
         attempt, state = self._under_way.pop(worker, None), self._workers.pop(worker, None)
         self._retries.extend(pending for pending, _ in (state.pending if state else ()))
         if attempt is not None:
@@ -132,7 +132,7 @@ class Dispatch:
     def _retry_for(self, worker: Hashable) -> Attempt | None:
         """A question that was lost with another worker, or failed on it; the second kind needs a reliable worker.
 
-        Where nothing is under way, no worker may ever become reliable, so any other one will do.
+        If nothing is running, no worker can become reliable, so any other one will do.
         """
         may_check = self._workers[worker].is_reliable or not self._under_way
         usable = (each for each in self._retries if each.failed_on is None or (may_check and each.failed_on != worker))
@@ -142,7 +142,7 @@ class Dispatch:
         return found
 
     def _check_worker(self, worker: Hashable) -> Iterator[Line]:
-        """Pause a worker and have one of its failed questions asked elsewhere; its errors are final if it is alone."""
+        """Pause a worker and ask one of its failed questions elsewhere; if it is the only one, its errors are final."""
         state = self._workers[worker]
         if len(self._workers) == 1:
             yield from self._release_errors(state)
@@ -187,7 +187,7 @@ class Dispatch:
 
 
 def lost_line(task: QuestionTask) -> TaskResult:
-    """The line of a question that took every worker down that was given it."""
+    """The line of a question that killed every worker that got it."""
     job = task.job
     empty = Prediction.of(
         task.question, Answer(None), ObservationLog(), method=job.method, backbone=job.backbone, seconds=0.0
@@ -201,11 +201,11 @@ class Worker:
 
     def __init__(self, options: RunOptions, folder: str) -> None:
         if Path(folder).is_dir() and folder not in sys.path:
-            sys.path.append(folder)  # where the driver was started: your own method may lie there
+            sys.path.append(folder)  # where the driver was started; your own method may be there
         self._answerer = Answerer(options)
 
     def check_jobs(self, jobs: Sequence[Job]) -> str | None:
-        """What is wrong with these jobs, as far as opening their methods and backbones shows it."""
+        """The first problem with the methods and backbones of these jobs, if any."""
         try:
             self._answerer.prepare(jobs)
         except InputError as error:
@@ -220,7 +220,7 @@ class Worker:
 def answer_on_ray(
     tasks: Sequence[QuestionTask], options: RunOptions, *, workers: int, address: str | None = None
 ) -> Generator[tuple[QuestionTask, TaskResult]]:
-    """Each task with its line, as they come in. Without an address the cluster is this machine."""
+    """Each task with its line, as they finish. Without an address, the cluster is this machine."""
     elsewhere = address is not None or "RAY_ADDRESS" in os.environ
     ray = _ray(elsewhere=elsewhere)
     started_here = not ray.is_initialized()
@@ -273,7 +273,7 @@ class _Cluster:
         self._reporting[actor.check_jobs.remote(self._jobs)] = actor
 
     def _share(self) -> dict[str, float]:
-        """What a worker takes of the cluster: an equal part of the cores, and a GPU for a model that runs in it."""
+        """The resources of a worker: an equal share of the cores, and a GPU for a model that runs in it."""
         resources = self._ray.cluster_resources()
         cores = min(1.0, float(resources.get("CPU", 1)) / self._workers)
         local_model = any(job.backbone.startswith("hf:") for job in self._jobs)
@@ -284,7 +284,7 @@ class _Cluster:
             problem = self._ray.get(report)
         except self._ray.exceptions.RayError as error:
             if self._starts_left <= 0 and not self._reporting and not self._under_way:
-                raise InputError(f"the workers of the Ray cluster die before they begin: {error}.") from None
+                raise InputError(f"the workers of the Ray cluster die before they start: {error}.") from None
             self._start_worker()
             return
         if problem:
@@ -308,8 +308,8 @@ class _Cluster:
         try:
             line = self._ray.get(ready)
         except self._ray.exceptions.RayTaskError:
-            raise  # what stops the whole program was raised inside the worker
-        except self._ray.exceptions.RayError:  # the worker died, its machine did, or it was killed for its memory
+            raise  # an error that stops the whole program
+        except self._ray.exceptions.RayError:  # the worker or its machine died
             self._start_worker()
             yield from self._dispatch.lost(worker)
         else:
@@ -317,12 +317,15 @@ class _Cluster:
             yield from self._dispatch.answered(worker, line)
 
 
+STARTS: Final = 3
+"""How often a local cluster is started: Ray gives its node 30 s, which a busy machine can exceed."""
+
 LOOPBACK_VARIABLE: Final = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-"""Set to 0, it keeps Ray's servers on loopback on every system, whatever its name says."""
+"""0 keeps Ray's servers on loopback on every system, despite its name."""
 
 
 def _ray(*, elsewhere: bool) -> Any:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere unless you ask for it
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage statistics
     if not elsewhere and "ray" not in sys.modules:
         os.environ.setdefault(LOOPBACK_VARIABLE, "0")
         os.environ.setdefault("RAY_AUTH_MODE", "token")
@@ -342,13 +345,16 @@ def _without_shared_cache(options: RunOptions) -> RunOptions:
 
 def _connect(ray: Any, address: str | None, workers: int, *, elsewhere: bool) -> None:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    try:
-        if elsewhere:
-            ray.init(address=address or "auto", **quiet)
-        else:
-            cores = max(workers, os.cpu_count() or 1)
-            # Named explicitly, so that a stale cluster file in the temporary folder is ignored.
-            ray.init(address="local", num_cpus=cores, include_dashboard=False, **quiet)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        problem = f"--address {address or 'auto'}: no Ray cluster answers there" if elsewhere else "Ray does not start"
-        raise InputError(f"{problem}: {error}.") from None
+    if not elsewhere:
+        # Named explicitly, so that a stale cluster file in the temporary folder is ignored.
+        quiet |= {"num_cpus": max(workers, os.cpu_count() or 1), "include_dashboard": False}
+    for attempt in range(1, STARTS + 1):
+        try:
+            ray.init(address=(address or "auto") if elsewhere else "local", **quiet)
+            return
+        except Exception as error:  # noqa: BLE001  Ray raises a plain Exception where it is slow to start
+            ray.shutdown()
+            if elsewhere:
+                raise InputError(f"--address {address or 'auto'}: no Ray cluster answers there: {error}.") from None
+            if attempt == STARTS:
+                raise InputError(f"Ray does not start: {error}.") from None

@@ -1,11 +1,11 @@
-"""Run jobs on a bench: ask what is not finished yet, and write each line as it comes in."""
+"""Run jobs on a bench: ask unfinished questions, and write each line as it arrives."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -41,10 +41,11 @@ class Plan:
 
     items: tuple[Item, ...]
     jobs: tuple[Job, ...]
-    finished: dict[Job, Mapping[str, Prediction]]
+    finished: Mapping[Job, Mapping[str, Prediction]]
+    retried: Mapping[Job, Sequence[Prediction]] = field(default_factory=dict)  # errors that are asked again
 
     def open_tasks(self, folder: Path) -> list[QuestionTask]:
-        """What is still to be asked, question by question: the jobs of one question share its video and its frames."""
+        """The unfinished tasks, by question: the jobs of one question share its video and frames."""
         return [
             QuestionTask(job, item.question, str(folder / item.question.video))
             for item in self.items
@@ -86,7 +87,7 @@ def run(
         raise InputError("a run needs a bench that was read from a file.")
     names = [job.name for job in jobs]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise InputError(f"two of the runs would both be written to {twice[0]}.jsonl; name each method once.")
+        raise InputError(f"two of the runs have the same file {twice[0]}.jsonl; name each method once.")
     watcher, options = watcher or Watcher(), options or RunOptions()
     digest = hashlib.sha256(bench.path.read_bytes()).hexdigest()
     if options.subtitles:
@@ -99,7 +100,8 @@ def run(
         if retry_errors:
             for file in files.values():
                 file.forget_errors()
-        plan = Plan(bench.items[:limit], tuple(jobs), {job: file.finished for job, file in files.items()})
+        finished = {job: file.finished for job, file in files.items()}
+        plan = Plan(bench.items[:limit], tuple(jobs), finished, {job: file.retried for job, file in files.items()})
         tasks = plan.open_tasks(bench.path.absolute().parent)
         check_durations(bench, {task.question.video for task in tasks}, watcher.checking)
         watcher.begin(plan)
@@ -124,15 +126,15 @@ def answer_tasks(
     cost_limit: CostLimit | None,
     finished: Callable[[QuestionTask, Prediction], None],
 ) -> None:
-    """Have tasks answered and write each line as soon as it is there, what was said in its calls before it.
+    """Answer tasks and write each line as soon as it is ready, after its transcript.
 
-    Where the cost limit is reached, what was paid for earlier included, no further task is begun. `finished` hears of
-    each line once it is written.
+    Once the cost limit is reached, including earlier costs, no further task starts. `finished` gets each line once it
+    is written.
     """
     if cost_limit is not None:
         cost_limit.check(job.backbone for job in files)
         for job, file in files.items():
-            for line in file.finished.values():
+            for line in (*file.finished.values(), *file.retried):
                 cost_limit.add(job.backbone, line)
         cost_limit.stopped = bool(tasks) and cost_limit.reached
     if not tasks or (cost_limit is not None and cost_limit.reached):
@@ -155,7 +157,7 @@ def answer_tasks(
 def answer_locally(
     tasks: Sequence[QuestionTask], options: RunOptions, *, workers: int
 ) -> Generator[tuple[QuestionTask, TaskResult]]:
-    """Each task with its line, as they come in. Ending the loop early abandons what is under way."""
+    """Each task with its line, as they finish. Ending the loop early abandons running tasks."""
     answerer = Answerer(options)
     answerer.prepare(dict.fromkeys(task.job for task in tasks))
     results = run_in_daemons(
@@ -166,7 +168,7 @@ def answer_locally(
 
 
 def configuration(job: Job, bench: Path | None, digest: str | None, options: RunOptions) -> RunConfiguration:
-    """What a run file was made with; the method is opened, so that a wrong name is said at once."""
+    """The configuration of a run; opening the method finds a wrong name at once."""
     method = options.methods.get(job.method) or open_method(job.method)
     budget = default_budget(method) if job.budget is None else job.budget
     own_backbone = is_own_code(job.backbone) and job.backbone not in options.backbones
@@ -187,7 +189,7 @@ def configuration(job: Job, bench: Path | None, digest: str | None, options: Run
 
 
 def _model_settings(spec: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of the backbone that were chosen; those left to the provider are not part of a run."""
+    """The chosen settings of the backbone, without those left to the provider."""
     left_to_provider = {"temperature": None, "thinking": "default", "detail": "auto", "reply_format": "schema"}
     left_to_provider["max_output_tokens"] = None
     given = {**left_to_provider, **options}

@@ -26,13 +26,12 @@ if TYPE_CHECKING:
     from trace_ves.video.video import Video
 
 CACHE_BYTES: Final = 512 << 20
-"""Decoded frames that are kept of all open videos together. One that several methods look at has some hundred of them,
-half a megabyte each at 360 rows; without them most frames would be decoded three times.
-"""
+"""Decoded frames in memory for all open videos. Several methods look at some hundred frames of a video, half a megabyte
+each at 360 rows; without the cache most frames would be decoded three times."""
 
 
 class SharedVideo:
-    """A video that is opened when it is first looked at: a method that never looks needs no file."""
+    """A video that is opened on first use; a method that never looks needs no file."""
 
     def __init__(self, path: Path, opener: OpensVideos | None = None, *, cache_bytes: int = 128 << 20) -> None:
         self.path: Final = path
@@ -58,7 +57,7 @@ class SharedVideo:
         return checksum(self.path) if self._file else None
 
     def subtitles(self) -> Subtitles | None:
-        """What is said in the video, from a file beside it or a track in it; None where there is nothing."""
+        """The subtitles in a file next to the video or in a track; None if there are none."""
         duration = self.duration
         with self._lock:
             if self._file is None:
@@ -87,7 +86,7 @@ class SharedVideo:
 
 
 class QuestionVideo:
-    """A shared video as one question sees it. It notes whether the question used the file; others may have it open."""
+    """A shared video for one question; it notes whether this question used the file."""
 
     def __init__(self, video: SharedVideo) -> None:
         self._video = video
@@ -105,7 +104,7 @@ class QuestionVideo:
         return self._video.frames_at(seconds, height=height)
 
     def subtitles(self) -> Subtitles | None:
-        """What is said in the video; None where there are no subtitles."""
+        """The subtitles of the video; None if there are none."""
         self.is_used = True
         return self._video.subtitles()
 
@@ -138,21 +137,21 @@ class VideoPool:
                 each.close()
 
 
-MOST_TOO_LONG: Final = 0.05  # A bench may give a video up to this share more than it has: soundtracks outlast pictures
+MOST_TOO_LONG: Final = 0.05  # Allowed share above the real duration: soundtracks outlast pictures
 THREADS: Final = 4
 
 
 def bench_folder(bench: Bench) -> Path:
-    """The folder in which a bench names its videos; a bench that was not read from a file has none."""
+    """The folder of a bench's videos; None for a bench without a file."""
     if bench.path is None:
         raise InputError("a run needs a bench that was read from a file.")
     return bench.path.absolute().parent
 
 
 def check_durations(bench: Bench, videos: Collection[str], on_progress: Callable[[int, int], None]) -> None:
-    """Compare the durations of these videos with the files, where they are there; the first that differs is an error.
+    """Compare the durations of these videos with the existing files; the first difference is an error.
 
-    A file that cannot be read is passed over here: its questions will say so.
+    Unreadable files are skipped here; their questions fail later.
     """
     folder = bench_folder(bench)
     items = {item.question.video: item for item in reversed(bench.items) if item.question.video in videos}
@@ -171,7 +170,7 @@ def check_durations(bench: Bench, videos: Collection[str], on_progress: Callable
 
 
 def is_duration(item: Item, real_seconds: float) -> bool:
-    """Whether the bench gives a video the duration that it has, as far as benches are rounded."""
+    """Whether the bench states the real duration of a video, up to rounding."""
     stated, slack = item.duration, item.slack_seconds
     if not math.isfinite(stated):
         return True
@@ -188,4 +187,4 @@ def _difference(item: Item, folder: Path) -> str | None:
         return None
     if is_duration(item, real):
         return None
-    return f"question {item.question.id!r} gives {name} {stated:g} s, and the video has {real:.1f} s."
+    return f"question {item.question.id!r} gives {name} {stated:g} s, but the video has {real:.1f} s."

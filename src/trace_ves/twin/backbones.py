@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 def _open_glance(spec: Spec, _: BackboneOptions) -> Backbone:
-    found = re.fullmatch(r"glance(?::([1-9]\d{0,5}))?(?::seed=([1-9]\d{0,8}))?", spec.text)
-    if found is None:
+    match = re.fullmatch(r"glance(?::([1-9]\d{0,5}))?(?::seed=([1-9]\d{0,8}))?", spec.text)
+    if match is None:
         raise BackboneConfigError(
-            f"The backbone {spec.text!r} cannot be used: write glance, or glance:N with the number of frames that one "
-            "call sees at full size; :seed=S behind it draws the forced choices again."
+            f"Unknown backbone {spec.text!r}; write glance, or glance:N, where N is the number of frames that one call "
+            "sees at full size; add :seed=S for other forced choices."
         )
-    from trace_ves.twin.glance.glance import Glance  # its runtime is loaded when used
+    from trace_ves.twin.glance.glance import Glance  # loads onnxruntime
 
-    return Glance.shipped(sharp_frames=int(found[1]) if found[1] else None, seed=int(found[2] or 0))
+    return Glance(sharp_frames=int(match[1]) if match[1] else None, seed=int(match[2] or 0))
 
 
 register(
@@ -31,15 +31,15 @@ register(
 
 
 def _open_lab(spec: Spec, _: BackboneOptions) -> Backbone:
-    found = re.fullmatch(r"lab(?::([1-9]\d{0,8}))?(?::noise=(0?\.\d{1,4}|1))?", spec.text)
-    if found is None:
+    match = re.fullmatch(r"lab(?::([1-9]\d{0,8}))?(?::noise=(0?\.\d{1,4}|1))?", spec.text)
+    if match is None:
         raise BackboneConfigError(
-            f"There is no backbone {spec.text!r}: write lab, or lab:SEED with a whole number from 1 for its draws; "
-            ":noise=P behind it, up to 1, is the chance that a call misreads a fact."
+            f"Unknown backbone {spec.text!r}; write lab, or lab:SEED with a whole number from 1; add :noise=P for the "
+            "probability, up to 1, that a call misreads a fact."
         )
-    from trace_ves.twin.lab import Lab  # the twin's vocabulary is loaded when used
+    from trace_ves.twin.lab import Lab  # loads the twin's vocabulary
 
-    return Lab(seed=int(found[1] or 0), noise=float(found[2] or 0))
+    return Lab(seed=int(match[1] or 0), noise=float(match[2] or 0))
 
 
 register(Registration("lab", forms=("lab", "lab:SEED", "lab:SEED:noise=P"), extra="glance", open=_open_lab))

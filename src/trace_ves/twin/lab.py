@@ -1,6 +1,6 @@
-"""`lab`: glance's rules over simulated eyes, on twins that were never drawn. For policy work.
+"""`lab`: glance's rules over simulated eyes, on twins without videos. For work on policies.
 
-A simulation throughout: what it answers says how a policy spends its frames, and nothing about seeing.
+It is a simulation: its answers show how a policy spends its frames, and nothing about vision.
 """
 
 from __future__ import annotations
@@ -36,22 +36,24 @@ if TYPE_CHECKING:
     from trace_ves.twin.glance.sightings import Box, Moment, Visit
     from trace_ves.twin.synthetic.truth import Presence, VideoTruth
 
-TICKS_A_SECOND: Final = 10240  # The time base that a drawn film gets in its MP4
+TICKS_A_SECOND: Final = 10240  # The time base of a twin's MP4 files
 
 
 @dataclass(frozen=True, slots=True)
 class WorldPicture:
-    """Which frame of which world; satisfies `core.Picture` as far as something without pixels can."""
+    """A frame of a world, without pixels; satisfies `core.Picture`."""
 
     number: int
     width: int
     height: int
-    digest: str  # Of the truth, so that frames of different worlds differ
+    digest: str  # Of the truth; distinguishes worlds
     truth: VideoTruth = field(repr=False, compare=False)
 
     def jpeg(self, quality: int = 90) -> NoReturn:  # noqa: ARG002  the protocol's signature
         """Never: there are no pixels."""
-        raise VideoError(f"{self.truth.video}: this video was never drawn; its frames have no pixels.")
+        raise VideoError(
+            f"{self.truth.video}: this video was not drawn, so its frames have no pixels; use the lab backbone."
+        )
 
     def rgb(self) -> NoReturn:
         """Never: there are no pixels."""
@@ -59,7 +61,7 @@ class WorldPicture:
 
 
 class WorldVideo:
-    """A video that was made up but never drawn; satisfies `core.VideoSource`."""
+    """A video of a world that was not drawn; satisfies `core.VideoSource`."""
 
     def __init__(self, truth: VideoTruth) -> None:
         self._truth = truth
@@ -77,56 +79,54 @@ class WorldVideo:
     def _frame(self, moment: float, width: int, rows: int) -> Frame:
         truth = self._truth
         if not 0 <= moment <= self.duration:
-            raise VideoError(f"{truth.video}: there is no frame at {moment} s; moments go from 0 to {self.duration} s.")
+            raise VideoError(f"{truth.video}: no frame at {moment} s; give a moment from 0 to {self.duration} s.")
         number = min(int(moment * truth.fps) + 1, truth.frames - 1)
-        while number / truth.fps > moment:  # floats are compared as the decoder does: a frame's own time finds it
+        while number / truth.fps > moment:  # compare floats as the decoder does, so that a frame's own time finds it
             number -= 1
         picture = WorldPicture(number, width, rows, truth.digest, truth)
         return Frame(number * TICKS_A_SECOND // truth.fps, number / truth.fps, picture)
 
 
 class ShownFigures(BaseModel):
-    """What was measured on things that show to some part at least."""
+    """Measurements of things of which at least a part is visible."""
 
     from_part: float
-    size_ratios: tuple[float, ...]  # The quantiles of the reported size, as a part of the true one
-    scores: tuple[tuple[float, ...], ...]  # By size: the quantiles of its score under its own name
+    size_ratios: tuple[float, ...]  # Quantiles of the reported size, as a ratio to the true one
+    scores: tuple[tuple[float, ...], ...]  # By size: quantiles of the score under the true name
 
 
 class PictureFigures(BaseModel):
-    """What the eyes name that is not there, in pictures of some number of rows at least."""
+    """False names in pictures with at least this number of rows."""
 
     from_rows: int
-    misnamed: float  # The part of the things in view that get a wrong name, beside their own or instead of it
-    phantoms: float  # The part of frames in which something is named where nothing is
-    wrong_scores: tuple[float, ...]  # The quantiles of the score of a wrong name
-    no_scene: float  # The part of frames whose scene is not named
+    misnamed: float  # Share of visible things that get a wrong name, with or without their own
+    phantoms: float  # Share of frames in which something is named where nothing is
+    wrong_scores: tuple[float, ...]  # Quantiles of the score of a wrong name
+    no_scene: float  # Share of frames whose scene is not named
 
 
 class Figures(BaseModel):
-    """What was measured: the contents of `eyes.toml`."""
+    """The measurements in `eyes.toml`."""
 
-    levels: tuple[float, ...]  # Where quantiles are given, from 0 to 1
-    likeness: float  # How alike the scores in two frames of one visit are: the correlation of their normal scores
-    size_likeness: float  # How alike the ratios of reported to true size are in two frames of one visit
-    place_error: float
-    """The standard deviation of where a box lies, across and at its foot, as a part of its longer side."""
-    lookalikes: float  # The part of wrong names that belong to something that looks alike
-    sizes_px: tuple[float, ...]
-    """The lower bounds of a thing's longer side, in the pixels that the eyes get, ascending from 0."""
+    levels: tuple[float, ...]  # The levels of all quantiles, from 0 to 1
+    likeness: float  # Correlation of the normal scores of two frames of one visit
+    size_likeness: float  # The same for the ratios of reported to true size
+    place_error: float  # Standard deviation of a box's position, as a part of its longer side
+    lookalikes: float  # Share of wrong names that belong to a look-alike
+    sizes_px: tuple[float, ...]  # Lower bounds of the longer side in pixels, ascending from 0
     shown: tuple[ShownFigures, ...]  # By part, ascending from 0
     picture: tuple[PictureFigures, ...]  # By rows, ascending from 0
 
     def at_part(self, part: float) -> ShownFigures:
-        """The figures for a thing of which this part shows."""
+        """The figures for a thing of which this part is visible."""
         return self.shown[bisect_right(self.shown, part, key=lambda each: each.from_part) - 1]
 
     def at_rows(self, rows: float) -> PictureFigures:
-        """The figures for pictures of so many rows."""
+        """The figures for pictures with this number of rows."""
         return self.picture[bisect_right(self.picture, rows, key=lambda each: each.from_rows) - 1]
 
     def quantile(self, quantiles: tuple[float, ...], chance: float) -> float:
-        """The value at this place (0 to 1) of a distribution that is given by its quantiles at `levels`."""
+        """The value at `chance` (0 to 1) of a distribution with these quantiles."""
         above = min(max(bisect_right(self.levels, chance), 1), len(self.levels) - 1)
         low, high = self.levels[above - 1], self.levels[above]
         part = (chance - low) / (high - low)
@@ -139,7 +139,7 @@ def figures() -> Figures:
     return Figures.model_validate(tomllib.loads((files(__package__) / "eyes.toml").read_text(encoding="utf-8")))
 
 
-MOST_VIEWS: Final = 1 << 16  # Views that are remembered. It only saves time: no view depends on it.
+MOST_VIEWS: Final = 1 << 16  # Size of the cache of views
 
 _NORMAL: Final = NormalDist()
 
@@ -153,9 +153,9 @@ class SimulatedEyes:
         self._seen = lru_cache(MOST_VIEWS)(self._view)
 
     def __call__(self, picture: Picture, factor: float) -> View:
-        """What the eyes report of this picture, its sides divided by a factor."""
+        """The view of this picture, with its sides divided by a factor."""
         if not isinstance(picture, WorldPicture):
-            raise InputError("lab sees undrawn twins alone, not the pixels of a video; glance looks at pixels.")
+            raise InputError("lab only sees twins without videos; use glance to look at pixels.")
         return self._seen(picture, factor)
 
     def _view(self, picture: WorldPicture, factor: float) -> View:
@@ -177,7 +177,7 @@ class SimulatedEyes:
         return View(reported, None if hidden or scene is None else scene.scene)
 
     def _sighting(self, name: str, number: int, there: Presence, rows: float) -> Sighting:
-        """Something that is there, under its own name."""
+        """A visible thing under its own name."""
         measured = self._figures
         shown = measured.at_part(there.part)
         by_size = shown.scores[bisect_right(measured.sizes_px, there.size_px * rows / HEIGHT) - 1]
@@ -187,7 +187,7 @@ class SimulatedEyes:
         return Sighting(there.sprite, score, _move_box(_scale_box(there.box, ratio), off[0], off[1]))
 
     def _misnamed(self, name: str, there: Presence, mistakes: PictureFigures) -> Sighting:
-        """A wrong name for something that is there; the same one in all of its frames."""
+        """A wrong name for a visible thing, the same in all its frames."""
         alike = _lookalikes(there.sprite)
         pool = (
             alike if alike and self._uniform(name, "alike") < self._figures.lookalikes else tuple(vocabulary().sprites)
@@ -197,7 +197,7 @@ class SimulatedEyes:
         return Sighting(other, score, there.box)
 
     def _phantom(self, place: str, mistakes: PictureFigures) -> Sighting:
-        """Something that is not there; the same one throughout a scene, as a prop of it is mistaken."""
+        """Something that is not there, the same throughout a scene, like a misread prop."""
         pool = tuple(vocabulary().sprites)
         name = pool[int(self._uniform(place, "phantom name") * len(pool))]
         left = 0.9 * self._uniform(place, "phantom place")
@@ -205,19 +205,19 @@ class SimulatedEyes:
         return Sighting(name, score, (left, 0.6, left + 0.05, 0.7))
 
     def _chance(self, name: str, frame: int, use: str, likeness: float | None = None) -> float:
-        """From 0 to 1, evenly; alike in the frames of one thing by the measured correlation."""
+        """A uniform number from 0 to 1, correlated between the frames of one thing as measured."""
         likeness = self._figures.likeness if likeness is None else likeness
         whole, single = (_NORMAL.inv_cdf(u) for u in (self._uniform(name, use), self._uniform(f"{name}@{frame}", use)))
         return _NORMAL.cdf(sqrt(likeness) * whole + sqrt(1 - likeness) * single)
 
     def _uniform(self, name: str, use: str) -> float:
-        """A number between 0 and 1 that belongs to these words."""
+        """A number between 0 and 1 that depends only on these texts and the seed."""
         digest = hashlib.blake2b(f"{self._seed}\n{name}\n{use}".encode(), digest_size=8).digest()
         return (int.from_bytes(digest, "big") + 0.5) / 2**64
 
 
 def _move_box(box: Box, across: float, down: float) -> Box:
-    """The box, moved by parts of its longer side."""
+    """The box, moved by multiples of its longer side."""
     left, top, right, bottom = box
     size_px = max((right - left) * WIDTH, (bottom - top) * HEIGHT)
     x, y = across * size_px / WIDTH, down * size_px / HEIGHT
@@ -225,7 +225,7 @@ def _move_box(box: Box, across: float, down: float) -> Box:
 
 
 def _scale_box(box: Box, ratio: float) -> Box:
-    """A box of the same middle, its sides multiplied."""
+    """The box, scaled around its centre."""
     left, top, right, bottom = box
     x, y, across, down = (left + right) / 2, (top + bottom) / 2, ratio * (right - left) / 2, ratio * (bottom - top) / 2
     return x - across, y - down, x + across, y + down
@@ -238,20 +238,20 @@ def _lookalikes(name: str) -> tuple[str, ...]:
 
 
 def _misread(moment: Moment, misread: Sequence[tuple[Visit, str | None]]) -> Moment:
-    """The moment without what is missed, and with what is taken for something else under its wrong name."""
+    """The moment without what is missed, and with wrong names for what is mistaken."""
     wrong = {visit.name: taken for visit, taken in misread if visit.start <= moment.seconds <= visit.end}
     names = ((sighting, wrong.get(sighting.name, sighting.name)) for sighting in moment.view.sightings)
     sightings = tuple(replace(sighting, name=name) for sighting, name in names if name is not None)
     return replace(moment, view=replace(moment.view, sightings=sightings))
 
 
-MOST_WORLDS: Final = 4  # World files that are kept in memory
+MOST_WORLDS: Final = 4  # World files in memory
 
 
 class Lab(RuleBackbone):
-    """Glance with its eyes exchanged. It brings its own videos (`protocol.OpensVideos`).
+    """glance with simulated eyes. It opens its own videos (`protocol.OpensVideos`).
 
-    `noise` is the chance that a call misses one occurrence of a wanted thing, or takes it for another wanted thing.
+    `noise` is the probability that a call misses an occurrence of a wanted thing or mistakes it for another.
     """
 
     def __init__(self, *, seed: int = 0, noise: float = 0.0) -> None:
@@ -262,7 +262,7 @@ class Lab(RuleBackbone):
         self._lock = threading.Lock()
 
     def read(self, stage: str, context: CallContext) -> CallContext:
-        """What a call takes its frames for; what it misreads belongs to its content, so the same call errs again."""
+        """Misread the frames of a call with probability `noise`; the same call always misreads the same."""
         if not self._noise:
             return context
         wanted = context.asked.wanted
@@ -282,22 +282,18 @@ class Lab(RuleBackbone):
         return replace(context, clips=clips)
 
     def open_video(self, path: Path) -> WorldVideo:
-        """The video that a twin's world describes under this path, whether or not it was drawn."""
+        """The video of a twin at this path, drawn or not."""
         folder = path.absolute().parents[1]
         name = path.absolute().relative_to(folder).as_posix()
         truth = self._world(folder / WORLD_FILE).get(name)
         if truth is None:
-            raise InputError(
-                f"{folder / WORLD_FILE}: there is no video {name}; lab answers questions about twins alone."
-            )
+            raise InputError(f"{folder / WORLD_FILE}: no video {name}; lab only answers questions about twins.")
         return WorldVideo(truth)
 
     def _world(self, path: Path) -> dict[str, VideoTruth]:
         with self._lock:
             if path not in self._worlds:
                 if not path.is_file():
-                    raise InputError(
-                        f"{path} is missing: lab answers questions about twins alone; trace-ves synth makes one."
-                    )
+                    raise InputError(f"{path} is missing; lab only answers questions about twins (trace-ves synth).")
                 self._worlds[path] = read_truth(path)
             return self._worlds[path]

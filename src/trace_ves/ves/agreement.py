@@ -23,23 +23,42 @@ if TYPE_CHECKING:
     from trace_ves.ves.rows import ScoredRun
 
 SUSPICIOUS_PERCENT: Final = 99.0
-FEWEST_QUESTIONS: Final = 20  # Fewer can agree by chance
-FEWEST_ANSWERS: Final = 50  # Letters agree by chance more often than responses
+_SAME_INPUTS: Final = "these runs are almost certainly the same inputs"
+SUSPICIONS: Final = (  # For answers, responses and frames: fewer questions can agree by chance
+    (50, "gave the same answer to", _SAME_INPUTS),
+    (20, "gave the same response to", _SAME_INPUTS),
+    (20, "looked at the same frames for", "the methods do not differ in what the model was shown"),
+)
+FEWEST_VIEWS: Final = 10
 _FIXED: Final = re.compile(r"(uniform|linspace|inner|step|fps|vote|random|blind)\b.*", re.IGNORECASE)
 
 
-def measure_agreement(runs: Sequence[ScoredRun]) -> tuple[AgreementFigures, ...]:
-    """Every pair of runs; frames that were reconstructed from a schedule are not compared."""
+def measure_agreement(
+    items: Sequence[Item], runs: Sequence[ScoredRun]
+) -> tuple[tuple[AgreementFigures, ...], list[str]]:
+    """Every pair of runs, and a warning for runs that are too similar or ignore the question."""
     facts = {run.name: _hashes(run) for run in runs}
-    figures = []
+    methods = {run.name: run.method for run in runs}
+    figures, suspects = [], [dict[tuple[str, str], float]() for _ in SUSPICIONS]
     for a, b in combinations(facts, 2):
         known = ~np.isnan(facts[a]) & ~np.isnan(facts[b])
         counts = known.sum(axis=1)
         same = ((facts[a] == facts[b]) & known).sum(axis=1)
-        shares = (100 * float(n) / int(of) if of else None for n, of in zip(same, counts, strict=True))
-        if counts.any():
-            figures.append(AgreementFigures(a, b, int(counts.max()), *shares))
-    return tuple(figures)
+        shares = [100 * float(n) / int(of) if of else None for n, of in zip(same, counts, strict=True)]
+        if not counts.any():
+            continue
+        figures.append(AgreementFigures(a, b, int(counts.max()), *shares))
+        # Answers count if responses are not logged, and frames if the methods should differ.
+        relevant = (not counts[1], True, methods[a] != methods[b] or not methods[a])
+        for at, (fewest, _, _) in enumerate(SUSPICIONS):
+            if relevant[at] and counts[at] >= fewest and (share := shares[at] or 0.0) > SUSPICIOUS_PERCENT:
+                suspects[at][a, b] = share
+    warnings = [
+        _describe(names, [share for (a, _), share in pairs.items() if a in names], verb, meaning)
+        for pairs, (_, verb, meaning) in zip(suspects, SUSPICIONS, strict=True)
+        for names in _clusters(pairs)
+    ]
+    return tuple(figures), warnings + [warning for run in runs if (warning := _fixed_frames(items, run))]
 
 
 def _hashes(run: ScoredRun) -> NDArray[np.float64]:
@@ -56,40 +75,34 @@ def _hashes(run: ScoredRun) -> NDArray[np.float64]:
     return np.array([[np.nan if fact is None else float(fact) for fact in row] for row in facts]).T
 
 
-def agreement_warnings(
-    items: Sequence[Item], runs: Sequence[ScoredRun], figures: Sequence[AgreementFigures]
-) -> list[str]:
-    """Runs that are almost certainly the same inputs, look at the same frames, or ignore the question."""
-    methods = {run.name: run.method for run in runs}
-    warnings = []
-    for what, verb, meaning in (
-        ("response", "gave the same {} to", "these runs are almost certainly the same inputs"),
-        ("answer", "gave the same {} to", "these runs are almost certainly the same inputs"),
-        ("frames", "looked at the same {} for", "the methods do not differ in what the model was shown"),
-    ):
-        pairs = {}
-        for pair in figures:
-            share = pair.frames if methods[pair.a] != methods[pair.b] or not methods[pair.a] else None
-            if what != "frames":  # answers count where responses are not logged
-                share = pair.responses if what == "response" else pair.answers if pair.responses is None else None
-            fewest = FEWEST_ANSWERS if what == "answer" else FEWEST_QUESTIONS
-            if pair.questions >= fewest and (share or 0.0) > SUSPICIOUS_PERCENT:
-                pairs[pair.a, pair.b] = share or 0.0
-        if pairs:
-            names = list(dict.fromkeys(name for pair in pairs for name in pair))
-            who = " and ".join(names) if len(names) == 2 else f"{len(names)} runs ({', '.join(names)}), two by two,"
-            percent = f"{'at least ' if len(pairs) > 1 else ''}{min(pairs.values()):.1f}%"
-            warnings.append(f"{who} {verb.format(what)} {percent} of the questions: {meaning}.")
-    for run in runs:
-        if (run.is_selection or not run.reconstruction) and not _FIXED.fullmatch(run.method or run.name):
-            views: dict[str, list[int]] = defaultdict(list)
-            for item, row in zip(items, run.rows, strict=True):
-                if row.frames is not None:
-                    views[item.question.video].append(row.frames)
-            several = [seen for seen in views.values() if len(seen) > 1]
-            if sum(map(len, several)) >= FEWEST_QUESTIONS // 2 and all(len(set(seen)) == 1 for seen in several):
-                warnings.append(
-                    f"{run.name}: all questions about a video were answered from the same frames ({len(several)} "
-                    "videos with several questions); its frames do not depend on the question."
-                )
-    return warnings
+def _clusters(pairs: dict[tuple[str, str], float]) -> list[list[str]]:
+    """The names that are linked by pairs, each group in the order of the runs."""
+    clusters: list[list[str]] = []
+    for pair in pairs:
+        linked = [cluster for cluster in clusters if not {*pair}.isdisjoint(cluster)]
+        clusters = [cluster for cluster in clusters if cluster not in linked]
+        clusters.append(list(dict.fromkeys(name for names in (*linked, pair) for name in names)))
+    return clusters
+
+
+def _describe(names: list[str], shares: list[float], verb: str, meaning: str) -> str:
+    who = " and ".join(names) if len(names) == 2 else f"{len(names)} runs ({', '.join(names)}), two by two,"
+    percent = f"{'at least ' if len(shares) > 1 else ''}{min(shares):.1f}%"
+    return f"{who} {verb} {percent} of the questions: {meaning}."
+
+
+def _fixed_frames(items: Sequence[Item], run: ScoredRun) -> str | None:
+    """A warning for a run whose frames do not depend on the question; a schedule's need not."""
+    if (run.reconstruction and not run.is_selection) or _FIXED.fullmatch(run.method or run.name):
+        return None
+    views: dict[str, list[int]] = defaultdict(list)
+    for item, row in zip(items, run.rows, strict=True):
+        if row.frames is not None:
+            views[item.question.video].append(row.frames)
+    several = [seen for seen in views.values() if len(seen) > 1]
+    if sum(map(len, several)) < FEWEST_VIEWS or any(len(set(seen)) > 1 for seen in several):
+        return None
+    return (
+        f"{run.name}: all questions about a video were answered from the same frames ({len(several)} videos with "
+        "several questions); its frames do not depend on the question."
+    )

@@ -1,7 +1,4 @@
-"""The audit: a bench and the predictions of some runs become a report.
-
-Reads no files and draws nothing.
-"""
+"""The audit: a bench and the predictions of some runs become a report. It reads no files and draws nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from trace_ves.core.errors import InputError
 from trace_ves.core.interval import union_length
 from trace_ves.core.schedules import ASSUMED_FPS, FrameTimes
 from trace_ves.records.run_file import Run, distinct_names, frame_times_word
-from trace_ves.ves.agreement import agreement_warnings, measure_agreement
+from trace_ves.ves.agreement import measure_agreement
 from trace_ves.ves.metrics import (
     HEADLINE_DENSITY,
     Columns,
@@ -30,7 +27,7 @@ from trace_ves.ves.metrics import (
     group_accuracy,
 )
 from trace_ves.ves.report import AuditReport, BenchFigures, ClassFigures, RunFigures
-from trace_ves.ves.rows import SamplerRows, ScoredRun, score_run
+from trace_ves.ves.rows import ScoredRun, score_run, score_samplers
 from trace_ves.ves.statistics import Statistics
 
 if TYPE_CHECKING:
@@ -71,8 +68,10 @@ def audit(
     items = sorted(items, key=lambda item: item.question.id)  # whatever the order of lines
     scored = _score(items, runs, left_out)
     rows = {run.name: run.rows for run in scored}
-    schedules = SamplerRows(items, frame_times or (lambda item: FrameTimes.assumed(item.duration, fps)))
-    rows |= schedules.of(samplers, taken=rows)
+    sampled, exact_times = score_samplers(
+        items, samplers, frame_times or (lambda item: FrameTimes.assumed(item.duration, fps))
+    )
+    rows |= {f"{name} (sampler)" if name in rows else name: of_sampler for name, of_sampler in sampled.items()}
     if not rows:
         raise InputError("nothing to audit; name at least one run or sampler.")
     by_name = {run.name: run for run in scored}
@@ -81,6 +80,7 @@ def audit(
     measured_items = [item for item, chosen in zip(items, is_measured, strict=True) if chosen]
     measured = [item.question for item in measured_items]
     masks = class_masks(measured_items) if bench.measured else {}
+    families = {name: np.array([question.family == name for question in measured]) for name in bench.families}
     videos = {name: at for at, name in enumerate(dict.fromkeys(question.video for question in measured))}
     columns = {
         name: Columns(
@@ -94,19 +94,23 @@ def audit(
     statistics = Statistics(
         columns,
         videos=np.array([videos[question.video] for question in measured], np.int64),
-        families={name: np.array([question.family == name for question in measured]) for name in bench.families},
         resamples=resamples,
         seed=seed,
         on_progress=on_progress,
     )
-    line = signature(
-        items,
-        measured=bench.measured,
-        k=k,
-        resamples=resamples,
-        seed=seed,
-        placed=_describe_times(scored, schedules.exact_times, fps),
-    )
+    facts = {
+        "bench": bench_hash(items),
+        "questions": len(items),
+        "with-evidence": bench.measured,
+        "k": k,
+        "intervals": "closed",
+        "ci": "percentile-bootstrap",
+        "resamples": resamples,
+        "seed": seed,
+        **_describe_times(scored, exact_times, fps),
+        "version": __version__,
+    }
+    line = "|".join(f"{key}:{value}" for key, value in facts.items())
 
     def report(name: str, of_run: Sequence[AuditRow]) -> RunFigures:
         run = by_name.get(name)
@@ -118,10 +122,10 @@ def audit(
             is_sampler=run is None or run.is_selection,
             signature=line,
             questions=columns[name].questions,
-            metrics=statistics.means(name),
+            metrics=statistics.means[name],
             ci95=statistics.intervals(name, statistics.by_question),
             ci95_by_video=statistics.intervals(name, statistics.by_video),
-            families=statistics.families(name),
+            families={family: columns[name].means(mask) for family, mask in families.items()},
             answer_only=accuracy(of_run),
             groups=accuracy_by_group(items, of_run),
             question_groups=group_accuracy(items, of_run),
@@ -138,17 +142,14 @@ def audit(
             rows=of_run,
         )
 
-    agreement = measure_agreement(scored)
+    agreement, suspicions = measure_agreement(items, scored)
     return AuditReport(
         signature=line,
         bench=bench,
         runs=tuple(report(name, of_run) for name, of_run in rows.items()),
         comparisons=statistics.comparisons(),
         agreement=agreement,
-        warnings=(
-            *(warning for run in scored for warning in run.warnings),
-            *agreement_warnings(items, scored, agreement),
-        ),
+        warnings=(*(warning for run in scored for warning in run.warnings), *suspicions),
         k=k,
     )
 
@@ -179,8 +180,7 @@ def _check_arguments(items: Sequence[Item], *, k: int, resamples: int, seed: int
     for name, value, least in (("k", k, 1), ("resamples", resamples, 1), ("seed", seed, 0)):
         if value < least:
             raise InputError(f"{name} must be at least {least}, got {value}.")
-    twice = [name for name, count in Counter(item.question.id for item in items).items() if count > 1]
-    if twice:
+    if twice := [name for name, count in Counter(item.question.id for item in items).items() if count > 1]:
         raise InputError(f"the bench has question {twice[0]!r} more than once.")
     for item in items:
         if item.evidence and not math.isfinite(item.duration):
@@ -203,10 +203,8 @@ def _score(items: Sequence[Item], runs: Runs, left_out: frozenset[str]) -> tuple
 def _describe_times(runs: Sequence[ScoredRun], sampler_times: frozenset[bool], fps: float) -> dict[str, str]:
     """What the signature says of timestamps that no run logged: the schedules, and the frames they chose among."""
     made = [run.reconstruction for run in runs if run.reconstruction]
-    facts = {}
-    if made:
-        names = sorted({each.sampler for each in made})
-        facts = {"timestamps": f"reconstructed({','.join(names)})"}
+    names = ",".join(sorted({each.sampler for each in made}))
+    facts = {"timestamps": f"reconstructed({names})"} if names else {}
     if exact := sampler_times.union(*(each.exact_times for each in made)):
         facts["frames-of"] = frame_times_word(exact, fps)
     return facts
@@ -222,31 +220,3 @@ def bench_hash(items: Sequence[Item]) -> str:
         line = [question.id, question.video, question.family, len(question.options), item.answer, duration, evidence]
         digest.update(f"{json.dumps(line)}\n".encode())
     return digest.hexdigest()[:12]
-
-
-def signature(
-    items: Sequence[Item],
-    *,
-    measured: int,
-    k: int,
-    resamples: int,
-    seed: int,
-    placed: Mapping[str, str],
-) -> str:
-    """One line that pins what was measured: two reports with the same line can be compared.
-
-    `placed` says where timestamps came from that no run logged.
-    """
-    facts = {
-        "bench": bench_hash(items),
-        "questions": len(items),
-        "with-evidence": measured,
-        "k": k,
-        "intervals": "closed",
-        "ci": "percentile-bootstrap",
-        "resamples": resamples,
-        "seed": seed,
-        **placed,
-        "version": __version__,
-    }
-    return "|".join(f"{key}:{value}" for key, value in facts.items())

@@ -1,7 +1,4 @@
-"""The paper's metrics as per-question columns: the value of a metric is the mean of its column.
-
-Rates are in percent. A column is None where the metric has no meaning for a run (printed as `--`).
-"""
+"""The paper's metrics as per-question columns: the value of a metric is the mean of its column, in percent."""
 
 from __future__ import annotations
 
@@ -98,23 +95,6 @@ _SHARES: Final[dict[str, Callable[[NDArray[np.bool_], NDArray[np.bool_]], NDArra
 """Which questions a metric counts, of those with a right answer and those that were covered."""
 
 
-def derived(metric: str, *, ep_ref: float | None, k: int) -> tuple[str, float, float, str]:
-    """A metric whose mean follows from another's: that one, a factor, what is added, and a metric to take away first.
-
-    Resampling those others is enough: AR from EP, the buckets from Acc and ECA.
-    """
-    match metric:
-        case "AR":
-            return "EP", 1 / ep_ref if ep_ref else math.nan, 0.0, ""
-        case "Wrong":
-            return "Acc", -1.0, 100.0, ""
-    if metric == f"Cov-Corr@{k}":
-        return f"ECA@{k}", 1.0, 0.0, ""
-    if metric == f"Uncov-Corr@{k}":
-        return "Acc", 1.0, 0.0, f"ECA@{k}"
-    return metric, 1.0, 0.0, ""
-
-
 def family_order(families: Iterable[str]) -> list[str]:
     """Each family once: the paper's two as the paper has them, then others by the alphabet."""
     paper = (TEMPORAL_ORDERING, EVENT_COUNTING)
@@ -126,7 +106,7 @@ LONGEST_SECONDS: Final = {"under 2 min": 120.0, "2 to 15 min": 900.0, "15 to 60 
 
 
 def class_masks(items: Sequence[Item]) -> dict[str, dict[str, NDArray[np.bool_]]]:
-    """The questions of each duration class and of each number of evidence intervals; one class alone is left out."""
+    """The questions of each duration class and of each number of evidence intervals; a single class is left out."""
 
     def duration_class(item: Item) -> str:
         stated = item.extra.get("duration_group")

@@ -13,30 +13,15 @@ from trace_ves.ves.table import Column, Row, Section, Table, number
 from trace_ves.ves.tables import family_title, in_paper_order
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from trace_ves.ves.report import AuditReport, RunFigures
     from trace_ves.ves.table import Value
 
-MAIN_METHODS: Final = (
-    "random",
-    "blind",
-    "uniform-16",
-    "uniform-32",
-    "uniform-64",
-    "uniform-128",
-    "uniform-256",
-    "vca",
-    "avp",
-    "trace",
-)
-ABLATIONS: Final = (
-    "trace",
-    "trace-without-replay",
-    "trace-without-trajectory",
-    "trace-without-expand",
-    "trace-fixed-rounds",
-)
+UNIFORM_FRAMES: Final = (16, 32, 64, 128, 256)
+MAIN_METHODS: Final = ("random", "blind", *(f"uniform-{frames}" for frames in UNIFORM_FRAMES), "vca", "avp", "trace")
+_VARIANTS: Final = ("without-replay", "without-trajectory", "without-expand", "fixed-rounds")
+ABLATIONS: Final = ("trace", *(f"trace-{variant}" for variant in _VARIANTS))
 PAPER_METHODS: Final = (*MAIN_METHODS, *ABLATIONS[1:])  # Every row of the paper's audit tables, as methods
 
 LEVELS: Final = (1, 2, 3)
@@ -70,8 +55,30 @@ def paper_tables(report: AuditReport) -> tuple[Table, ...]:
         runs = [run for run in _runs(report, tuple(theirs)) if family in run.families]
         ours = {run.name: run.families[family] for run in runs}
         found.append(_table(f"paper-{family}", family_title(family), by_family, runs=runs, theirs=theirs, ours=ours))
-    found += [_interval_table(report), _bucket_table(report), _direct_table(report)]
+    widths = {"Acc": "Acc", "EP": "EP", "Cov": "Cov@2", "ECA": "ECA@2"}
+    intervals = {
+        run.name: [(run.half_width(ours), methods[run.method]["half_width"][name]) for name, ours in widths.items()]
+        for run in _runs(report, [name for name, row in methods.items() if "half_width" in row])
+    }
+    metric = "Uncov-Corr@2"  # the part of the paper's figure that its text gives in numbers
+    buckets = {
+        run.name: [(run.metrics.get(metric), methods[run.method]["Uncov-Corr"])]
+        for run in _runs(report, [name for name, row in methods.items() if "Uncov-Corr" in row])
+    }
+    found += [
+        _beside("paper-intervals", "Half-widths of the 95% intervals", tuple(widths.values()), _pair_rows(intervals)),
+        _beside("paper-buckets", "Correct without cover", (metric,), _pair_rows(buckets)),
+        _direct_table(report),
+    ]
     return tuple(table for table in found if table.sections)
+
+
+def _number_rows(rows: Iterable[tuple[str, Sequence[float | None]]]) -> tuple[Row, ...]:
+    return tuple(Row(name, tuple((number(value),) for value in row)) for name, row in rows)
+
+
+def _pair_rows(pairs: Mapping[str, Sequence[tuple[float | None, float | None]]]) -> tuple[Row, ...]:
+    return tuple(Row(name, tuple((number(a), number(b)) for a, b in cells)) for name, cells in pairs.items())
 
 
 def public_table(report: AuditReport, benchmark: str) -> Table:
@@ -79,57 +86,23 @@ def public_table(report: AuditReport, benchmark: str) -> Table:
     known = paper()["public"]
     if benchmark not in {name for row in known.values() for name in row}:
         raise InputError(f"the paper has no column {benchmark!r}; it has video-mme, lvbench and longvideobench.")
-    ours = [Row(run.name, ((number(run.answer_only.acc),),)) for run in in_paper_order(report.runs)]
-    theirs = [Row(name, ((number(row.get(benchmark)),),)) for name, row in known.items()]
+    ours = _number_rows((run.name, [run.answer_only.acc]) for run in in_paper_order(report.runs))
+    theirs = _number_rows((name, [row.get(benchmark)]) for name, row in known.items())
     return Table(
         key="paper-public",
         title=f"Answer accuracy on {benchmark}",
-        first_column="Method",
         columns=(Column("Acc", "(%)"),),
-        sections=(Section("Ours", tuple(ours)), Section("The paper's", tuple(theirs))),
+        sections=(Section("Ours", ours), Section("The paper's", theirs)),
         note="The paper's rows are the numbers that their sources report, on the models they name.",
     )
-
-
-def _interval_table(report: AuditReport) -> Table:
-    """Half-widths of the 95% intervals, where the paper gives them."""
-    columns = {"Acc": "Acc", "EP": "EP", "Cov": "Cov@2", "ECA": "ECA@2"}
-    methods = paper()["methods"]
-    rows = tuple(
-        Row(
-            run.name,
-            tuple(
-                (number(run.half_width(metric)), number(methods[run.method]["half_width"][name]))
-                for name, metric in columns.items()
-            ),
-        )
-        for run in _runs(report, [name for name, row in methods.items() if "half_width" in row])
-    )
-    return _beside("paper-intervals", "Half-widths of the 95% intervals", tuple(columns.values()), rows)
-
-
-def _bucket_table(report: AuditReport) -> Table:
-    """Correct answers without cover: the part of the paper's figure that its text gives in numbers."""
-    methods = paper()["methods"]
-    metric = "Uncov-Corr@2"
-    rows = tuple(
-        Row(run.name, ((number(run.metrics.get(metric)), number(methods[run.method]["Uncov-Corr"])),))
-        for run in _runs(report, [name for name, row in methods.items() if "Uncov-Corr" in row])
-    )
-    return _beside("paper-buckets", "Correct without cover", (metric,), rows)
 
 
 def _direct_table(report: AuditReport) -> Table:
     """Other models at 64 uniform frames: the paper's rows, below every model that was run so here."""
     metrics = ("Acc", *(f"ECA@{level}" for level in LEVELS))
-    ours = tuple(
-        Row(run.backbone or run.name, tuple((number(run.metrics.get(metric)),) for metric in metrics))
-        for run in _runs(report, ["uniform-64"])
-    )
-    theirs = tuple(
-        Row(name, tuple((value,) for value in (number(row["Acc"]), *map(number, row["ECA"]))))
-        for name, row in paper()["direct"].items()
-    )
+    runs = _runs(report, ["uniform-64"])
+    ours = _number_rows((run.backbone or run.name, [run.metrics.get(metric) for metric in metrics]) for run in runs)
+    theirs = _number_rows((name, [row["Acc"], *row["ECA"]]) for name, row in paper()["direct"].items())
     return Table(
         key="paper-direct",
         title="Direct answering from 64 uniform frames",
@@ -163,7 +136,6 @@ def _beside(key: str, title: str, metrics: Sequence[str], rows: tuple[Row, ...],
     return Table(
         key=key,
         title=f"{title}: ours / the paper's",
-        first_column="Method",
         columns=tuple(Column(metric) for metric in metrics),
         sections=(Section("", rows),) if rows else (),
         note=f"{NOTE} {note}".rstrip(),

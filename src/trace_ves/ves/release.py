@@ -1,7 +1,4 @@
-"""A release: bench, runs, checksums and licence notes in one folder, and the videos if asked.
-
-Made so that anyone can replay an audit: the same files give the same numbers, and every logged timestamp names a frame.
-"""
+"""A release: bench, runs, checksums and licence notes in one folder, so that anyone can repeat an audit."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ import shutil
 import sys
 import sysconfig
 import tempfile
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
@@ -19,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from trace_ves._version import __version__
+from trace_ves.benches.bench import RELEASE_SUMS, stays_inside
 from trace_ves.core import InputError
 from trace_ves.core.files import refuse_inputs
 from trace_ves.core.jsonl import dump_line, parse_object, read_jsonl
@@ -33,14 +32,13 @@ if TYPE_CHECKING:
     from trace_ves.benches import Bench
     from trace_ves.ves import Run
 
-SUMS: Final = "SHA256SUMS"
 VIDEOS: Final = "videos.jsonl"
 REQUIRED: Final = ("questions.jsonl", VIDEOS, "README.md", "LICENSE.md")
 
 
 def check_release(folder: Path) -> tuple[int, list[str]]:
     """How many files a release has or should have, and what is wrong with them: one sentence each."""
-    sums = _read_sums(folder / SUMS)
+    sums = _read_sums(folder / RELEASE_SUMS)
     named = dict.fromkeys((*sums, *REQUIRED))
     wrong = [f"{name}: {reason}" for name in named if (reason := _fault(folder, name, sums.get(name)))]
     trusted = not any(sentence.startswith(f"{VIDEOS}: ") for sentence in wrong)
@@ -51,7 +49,7 @@ def check_release(folder: Path) -> tuple[int, list[str]]:
             videos[video.video] = video.sha256
     except FieldError as error:
         raise InputError(f"{folder / VIDEOS}: {error}; it is not what trace-ves release wrote.") from None
-    added = sorted({path.relative_to(folder).as_posix() for path in files_in(folder)} - named.keys() - {SUMS})
+    added = sorted({path.relative_to(folder).as_posix() for path in files_in(folder)} - named.keys() - {RELEASE_SUMS})
     for name in added:
         expected = videos.get(name)  # a release without videos takes those that are put beside it
         if expected is None or (folder / name).is_symlink() or digest(folder / name) != expected:
@@ -70,12 +68,6 @@ def digest(path: Path) -> str:
     """The SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def stays_inside(name: str) -> bool:
-    """Whether a name in a release or a bench leads to a file below its folder."""
-    path = PurePosixPath(name)
-    return bool(name) and not path.is_absolute() and ".." not in path.parts
 
 
 def _read_sums(path: Path) -> dict[str, str]:
@@ -103,7 +95,7 @@ def _fault(folder: Path, name: str, expected: str | None) -> str | None:
     if not path.is_file():
         return "is missing"
     if expected is None:
-        return f"is not named in {SUMS}"
+        return f"is not named in {RELEASE_SUMS}"
     return None if digest(path) == expected else "differs from what was released"
 
 
@@ -112,7 +104,7 @@ ELLIPSIS: Final = "…"
 _ABSOLUTE: Final = re.compile(
     r"(?<![\w.:/\\~@…])(?:~|[A-Za-z]:)?[/\\](?:[^\s/\\:;,'\"<>|()]+[/\\])+(?=[^\s/\\:;,'\"<>|()])"
 )
-"""The folders of an absolute path in a text, on any system; a lone `/x` and a URL are none."""
+"""The folders of an absolute path in a text, on any system; `/x` by itself and a URL do not count."""
 
 
 class Scrubber:
@@ -150,7 +142,7 @@ class Scrubber:
 
 
 QUOTING: Final = frozenset({"error", "fault", "exception", "traceback", "message", "reason"})
-"""Keys whose texts quote other programs, and so the paths of whatever machine they ran on."""
+"""Keys whose texts quote other programs, and so the paths of the machine they ran on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +166,7 @@ def make_release(bench: Bench, runs: Sequence[Run], out: Path, *, with_videos: b
     for item in bench.items:
         if not stays_inside(item.question.video):
             raise InputError(
-                f"question {item.question.id!r}: the video {item.question.video!r} lies outside the bench; a release "
+                f"question {item.question.id!r}: the video {item.question.video!r} is outside the bench; a release "
                 "names videos by their place below it."
             )
     scrubber = Scrubber([bench.path.parent, out.parent, *(run.path.parent for run in runs if run.path)])
@@ -182,39 +174,23 @@ def make_release(bench: Bench, runs: Sequence[Run], out: Path, *, with_videos: b
         out.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
             partial = Path(scratch) / "release"
-            missing = _fill(
-                partial, bench, bench.path, runs, scrubber, with_videos=with_videos, license_note=license_note
-            )
+            (partial / "runs").mkdir(parents=True)
+            _copy_lines(bench.path, partial / "questions.jsonl", scrubber)
+            for run in runs:
+                if run.path is not None:
+                    _copy_run(run.path, partial / "runs", scrubber)
+            if runs:
+                packed = [replace(run, path=None, lines=()) for run in load_runs([partial / "runs"])]
+                report = audit(bench.items, packed, left_out=bench.left_out)
+                (partial / "AUDIT.txt").write_text(scrubber.text(f"{report}\n"), encoding="utf-8")
+            missing = _pack_videos(bench, bench.path.parent, runs, partial, with_videos=with_videos)
+            _write_words(partial, bench, runs, license_note, with_videos=with_videos)
+            sums = [f"{digest(path)}  {path.relative_to(partial).as_posix()}\n" for path in sorted(files_in(partial))]
+            (partial / RELEASE_SUMS).write_text("".join(sums), encoding="utf-8")
             partial.replace(out)
     except OSError as error:
         raise InputError(f"{out}: the release could not be written: {error.strerror or error}.") from None
     return Release(out, sum(1 for _ in files_in(out)), len(_videos(bench)), missing)
-
-
-def _fill(
-    partial: Path,
-    bench: Bench,
-    source: Path,
-    runs: Sequence[Run],
-    scrubber: Scrubber,
-    *,
-    with_videos: bool,
-    license_note: str,
-) -> tuple[str, ...]:
-    """Write every file of a release; gives the videos that are missing here."""
-    (partial / "runs").mkdir(parents=True)
-    _copy_lines(source, partial / "questions.jsonl", scrubber)
-    for path in [run.path for run in runs if run.path is not None]:
-        _copy_run(path, partial / "runs", scrubber)
-    if runs:
-        packed = [replace(run, path=None, lines=()) for run in load_runs([partial / "runs"])]
-        report = audit(bench.items, packed, left_out=bench.left_out)
-        (partial / "AUDIT.txt").write_text(scrubber.text(f"{report}\n"), encoding="utf-8")
-    missing = _pack_videos(bench, source.parent, runs, partial, with_videos=with_videos)
-    _write_words(partial, bench, runs, license_note, with_videos=with_videos)
-    sums = [f"{digest(path)}  {path.relative_to(partial).as_posix()}\n" for path in sorted(files_in(partial))]
-    (partial / SUMS).write_text("".join(sums), encoding="utf-8")
-    return missing
 
 
 def _videos(bench: Bench) -> list[str]:
@@ -270,14 +246,12 @@ def _pack_videos(bench: Bench, folder: Path, runs: Sequence[Run], out: Path, *, 
 
 
 def _run_checksums(bench: Bench, runs: Iterable[Run]) -> dict[str, set[Checksum]]:
-    video_of = {item.question.id: item.question.video for item in bench.items}
-    found: dict[str, set[Checksum]] = {}
-    for run in runs:
-        for prediction in run.predictions:
-            known = prediction.video_checksum
-            if known is not None and prediction.question_id in video_of:
-                found.setdefault(video_of[prediction.question_id], set()).add(known)
-    return found
+    videos = {item.question.id: item.question.video for item in bench.items}
+    checksums: dict[str, set[Checksum]] = defaultdict(set)
+    for prediction in (each for run in runs for each in run.predictions):
+        if prediction.video_checksum is not None and prediction.question_id in videos:
+            checksums[videos[prediction.question_id]].add(prediction.video_checksum)
+    return checksums
 
 
 def _write_words(out: Path, bench: Bench, runs: Sequence[Run], license_note: str, *, with_videos: bool) -> None:

@@ -133,7 +133,7 @@ def escape_markdown(text: str) -> str:
 
 LATEX_MARKS: Final = {ValueMark.PLAIN: "{}", ValueMark.BEST: r"\textbf{{{}}}", ValueMark.SECOND: r"\underline{{{}}}"}
 
-HEAD: Final = r"""% Compile this file alone, or \input it in a paper that has \usepackage{booktabs}.
+HEAD: Final = r"""% Compile this file by itself, or \input it in a paper that has \usepackage{booktabs}.
 \newif\ifvesalone
 \ifcsname c@section\endcsname\vesalonefalse\else\vesalonetrue\fi
 \ifvesalone
@@ -149,15 +149,8 @@ TAIL: Final = r"""
 \vesend
 """
 
-ESCAPES: Final = {
+ESCAPES: Final = {character: f"\\{character}" for character in "{}$&#_%"} | {
     "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "_": r"\_",
-    "%": r"\%",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "<": r"\textless{}",
@@ -246,6 +239,8 @@ def report_csv(report: AuditReport) -> str:
         for metric, value in run.metrics.items():
             write(run.name, "", run.questions, metric, value, bounds=run.ci95[metric])
         write(run.name, "", run.answer_only.questions, "Acc (all questions)", run.answer_only.acc)
+        if together := run.question_groups:
+            write(run.name, "", together.questions, "Whole groups", together.acc)
         parts = {name: (report.bench.families[name], of) for name, of in run.families.items()}
         for key, classes in (run.classes or {}).items():
             parts |= {f"{key}: {word}": (each.questions, dict(each.metrics)) for word, each in classes.items()}
@@ -259,6 +254,9 @@ def report_csv(report: AuditReport) -> str:
         name, count = f"{pair.a} minus {pair.b}", report.run(pair.a).questions
         write(name, "", count, pair.metric, pair.difference, bounds=pair.ci95)
         write(name, "", count, f"p of {pair.metric}", pair.p)
+    for both in report.agreement:
+        for what, share in (("answer", both.answers), ("response", both.responses), ("frames", both.frames)):
+            write(f"{both.a} and {both.b}", "", both.questions, f"Same {what}", share)
     return out.getvalue()
 
 
@@ -285,7 +283,7 @@ REPORT_FORMATS: Final[Mapping[str, Callable[[AuditReport], str]]] = {
 
 
 def save_report(report: AuditReport, path: str | PathLike[str]) -> Path:
-    """Write a report; a suffix that is no format is an `InputError`."""
+    """Write a report; an unknown suffix is an `InputError`."""
     file = Path(path)
     if file.suffix not in REPORT_FORMATS:
         raise InputError(f"{file}: the name of a report ends with one of {', '.join(REPORT_FORMATS)}.")

@@ -1,24 +1,18 @@
-"""Bootstrap over questions and over videos: percentile intervals, and paired p-values between runs.
-
-Knows columns of numbers, not what they measure. All runs share the same resamples, which is what makes them paired.
-"""
+"""Bootstrap over questions and over videos; all runs share the same resamples, which makes p-values paired."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
-from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trace_ves.core.threads import run_in_daemons
-from trace_ves.ves.metrics import derived
 from trace_ves.ves.report import ComparisonFigures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from threading import Event
 
     from numpy.typing import NDArray
 
@@ -27,9 +21,7 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
     Progress = Callable[[str, int, int], None]
 
-CHUNK_BYTES: Final = 2**27  # Memory for the weights of the resamples that are drawn at one time
-BLOCK_ROWS: Final = 8192  # Rows of weights that are floating-point numbers at one time
-MOST_RESAMPLES_AT_ONCE: Final = 64  # Resamples in one matrix product
+RESAMPLES_AT_ONCE: Final = 64  # Resamples whose weights are in memory at one time
 LARGEST_PRODUCT: Final = 2**18
 """Multiplications in one matrix product: OpenBLAS computes it in the calling thread up to this size. Its own threads
 wait for each other by spinning, and on a busy machine that takes many times what the product does."""
@@ -62,42 +54,29 @@ def bootstrap(
     clusters: NDArray[np.int64] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Resamples:
-    """Means of the columns of `values` over resampled rows; with `clusters`, whole groups of rows are resampled.
-
-    A resample is a vector of weights, so a chunk of them times the values is a matrix product.
-    """
+    """Means of the columns of `values` over resampled rows; with `clusters`, whole groups of rows are resampled."""
     count, width = values.shape
     units = count if clusters is None else int(clusters.max()) + 1
     generator = np.random.default_rng(seed)
     means = np.empty((resamples, width))
-    rows_per_chunk = max(1, min(resamples, CHUNK_BYTES // count))
-    # How often a row is drawn is about Poisson with mean 1: 256 times does not happen.
-    weights = np.empty((rows_per_chunk, count), np.uint8)
-    for start in range(0, resamples, rows_per_chunk):
-        stop = min(start + rows_per_chunk, resamples)
-        chunk = weights[: stop - start]
-        for row in chunk:
+    for start in range(0, resamples, RESAMPLES_AT_ONCE):
+        weights = np.empty((min(RESAMPLES_AT_ONCE, resamples - start), count))  # how often each row is drawn
+        stop = start + len(weights)
+        for row in weights:
             drawn = np.bincount(generator.integers(0, units, size=units, dtype=np.int32), minlength=units)
-            row[:] = drawn if clusters is None else drawn.astype(np.uint8)[clusters]
-        means[start:stop] = _product(chunk, values) / chunk.sum(axis=1)[:, np.newaxis]
+            row[:] = drawn if clusters is None else drawn[clusters]
+        means[start:stop] = _product(weights, values) / weights.sum(axis=1)[:, np.newaxis]
         if on_progress is not None:
             on_progress(stop, resamples)
     return Resamples(means)
 
 
-def _product(weights: NDArray[np.uint8], values: Matrix) -> Matrix:
-    """Weights times values, a block of rows at a time."""
-    count, width = values.shape
-    sums = np.zeros((len(weights), width))
-    for start in range(0, count, BLOCK_ROWS):
-        stop = min(start + BLOCK_ROWS, count)
-        block = values[start:stop]
-        for first in range(0, len(weights), MOST_RESAMPLES_AT_ONCE):
-            drawn = slice(first, first + MOST_RESAMPLES_AT_ONCE)
-            here = weights[drawn, start:stop].astype(np.float64)
-            rows = max(1, LARGEST_PRODUCT // sums[drawn].size)
-            for at in range(0, len(block), rows):
-                sums[drawn] += here[:, at : at + rows] @ block[at : at + rows]
+def _product(weights: Matrix, values: Matrix) -> Matrix:
+    """Weights times values, some rows at a time."""
+    sums = np.zeros((len(weights), values.shape[1]))
+    rows = max(1, LARGEST_PRODUCT // sums.size)
+    for at in range(0, len(values), rows):
+        sums += weights[:, at : at + rows] @ values[at : at + rows]
     return sums
 
 
@@ -124,40 +103,24 @@ class Statistics:
         table: Mapping[str, Columns],
         *,
         videos: NDArray[np.int64],
-        families: Mapping[str, NDArray[np.bool_]],
         resamples: int,
         seed: int,
         on_progress: Progress | None = None,
     ) -> None:
-        """`videos` numbers the video of each question from 0 on, `families` masks the questions of each."""
+        """`videos` numbers the video of each question from 0 on."""
         self.table = table
-        self._families = families
-        self._means = {name: columns.means() for name, columns in table.items()}
-        columns = _ResampledColumns(table)
-        values = columns.values
-        done: dict[int, int] = {}
-        telling = Lock()
+        self.means = {name: columns.means() for name, columns in table.items()}
+        keys = [(name, metric) for name, of in table.items() for metric, has in of.metrics.items() if has]
+        self._at = {key: place for place, key in enumerate(keys)}
+        values = np.stack([table[name].column(metric) for name, metric in keys], axis=1)
+        draw = partial(bootstrap, values, resamples=resamples, seed=seed)
 
-        def draw(task: tuple[int, NDArray[np.int64] | None], stop: Event) -> Resamples:
-            place, clusters = task
+        def report(done: int, _total: int) -> None:
+            if on_progress is not None:
+                on_progress("resampling questions and videos", done, 2 * resamples)
 
-            def report(count: int, _total: int) -> None:
-                if stop.is_set():
-                    raise InterruptedError  # no one waits for the result
-                with telling:  # so that the count only grows
-                    done[place] = count
-                    if on_progress is not None:
-                        on_progress("resampling questions and videos", sum(done.values()), 2 * resamples)
-
-            return bootstrap(values, resamples=resamples, seed=seed, clusters=clusters, on_progress=report)
-
-        made = dict(run_in_daemons(draw, [(0, None), (1, videos)], workers=2))
-        self._at, self.by_question = columns.derive(made[0])
-        _, self.by_video = columns.derive(made[1])
-
-    def means(self, name: str) -> dict[str, float | None]:
-        """Every metric of a run."""
-        return self._means[name]
+        self.by_question = draw(on_progress=report)
+        self.by_video = draw(clusters=videos, on_progress=lambda done, total: report(total + done, total))
 
     def intervals(self, name: str, resamples: Resamples) -> dict[str, tuple[float, float] | None]:
         """The 95% interval of every metric of a run."""
@@ -165,10 +128,6 @@ class Statistics:
             metric: resamples.interval(self._at[name, metric]) if has_meaning else None
             for metric, has_meaning in self.table[name].metrics.items()
         }
-
-    def families(self, name: str) -> dict[str, dict[str, float | None]]:
-        """Every metric of a run within each family."""
-        return {family: self.table[name].means(chosen) for family, chosen in self._families.items()}
 
     def comparisons(self) -> tuple[ComparisonFigures, ...]:
         """Every pair of runs in every metric but the buckets, which repeat Acc and ECA."""
@@ -180,45 +139,9 @@ class Statistics:
         )
 
     def _compare(self, a: str, b: str, metric: str) -> ComparisonFigures:
-        mean_a, mean_b = self._means[a][metric], self._means[b][metric]
+        mean_a, mean_b = self.means[a][metric], self.means[b][metric]
         if mean_a is None or mean_b is None:
             return ComparisonFigures(a, b, metric, difference=None, ci95=None, p=None)
         differences = self.by_question.difference(self._at[a, metric], self._at[b, metric])
-        return ComparisonFigures(
-            a,
-            b,
-            metric,
-            difference=mean_a - mean_b,
-            ci95=percentile_interval(differences),
-            p=two_sided_p(differences),
-        )
-
-
-class _ResampledColumns:
-    """The columns that are resampled, side by side: those of every run from which its other metrics follow."""
-
-    def __init__(self, table: Mapping[str, Columns]) -> None:
-        self._table = table
-        self._all = [(name, metric) for name, of in table.items() for metric, has in of.metrics.items() if has]
-        self._columns = [(name, metric) for name, metric in self._all if self._source(name, metric)[0] == metric]
-
-    @property
-    def values(self) -> Matrix:
-        """One row for each question."""
-        return np.stack([self._table[name].column(metric) for name, metric in self._columns], axis=1)
-
-    def derive(self, resamples: Resamples) -> tuple[dict[tuple[str, str], int], Resamples]:
-        """The means of all metrics from those of the columns, and the column of each."""
-        at = {key: place for place, key in enumerate(self._columns)}
-        derived_means = np.empty((len(resamples.means), len(self._all)))
-        for place, (name, metric) in enumerate(self._all):
-            source, factor, added, subtracted = self._source(name, metric)
-            means = resamples.means[:, at[name, source]]
-            if subtracted:
-                means = means - resamples.means[:, at[name, subtracted]]
-            derived_means[:, place] = factor * means + added
-        return {key: place for place, key in enumerate(self._all)}, Resamples(derived_means)
-
-    def _source(self, name: str, metric: str) -> tuple[str, float, float, str]:
-        of = self._table[name]
-        return derived(metric, ep_ref=of.ep_ref, k=of.k)
+        bounds, p = percentile_interval(differences), two_sided_p(differences)
+        return ComparisonFigures(a, b, metric, difference=mean_a - mean_b, ci95=bounds, p=p)

@@ -1,7 +1,4 @@
-"""A table as plain values: columns, sections, cells with their marks. Knows nothing about what is measured.
-
-Best values are bold and second-best underlined, as in the paper, judged by the digits that are shown.
-"""
+"""A table as plain values: columns, sections, and cells with their marks. It does not know what is measured."""
 
 from __future__ import annotations
 
@@ -29,11 +26,9 @@ class Value:
     """One number of a cell as it is shown."""
 
     text: str
-    plus_minus: str | None = None
-    """Half of its 95% interval."""
+    plus_minus: str | None = None  # half of its 95% interval
     mark: ValueMark = ValueMark.PLAIN
-    ranked: bool = False
-    """Whether it competes with the others of its column for the marks."""
+    ranked: bool = False  # whether it competes with the others of its column for the marks
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +62,10 @@ class Table:
 
     key: str
     title: str
-    first_column: str
     columns: tuple[Column, ...]
     sections: tuple[Section, ...]
     note: str = ""
+    first_column: str = "Method"
 
 
 def number(value: float | None, shape: Callable[[float], str] = "{:.1f}".format, half: float | None = None) -> Value:
@@ -128,7 +123,7 @@ def marked(parts: tuple[Section, ...]) -> tuple[Section, ...]:
 
 
 def _marks(values: Sequence[float]) -> dict[float, ValueMark]:
-    """Which shown values are best and second; nothing is, where there is no contest."""
+    """Which shown values are best and second-best; none if all are the same."""
     best, *others = sorted(set(values), reverse=True)
     if not others:
         return {}

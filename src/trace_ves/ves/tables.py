@@ -1,4 +1,4 @@
-"""The tables of a report: the paper's three, breakdowns, comparisons and agreement of runs, and answers alone."""
+"""The tables of a report: the paper's three, breakdowns, comparisons, agreement of runs, and answers."""
 
 from __future__ import annotations
 
@@ -25,26 +25,24 @@ MOST_GROUPS_SIDE_BY_SIDE: Final = 4
 
 def tables(report: AuditReport) -> tuple[Table, ...]:
     """Every table that the report has numbers for."""
-    found = []
-    if report.bench.ep_ref is None:
-        found += [answer_only_table(report), *group_tables(report)]
-    else:
-        found.append(main_table(report))
-        if len(report.bench.families) > 1:
-            found.append(family_table(report))
-        found.append(interval_table(report))
-    if len([run for run in report.runs if not run.is_sampler]) > 1:
-        found.append(comparison_table(report))
+    bench, answered = report.bench, [run for run in report.runs if not run.is_sampler]
+    answers: list[Table] = []
+    if bench.measured < bench.questions and (answered or not bench.measured):
+        answers = [answer_only_table(report), *group_tables(report)]
+    shown = [main_table(report)] if bench.measured else answers
+    if bench.measured and len(bench.families) > 1:
+        shown.append(family_table(report))
+    if bench.measured:
+        shown.append(interval_table(report))
+    if len(answered) > 1:
+        shown.append(comparison_table(report, answered))
     if report.agreement:
-        found.append(agreement_table(report))
+        shown.append(agreement_table(report))
     if any(run.frames_by_stage for run in report.runs):
-        found.append(stage_table(report))
+        shown.append(stage_table(report))
     if any(row.undetermined for run in report.runs for row in run.rows):
-        found.append(draw_table(report))
-    found += class_tables(report)
-    if 0 < report.bench.measured < report.bench.questions:
-        found += [answer_only_table(report), *group_tables(report)]
-    return tuple(found)
+        shown.append(draw_table(report))
+    return (*shown, *class_tables(report), *(answers if bench.measured else ()))
 
 
 def title(report: AuditReport, words: str) -> str:
@@ -78,7 +76,6 @@ def main_table(report: AuditReport) -> Table:
     return Table(
         key="main",
         title=title(report, "VES audit"),
-        first_column="Method",
         columns=(
             Column("Fr"),
             *([Column("Acc ↑", f"n = {bench.questions}, all")] if both else []),
@@ -168,7 +165,6 @@ def _breakdown(
     return Table(
         key=key,
         title=title,
-        first_column="Method",
         columns=(Column("Acc ↑", "(%)"), Column("Cov@k ↑", f"k = {slashes}"), Column("ECA@k ↑", f"k = {slashes}")),
         sections=tuple(
             Section(heading, tuple(row(run, part) for run in in_paper_order(report.runs)))
@@ -205,17 +201,15 @@ def interval_table(report: AuditReport) -> Table:
     return Table(
         key="intervals",
         title=f"95% bootstrap intervals at k = {report.k}",
-        first_column="Method",
         columns=(*(Column(name) for name in shown), Column("± by video", "the same four")),
         sections=sections(report.runs, cells),
         note="± is half of the percentile interval over questions; the last column resamples whole videos instead.",
     )
 
 
-def comparison_table(report: AuditReport) -> Table:
+def comparison_table(report: AuditReport, answered: Sequence[RunFigures]) -> Table:
     """The best run against every other, by paired bootstrap."""
     headline = "Acc" if report.bench.ep_ref is None else f"ECA@{report.k}"
-    answered = [run for run in report.runs if not run.is_sampler]
     best = max(answered, key=lambda run: run.metrics[headline] or 0.0)
     shown = ("Acc",) if headline == "Acc" else ("Acc", "EP", f"Cov@{report.k}", headline)
     found = {(c.a, c.b, c.metric): c for c in report.comparisons}
@@ -273,7 +267,6 @@ def stage_table(report: AuditReport) -> Table:
     return Table(
         key="stages",
         title="Frames supplied by stage",
-        first_column="Method",
         columns=(Column("Fr"), *(Column(stage) for stage in stages)),
         sections=sections(
             [run for run in report.runs if run.name in frames],
@@ -294,7 +287,6 @@ def draw_table(report: AuditReport) -> Table:
     return Table(
         key="draws",
         title="Undetermined answers",
-        first_column="Method",
         columns=tuple(Column(*title) for title in shares),
         sections=sections(
             [run for run in report.runs if not run.is_sampler],
@@ -324,8 +316,7 @@ def answer_only_table(report: AuditReport) -> Table:
         why = "This bench has no evidence intervals: only answers can be scored. Coverage needs evidence and durations."
     return Table(
         key="answers",
-        title=title(report, "Answers alone") if without == questions else "Answers alone",
-        first_column="Method",
+        title=title(report, "Answers only") if without == questions else "Answers only",
         columns=(
             Column("Questions"),
             Column("Fr"),
@@ -363,7 +354,6 @@ def _group_table(report: AuditReport, key: str, groups: Sequence[Mapping[str, Gr
     table = Table(
         key=f"by-{key}",
         title=f"Accuracy by {key.replace('_', ' ')}",
-        first_column="Method",
         columns=tuple(Column(value, f"n = {group.questions}") for value, group in values.items()),
         sections=marked(
             sections(

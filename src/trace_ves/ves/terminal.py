@@ -36,10 +36,7 @@ def print_report(report: AuditReport, console: Console) -> None:
 
 
 def print_table(table: Table, console: Console) -> None:
-    """Print a table and its note. In a narrow terminal headings fold first; then columns go to another table.
-
-    In a file lines may be of any length. Digits are never cut.
-    """
+    """Print a table and its note. In a narrow terminal, headings fold first; then columns move to another table."""
     for part in _split_to_width(table, console) if console.is_terminal else [table]:
         if part.title != table.title:
             console.print()

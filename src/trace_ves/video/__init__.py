@@ -32,7 +32,7 @@ def __getattr__(name: str) -> object:
 
 
 def open(path: str | PathLike[str], *, deadline_seconds: float = 120.0) -> Video:  # noqa: A001  video.open reads well
-    """The video in this file; opening it, and each request to it, is given up after `deadline_seconds`."""
+    """Open the video in this file; opening it and each request to it stop after `deadline_seconds`."""
     try:
         from trace_ves.video.video import Video  # the decoder is loaded only when a video is opened
     except ImportError as error:
@@ -59,13 +59,8 @@ class CachedVideo:
         """Seconds from the first frame to the end of the last."""
         return self._video.duration
 
-    @property
-    def bytes_held(self) -> int:
-        """Bytes of the frames in the cache."""
-        return int(self._frames.currsize)
-
     def frames_at(self, seconds: Sequence[float], *, height: int | None = None) -> tuple[Frame, ...]:
-        """The frame on screen at each of these moments, one for each, in the order asked."""
+        """The frame on screen at each of these moments, in the order of the moments."""
         keys = [(self._on_screen(moment), height) for moment in seconds]
         frames = self._load(keys)
         if len(frames) < len(set(keys)):

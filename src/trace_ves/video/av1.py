@@ -33,12 +33,12 @@ _SLOTS_OF: Final = [tuple(slot for slot in range(_SLOTS) if bits >> slot & 1) fo
 
 
 class UnreadableHeaderError(Exception):
-    """A header that is damaged, or uses what is left to the decoder."""
+    """A header that is damaged, or that only the decoder can read."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Sequence:
-    """What must be known of a stream to read the headers of its frames."""
+    """The facts of a stream that are needed to read the headers of its frames."""
 
     screen_content: int
     integer_motion: int
@@ -46,7 +46,7 @@ class _Sequence:
 
 
 def _read_sequence(data: bytes) -> _Sequence:
-    """The sequence header; refused where frames may be chosen or numbered in ways that are left to the decoder."""
+    """Read a sequence header; refuse one whose frames may be chosen or numbered in ways that only a decoder knows."""
     value, left = int.from_bytes(data, "big"), 8 * len(data)
 
     def take(count: int) -> int:
@@ -65,7 +65,7 @@ def _read_sequence(data: bytes) -> _Sequence:
             zeros = 0
             while not take(1):
                 zeros += 1
-            take(zeros)  # a number of as many bits as zeros stood before it
+            take(zeros)  # a number with as many bits as there are zeros before it
         if take(1):
             raise UnreadableHeaderError  # a decoder model
     has_delay = take(1)
@@ -151,7 +151,7 @@ class References:
                 self._sequence = _read_sequence(config[start:end])
 
     def add(self, number: int, packet: bytes) -> None:
-        """Read the headers of the next packet; `UnreadableHeaderError` where they cannot be read for sure."""
+        """Read the headers of the next packet; `UnreadableHeaderError` if they cannot be read with certainty."""
         first, frames = self._count, list[_Frame]()
         for kind, start, end in _units(packet):
             if kind in {_FRAME, _FRAME_HEADER}:
@@ -185,9 +185,9 @@ class References:
             slots[slot] = number
         return found
 
-    def needed(self, wanted: Collection[int], *, keep_slots: bool) -> dict[int, int | None]:
-        """For each packet that must be decoded, how many of its bytes; None for all. `keep_slots`: others follow."""
-        needs = set(self._slots) if keep_slots else set()
+    def needed(self, wanted: Collection[int]) -> dict[int, int | None]:
+        """For each packet that must be decoded, how many of its bytes; None for all."""
+        needs: set[int] = set()
         found: dict[int, int | None] = {}
         for number in reversed(self._packets):
             first, frames = self._packets[number]
@@ -202,11 +202,6 @@ class References:
             for frame in frames[:count]:
                 needs.update(frame.refers_to)
         return found
-
-    def forget(self) -> None:
-        """Start again after these packets, of which whatever the slots hold was kept."""
-        self._packets.clear()
-        self._resets.clear()
 
 
 def _units(data: bytes) -> list[tuple[int, int, int]]:

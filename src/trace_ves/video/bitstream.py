@@ -1,4 +1,4 @@
-"""What a stream's own headers say that its container does not: where decoding may start, and what may be skipped."""
+"""Headers inside the stream: where decoding may start and which pictures are missing, which containers do not say."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HEVC_LAST_IRAP: Final = 23
 _HVCC_HEAD_BYTES: Final = 23
 
 
-CONCEALS_MISSING_REFERENCES: Final = frozenset(  # whose decoder makes up missing references in grey, without an error
+CONCEALS_MISSING_REFERENCES: Final = frozenset(  # the decoder replaces missing references by grey, without an error
     {"flv1", "h263", "mpeg1video", "mpeg2video", "mpeg4", "msmpeg4v1", "msmpeg4v2", "msmpeg4v3", "wmv1", "wmv2"}
 )
 
@@ -109,8 +109,7 @@ def _is_h263_intra(packet: memoryview) -> bool:
 
 def _is_flv1_intra(packet: memoryview) -> bool:
     """Two bits after the size of the picture, which may be written out in 16 or 32 bits."""
-    size = _bits(packet, 30, 3)
-    return _bits(packet, 33 + {0: 16, 1: 32}.get(size, 0), 2) == 0
+    return _bits(packet, 33 + {0: 16, 1: 32}.get(_bits(packet, 30, 3), 0), 2) == 0
 
 
 def _is_vp9_key(packet: memoryview) -> bool:
@@ -238,7 +237,7 @@ _PLANES_444: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class _Numbering:
-    """What a sequence parameter set says of its pictures' numbers."""
+    """How a sequence parameter set numbers its pictures."""
 
     bits: int  # bits of a number, and before it those of a colour plane's where planes are coded apart
     largest: int
@@ -275,7 +274,7 @@ class FrameNumbers:
         return (number - last) & numbering.largest > 1
 
     def _first_slice(self, found: Iterable[memoryview]) -> memoryview | None:
-        """The first slice of these units; parameter sets before it are taken note of."""
+        """The first slice of these units; reads the parameter sets before it."""
         for unit in found:
             kind = unit[0] & 31 if len(unit) else 0
             if kind in {SLICE, IDR_SLICE}:
@@ -291,7 +290,7 @@ class FrameNumbers:
 
 
 def _read_sps(bits: _Bits) -> tuple[int, _Numbering]:
-    """A sequence parameter set: its own number, and what it says of its pictures' numbers."""
+    """A sequence parameter set: its number, and how it numbers its pictures."""
     profile = bits.take(8)
     bits.take(16)  # constraints and level
     own_number, colour_plane_bits = bits.golomb(), 0
@@ -351,7 +350,7 @@ class _Bits:
         return max(0, self.take(2 * (self._left - self._rest.bit_length()) + 1) - 1)
 
     def pass_golombs(self, count: int) -> None:
-        """Read over so many numbers of variable length."""
+        """Skip this many numbers of variable length."""
         left, rest = self._left, self._rest
         for _ in range(count):
             left = max(0, 2 * rest.bit_length() - left - 1)

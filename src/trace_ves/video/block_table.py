@@ -88,7 +88,7 @@ class _Elements:
 def read_block_table(
     path: Path, first_position: int, is_start: Callable[[memoryview], bool] | None, deadline: Deadline
 ) -> PacketTable | None:
-    """The packets of the track that has a block at this place, without dts and durations; None for no plain file."""
+    """The packets of the track that has a block at this place, without dts and durations; None if it is not plain."""
     try:
         with path.open("rb") as file:
             clusters, codecs = _segment(file, path.stat().st_size)
@@ -212,7 +212,7 @@ def _walked(file: BufferedReader, clusters: list[tuple[int, int]], first: int, d
     cluster, at, content, size = (column[order] for column in columns)
     kind_bytes = _KIND_BYTES[data[at]]
     size_head = data[at + kind_bytes]
-    unknown = (_SIZE_MASK[size_head] >> _SIZE_SHIFT[size_head]).astype(np.int64)  # all ones stand for an open end
+    unknown = (_SIZE_MASK[size_head] >> _SIZE_SHIFT[size_head]).astype(np.int64)  # all ones mean an open end
     if np.any(size == unknown) or np.any(data[at] < _FIRST_OF_TWO_BYTES):
         raise NotPlainError
     kind = np.where(kind_bytes == 1, data[at], words[at].astype(np.uint64) >> np.uint64(48)).astype(np.int64)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from av.container import InputContainer
     from av.packet import Packet
     from av.video.stream import VideoStream
     from numpy.typing import NDArray
@@ -35,19 +34,15 @@ DEADLINE_SECONDS: Final = 600.0
 def write_clip(path: Path, span: Interval, out: Path) -> bool:
     """Write the frames of a span, those on screen at its ends included; whether they were copied without loss."""
     with Video(path, deadline_seconds=DEADLINE_SECONDS) as video:
-        rows = _rows(video.timestamps, span)
+        first, last = (
+            max(0, int(row) - 1) for row in np.searchsorted(video.timestamps, [span.start, span.end], "right")
+        )
+        rows = slice(first, max(first, last) + 1)
         moments = [float(seconds) for seconds in video.timestamps[rows]]
         if _copy(path, [int(pts) for pts in video.pts[rows]], out) and _is_copy(out, video, moments):
             return True
         _encode(video, moments, out)
         return False
-
-
-def _rows(timestamps: NDArray[np.float64], span: Interval) -> NDArray[np.int64]:
-    """The places of the frames on screen during a span."""
-    first = max(0, int(np.searchsorted(timestamps, span.start, "right")) - 1)
-    last = max(first, int(np.searchsorted(timestamps, span.end, "right")) - 1)
-    return np.arange(first, last + 1)
 
 
 def _copy(path: Path, wanted: Sequence[int], out: Path) -> bool:
@@ -56,29 +51,22 @@ def _copy(path: Path, wanted: Sequence[int], out: Path) -> bool:
         stream, _ = choose_stream(source, path)
         if stream.codec_context.name not in COPIED_CODECS:
             return False
-        packets = _packets(source, stream, wanted)
+        packets: list[Packet[VideoStream]] = []  # one for each wanted frame, from a key frame on
+        source.seek(wanted[0], stream=stream)
+        for packet in source.demux(stream):
+            if packet.pts is None or packet.dts is None or len(packets) == len(wanted):
+                break
+            packets.append(packet)
         moments = sorted(packet.pts for packet in packets if packet.pts is not None)
         if not packets or not packets[0].is_keyframe or packets[0].pts != wanted[0] or moments != list(wanted):
             return False
-        shift = packets[0].dts or 0
         with av.open(str(out), "w", format="mp4") as target:
             copied = target.add_stream_from_template(stream)
             for packet in packets:
                 packet.stream = copied
-                packet.pts, packet.dts = (packet.pts or 0) - shift, (packet.dts or 0) - shift
+                packet.pts, packet.dts = (packet.pts or 0) - wanted[0], (packet.dts or 0) - wanted[0]
                 target.mux(packet)
     return True
-
-
-def _packets(source: InputContainer, stream: VideoStream, wanted: Sequence[int]) -> list[Packet[VideoStream]]:
-    """As many packets as frames are wanted, from the key frame on that a seek to the first of them finds."""
-    packets: list[Packet[VideoStream]] = []
-    source.seek(wanted[0], stream=stream)
-    for packet in source.demux(stream):
-        if packet.pts is None or packet.dts is None or len(packets) == len(wanted):
-            break
-        packets.append(packet)
-    return packets
 
 
 def _is_copy(path: Path, source: Video, moments: Sequence[float]) -> bool:

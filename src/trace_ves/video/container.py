@@ -1,4 +1,4 @@
-"""Opening a media file and choosing the stream to look at. Knows nothing about frames or time.
+"""Open a media file and choose its stream. Knows nothing about frames or time.
 
 Files are hostile input: only the file itself is ever read, and only by demuxers of self-contained formats, so that
 a playlist under the name of a video cannot make the decoder open other files or the network.
@@ -104,7 +104,7 @@ def _area(stream: VideoStream) -> int:
     return stream.codec_context.width * stream.codec_context.height
 
 
-NO_TIME: Final = np.iinfo(np.int64).min  # stands for a timestamp that the file does not give
+NO_TIME: Final = np.iinfo(np.int64).min  # a timestamp that the file does not state
 
 READ_ERRORS: Final = (av.FFmpegError, OSError, IndexError)  # the last comes from PyAV where damage makes a stream up
 
@@ -196,7 +196,7 @@ def table_of(rows: list[tuple[int, int, int, int, int, bool, bool]]) -> PacketTa
 def keep_true_keyframes(
     file: BinaryIO, table: PacketTable, is_start: Callable[[memoryview], bool], *, skip_bytes: int = 0
 ) -> None:
-    """Take the mark from keyframes that `is_start` does not accept; data starts so many bytes after a position."""
+    """Clear the flag of keyframes that `is_start` rejects; data starts `skip_bytes` after a position."""
     for row in np.flatnonzero(table.is_key):
         file.seek(int(table.position[row]) + skip_bytes)
         size = int(table.size[row])
@@ -208,10 +208,10 @@ def keep_true_keyframes(
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """A moment after which the work is given up."""
+    """The time at which the work stops."""
 
     path: Path
-    doing: str  # what is being done, as in "opening it"
+    doing: str  # the work, as in "opening it"
     seconds: float
     _end: float = field(init=False)
 
@@ -219,7 +219,7 @@ class Deadline:
         object.__setattr__(self, "_end", time.monotonic() + self.seconds)
 
     def check(self) -> None:
-        """Raise the error once the time is up."""
+        """Raise the error if the time is up."""
         if time.monotonic() > self._end:
             raise self.error()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -71,9 +72,9 @@ _CAREFUL_READER: Final = (-1, 1)  # reads damaged groups: it conceals damage ins
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What is on screen at a row of the index."""
+    """The picture on screen at a row of the index."""
 
-    row: int  # the row whose frame it is: the one asked for, or one before it where that cannot be decoded
+    row: int  # the row of its frame: the requested one, or an earlier one if that cannot be decoded
     picture: YuvPicture
     is_damaged: bool = False  # whether it was decoded from data of which a part is damaged
 
@@ -94,13 +95,13 @@ class FrameDecoder:
         self._damaged: set[int] = set()  # packets that some reader refused
 
     def close(self) -> None:
-        """Give back the file and the decoders; a later request would open them again."""
+        """Close the file and the decoders; a later request opens them again."""
         for reader in self._readers.values():
             reader.close()
         self._readers.clear()
 
     def pictures(self, rows: Collection[int], height: int | None, deadline: Deadline) -> dict[int, Shown]:
-        """What is on screen at each of these rows: its own frame, or the one before where it cannot be decoded."""
+        """The picture on screen at each of these rows: its own, or the one before if it cannot be decoded."""
         groups = plan(self._index, rows)
         try:
             by_packet = self._decode(groups, height, deadline)
@@ -112,10 +113,6 @@ class FrameDecoder:
                     shown[row] = Shown(row, by_packet[packet])
                 else:
                     lost[packet] = row
-            if lost and self._reader(_FIRST_READER, deadline).names_references:
-                for packet, picture in self._decode_alone(groups, lost, height, deadline).items():
-                    row = lost.pop(packet)
-                    shown[row] = Shown(row, picture)
             for group in groups if lost else ():
                 if missing := [lost[packet] for packet in group.wanted if packet in lost]:
                     shown |= self._decode_carefully(group, missing, height, deadline)
@@ -156,23 +153,31 @@ class FrameDecoder:
                 for number, frame in reader.frames(group.start, wanted, deadline):
                     if number in wanted and self._is_exact(number, frame):
                         found[number] = scaler.picture(frame, height)
+                damaged = reader.damaged
+                if reader.hides_damage and self._checksums is None:
+                    damaged = damaged | self._find_hidden_damage(reader, group, found, height, deadline)
             except PacketsMovedError:
                 continue
-            self._damaged |= reader.damaged
+            self._damaged |= damaged
             inexact = self._checksums is not None and len(found) < len(wanted)
-            if reader.started_badly or (inexact and not reader.damaged):
+            if reader.started_badly or (inexact and not damaged):
                 self._bad_starts.add(group.start)
-            elif not reader.damaged:
+            elif not damaged:
                 pictures |= found
         return pictures
 
-    def _decode_alone(
-        self, groups: Sequence[Group], lost: Collection[int], height: int | None, deadline: Deadline
-    ) -> dict[int, YuvPicture]:
-        """Pictures of lost packets that come where nothing else is asked for: damage among the others is not theirs."""
-        several = [group for group in groups if len(group.wanted) > 1]
-        alone = [Group(group.start, (packet,)) for group in several for packet in group.wanted if packet in lost]
-        return self._work(self._reader(_FIRST_READER, deadline), alone, height, deadline)
+    def _find_hidden_damage(
+        self, reader: Reader, group: Group, found: dict[int, YuvPicture], height: int | None, deadline: Deadline
+    ) -> set[int]:
+        """Packets that are refused, or give another picture, when decoding starts a key frame earlier."""
+        scaler = Scaler(self._orientation)
+        held: deque[VideoFrame] = deque(maxlen=4)  # so that buffers have other old pixels
+        differing: set[int] = set()
+        for number, frame in reader.frames(next(self._starts_before(group.start)), group.wanted, deadline):
+            held.append(frame)
+            if number in found and scaler.picture(frame, height).digest() != found[number].digest():
+                differing.add(number)
+        return differing | {number for number in reader.damaged if number >= group.start}
 
     def _is_exact(self, number: int, frame: VideoFrame) -> bool:
         """Whether a frame is what a sequential decode gave for its packet, where that is known."""
@@ -181,7 +186,7 @@ class FrameDecoder:
     def _decode_carefully(
         self, group: Group, rows: Sequence[int], height: int | None, deadline: Deadline
     ) -> dict[int, Shown]:
-        """What is on screen at rows of a damaged group, decoded sequentially: one thread, nothing skipped."""
+        """The pictures on screen at rows of a damaged group, decoded sequentially: one thread, nothing skipped."""
         reader = self._reader(_CAREFUL_READER, deadline)
         scaler = Scaler(self._orientation)
         for start in self._starts_before(group.start):

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     import httpx
 
 _NAT64: Final = ip_network("64:ff9b::/96")
-# What leads to other networks, or is reserved, and what Python 3.11 calls global all the same: local NAT64, addresses
-# that wrap IPv4 in old ways, site-local, documentation and segment routing.
+# Networks that Python 3.11 calls global although they are not: local NAT64, old ways to wrap IPv4, site-local,
+# documentation and segment routing.
 _NOT_PUBLIC: Final = tuple(
     map(ip_network, ("64:ff9b:1::/48", "::/96", "::ffff:0:0:0/96", "fec0::/10", "3fff::/20", "5f00::/16"))
 )
@@ -64,7 +64,7 @@ def parse_address(text: str) -> httpx.URL:
     try:
         url = httpx.URL(text)
     except httpx.InvalidURL:
-        raise InputError(f"{text[:200]!r} is no address that can be fetched.") from None
+        raise InputError(f"{text[:200]!r} is not an address that can be fetched.") from None
     if url.scheme not in {"http", "https"}:
         raise InputError(f"{without_query(text)}: only http and https addresses can be fetched.")
     if not url.host:
@@ -72,7 +72,7 @@ def parse_address(text: str) -> httpx.URL:
     if url.userinfo:
         raise InputError(f"{url.host}: an address with a user name or password is not fetched; download it yourself.")
     if (url.port or 0) > 65535:
-        raise InputError(f"{text[:200]!r} is no address that can be fetched.")
+        raise InputError(f"{text[:200]!r} is not an address that can be fetched.")
     return url.copy_with(fragment=None)
 
 
@@ -83,7 +83,7 @@ def resolve_redirect(url: httpx.URL, location: str) -> httpx.URL:
     try:
         target = parse_address(str(url.join(location)))
     except httpx.InvalidURL:
-        raise InputError(f"{without_query(url)}: redirects to {location[:200]!r}, which is no address.") from None
+        raise InputError(f"{without_query(url)}: redirects to {location[:200]!r}, which is not an address.") from None
     if url.scheme == "https" and target.scheme == "http":
         raise InputError(
             f"{without_query(url)}: redirects from https to http ({without_query(target)}), which is not followed."
@@ -112,21 +112,13 @@ def is_public(text: str) -> bool:
     """Whether an IP address belongs to the public Internet, also where it wraps an IPv4 address."""
     address = ip_address(text.partition("%")[0])
     if isinstance(address, IPv6Address):
-        embedded = _embedded_ipv4(address)
-        if embedded is not None:
+        nat64 = IPv4Address(int(address) & 0xFFFFFFFF) if address in _NAT64 else None
+        teredo = address.teredo[1] if address.teredo else None
+        if embedded := teredo or nat64 or address.ipv4_mapped or address.sixtofour:
             return is_public(str(embedded))
         if any(address in network for network in _NOT_PUBLIC):
             return False
     return address.is_global and not address.is_multicast
-
-
-def _embedded_ipv4(address: IPv6Address) -> IPv4Address | None:
-    """The IPv4 address that this one leads to, by mapping, 6to4, Teredo or NAT64."""
-    if address.teredo is not None:
-        return address.teredo[1]
-    if address in _NAT64:
-        return IPv4Address(int(address) & 0xFFFFFFFF)
-    return address.ipv4_mapped or address.sixtofour
 
 
 @contextmanager
@@ -157,7 +149,7 @@ def _send(
     """Send a request to the first IP address of the host that accepts a connection.
 
     The connection goes to the address that was checked, which makes DNS rebinding useless. It is broken at the
-    deadline: a timeout alone lets a server send its headers byte by byte.
+    deadline: with only a timeout a server could send its headers byte by byte.
     """
     import httpx
 
@@ -269,9 +261,9 @@ class FetchRules:
     most_bytes: int = 8 * GIGABYTE  # a larger file is refused
     cache_bytes: int = 32 * GIGABYTE  # the least recently used files are dropped where all together take more
     timeout_seconds: float = 30.0  # until the response begins, redirects included, and for each wait for more bytes
-    slow_seconds: float = 60.0  # a server that sends less than `least_bytes` in this time is given up
+    slow_seconds: float = 60.0  # the transfer stops if the server sends less than `least_bytes` in this time
     least_bytes: int = 1 << 16
-    attempts: int = 4  # in a row that bring less than `least_bytes`, until a transfer is given up
+    attempts: int = 4  # the transfer stops after this many in a row that bring less than `least_bytes`
     wait_seconds: float = 0.5  # before the second attempt; it doubles from there
 
 
@@ -389,8 +381,9 @@ class _Transfer:
         try:
             with self.part.open("ab") as file:
                 for chunk in response.iter_raw():
-                    if not have:
-                        self.check_head(chunk)
+                    # refuse what is clearly not a video, whatever its type says, before gigabytes of it arrive
+                    if not have and chunk[:64].lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(_NOT_VIDEO_HEAD):
+                        raise InputError(f"{self.shown}: this is a page, a playlist or text, not a video file.")
                     have += len(chunk)
                     if have > self.rules.most_bytes:
                         break
@@ -410,11 +403,6 @@ class _Transfer:
             of_all = "" if total is None else f" of {size_words(total)}"
             raise InterruptedTransferError(f"the connection ended after {size_words(have)}{of_all}")
         return have
-
-    def check_head(self, chunk: bytes) -> None:
-        """Refuse what is clearly no video, whatever its type says, before gigabytes of it arrive."""
-        if chunk[:64].lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(_NOT_VIDEO_HEAD):
-            raise InputError(f"{self.shown}: this is a page, a playlist or text, not a video file.")
 
     def check_pace(self, received: int, seconds: float) -> None:
         """Give up a server that keeps a connection open and sends next to nothing."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from trace_ves.core.errors import InputError
-from trace_ves.core.files import cache_dir
+from trace_ves.core.files import cache_dir, drop_oldest
 from trace_ves.core.jsonl import claim
 from trace_ves.records.disk_cache import checksum
 from trace_ves.video import youtube
@@ -91,7 +90,7 @@ def fetch_video(
             raise InputError(f"{shown}: its checksum is {digest}, not the one asked for; it is not kept.")
         note = Note(version.etag, version.last_modified, version.bytes, name, digest)
         path = _store(folder, part, note)
-        _make_room(folder, limits.cache_bytes)
+        drop_oldest(folder.parent, most_bytes=limits.cache_bytes)
         return FetchedVideo(path, digest, version.bytes or 0)
 
 
@@ -110,7 +109,7 @@ def cache_folder(key: str) -> Path:
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Keep other processes from fetching the same video meanwhile."""
+    """Prevent other processes from fetching the same video at the same time."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
@@ -170,38 +169,13 @@ def _store(folder: Path, part: Path, note: Note) -> Path:
     return path
 
 
-def _make_room(folder: Path, most_bytes: int) -> None:
-    """Delete the least recently used videos until all fit; the one in this folder stays."""
-    others = sorted((_last_used(other), _size(other), other) for other in folder.parent.iterdir() if other.is_dir())
-    total = sum(size for _, size, _ in others)
-    for _, size, other in others:
-        if total <= most_bytes:
-            return
-        if other != folder:
-            shutil.rmtree(other, ignore_errors=True)
-            total -= size
-
-
-def _last_used(folder: Path) -> float:
-    for name in (_NOTE, PART):
-        with suppress(OSError):
-            return (folder / name).stat().st_mtime
-    return 0.0
-
-
-def _size(folder: Path) -> int:
-    with suppress(OSError):
-        return sum(path.stat().st_size for path in folder.iterdir())
-    return 0
-
-
 def _wanted_checksum(url: str) -> str | None:
     fragment = urlsplit(url).fragment
     if not fragment.startswith("sha256="):
         return None
     digest = fragment.removeprefix("sha256=").lower()
     if not re.fullmatch("[0-9a-f]{64}", digest):
-        raise InputError(f"#{fragment[:80]} is no SHA-256: that has 64 hexadecimal digits.")
+        raise InputError(f"#{fragment[:80]} is not a SHA-256, which has 64 hexadecimal digits.")
     return digest
 
 

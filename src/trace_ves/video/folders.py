@@ -49,7 +49,7 @@ class VideoFolders:
                     continue
                 if real.is_file() and any(real.is_relative_to(root) for root in self.roots):
                     return real
-        raise InputError(f"there is no video {name[:200]!r} in the folders that were given.")
+        raise InputError(f"there is no video {name[:200]!r} in these folders.")
 
     def names(self, most: int) -> list[str]:
         """Names of at most `most` videos, each relative to its folder, after the folder's name where names collide."""

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from av.video.frame import VideoFrame
     from numpy.typing import NDArray
 
-_DISPLAY_MATRIX: Final = "DISPLAYMATRIX"
 _BT601: Final = 5
 _MATRICES: Final = {1: 1, 4: 4, 7: 7, 9: 9, 10: 9}  # FFmpeg's colour matrix -> swscale's; all others are BT.601
 _BAND_PIXELS: Final = 40_000  # turned into RGB at a time: larger arrays are returned to the system and taken again
@@ -66,22 +65,17 @@ class YuvPicture:
         pixels = np.empty((self.height, self.width, 3), np.uint8)
         rows = max(1, _BAND_PIXELS // (2 * self.width))
         for top in range(0, len(self.blue), rows):
-            chroma = slice(top, top + rows)
             band = slice(2 * top, 2 * (top + rows))
-            _fill_rgb(pixels[band], self.luma[band], self.blue[chroma], self.red[chroma])
+            luma = self.luma[band]
+            blue, red = (
+                plane[top : top + rows].astype(np.float32) - np.float32(128) for plane in (self.blue, self.red)
+            )
+            for channel, shift in enumerate((1.402 * red, -0.344136 * blue - 0.714136 * red, 1.772 * blue)):
+                # luma is whole, so that it is enough to round the shift, which is a quarter of the size
+                doubled = np.rint(shift).astype(np.int16).repeat(2, axis=0).repeat(2, axis=1)
+                colour = doubled[: luma.shape[0], : luma.shape[1]] + luma
+                pixels[band, :, channel] = np.clip(colour, 0, 255, out=colour)
         return pixels
-
-
-def _fill_rgb(
-    pixels: NDArray[np.uint8], luma: NDArray[np.uint8], blue: NDArray[np.uint8], red: NDArray[np.uint8]
-) -> None:
-    height, width = luma.shape
-    bluer, redder = (chroma.astype(np.float32) - np.float32(128) for chroma in (blue, red))
-    for channel, shift in enumerate((1.402 * redder, -0.344136 * bluer - 0.714136 * redder, 1.772 * bluer)):
-        # luma is whole, so that it is enough to round the shift, which is a quarter of the size
-        doubled = np.rint(shift).astype(np.int16).repeat(2, axis=0).repeat(2, axis=1)
-        colour = doubled[:height, :width] + luma
-        pixels[..., channel] = np.clip(colour, 0, 255, out=colour)
 
 
 def _readable_to_even_size(luma: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -140,7 +134,7 @@ SideDataType._missing_ = classmethod(_name_unknown_type)  # type: ignore[assignm
 
 def orientation_of(frame: VideoFrame) -> Orientation | None:
     """The turn that the frame's display matrix asks for; None where it is not a multiple of 90 degrees."""
-    side_data: object = frame.side_data.get(_DISPLAY_MATRIX)
+    side_data: object = frame.side_data.get("DISPLAYMATRIX")
     if not isinstance(side_data, SideData):
         return Orientation()
     a, b, _, c, d = (int(value) for value in np.frombuffer(memoryview(side_data), dtype=np.int32)[:5])
@@ -152,13 +146,6 @@ def orientation_of(frame: VideoFrame) -> Orientation | None:
     return None
 
 
-def shown_size(width: int, height: int, wanted_height: int | None) -> tuple[int, int]:
-    """Width and height of the result: the aspect is kept, and nothing is made larger than it is."""
-    if wanted_height is None or wanted_height >= height:
-        return width, height
-    return max(1, round(width * wanted_height / height)), wanted_height
-
-
 class Scaler:
     """Turns decoded frames into pictures; keeps swscale's context between frames, so one for each thread."""
 
@@ -168,12 +155,12 @@ class Scaler:
 
     def picture(self, frame: VideoFrame, height: int | None) -> YuvPicture:
         """The frame at this height as shown, or at its own."""
-        size = shown_size(*self._orientation.shape(frame.width, frame.height), height)
-        width, height = self._orientation.shape(*size)
+        width, rows = self._orientation.shape(frame.width, frame.height)
+        if height is not None and height < rows:  # the aspect stays, and nothing is enlarged
+            width, rows = max(1, round(width * height / rows)), height
         scaled = self._reformatter.reformat(
             frame,
-            width,
-            height,
+            *self._orientation.shape(width, rows),
             "yuv420p",
             src_colorspace=_MATRICES.get(frame.colorspace, _BT601),
             dst_colorspace=_BT601,

@@ -1,4 +1,4 @@
-"""One open file with one decoder: seeks to a packet, decodes forward from there, hands out the frames that come.
+"""One open file with one decoder: seeks to a packet, decodes forward from there and yields the frames.
 
 For one thread at a time. A packet's timestamp is replaced by its number in decode order, so that no timestamp misleads.
 """
@@ -41,14 +41,17 @@ _CAN_SKIP: Final[Mapping[str, Callable[[bytes | None], bool]]] = {
 """Decoders that can skip unreferenced frames. Not MPEG-4 part 2: a packet may hold a frame of the next one as well."""
 _INTER: Final = frozenset({int(PictureType.P), int(PictureType.B), int(PictureType.S)})  # pictures that refer to others
 
-_CONCEALS_DAMAGE: Final = CONCEALS_MISSING_REFERENCES | {"hevc"}  # without a word, unless set to be strict
-
 _KEEPS_DAMAGE: Final = CONCEALS_MISSING_REFERENCES - {"mpeg1video", "mpeg2video", "mpeg4"} | {"vp8"}
 """Codecs whose decoders keep what damaged headers said when they are flushed; each run gets a new one."""
 
+_HIDES_DAMAGE: Final = frozenset({"ffv1", "h263", "vp8"})
+"""Codecs whose decoders do not report all damage: the picture then depends on what was decoded before."""
+
+_START_OF_SCAN: Final = b"\xff\xda"  # of a JPEG; without it the decoder gives an old picture, without an error
+
 _MAX_EMPTY_BYTES: Final = 19  # of a packet of MPEG-4 part 2 in AVI that has no picture, as FFmpeg expects it
 
-_MAX_HELD_BYTES: Final = 32 << 20  # packets to hold at a time while it is found out which of them are needed
+_MAX_HELD_BYTES: Final = 64 << 20  # packets to hold while it is found out which are needed; of more, all are decoded
 
 _CHECK_EVERY: Final = 8  # packets between two looks at the clock
 
@@ -74,10 +77,7 @@ class Reader:
         strict: bool = True,
         container: InputContainer | None = None,
     ) -> None:
-        """Read this file; a `container` that is already open, and was read from, becomes the reader's own.
-
-        A `strict` decoder refuses a damaged packet that it would otherwise conceal, for codecs that do so silently.
-        """
+        """Read this file; takes over a `container` that is already open. A `strict` decoder conceals no damage."""
         self._path = path
         self._packets = packets
         self._stream_index = stream_index
@@ -86,7 +86,7 @@ class Reader:
         self._numbers = _numbers_by_identity(packets)
         self._is_fresh = container is None
         self.skips = False  # whether this decoder skips frames that are neither wanted nor referred to
-        self.names_references = False  # whether frames are skipped that no wanted one depends on, though others may
+        self.hides_damage = False  # whether only a second run can show that a picture is damaged
         self.damaged: set[int] = set()  # packets of the last run that were refused, that miss a picture or gave a part
         self.started_badly = False  # whether the last run started at a frame that refers to others, whatever its flags
         self._use(container or open_container(path, deadline))
@@ -99,25 +99,31 @@ class Reader:
             raise VideoError(f"{self._path}: the file changed while it was being read; open it again.")
         codec = self._stream.codec_context
         kind = codec.codec.canonical_name  # a decoder may have another name
-        strict = {"err_detect": "explode"} if self._strict and kind in _CONCEALS_DAMAGE else {}
+        strict = {"err_detect": "explode"} if self._strict and kind != "h264" else {}  # H.264 marks what it conceals
         codec.options = {"max_pixels": str(MAX_PIXELS)} | strict
         codec.thread_count = self._threads
         codec.thread_type = ThreadType.FRAME if self._threads > 1 else ThreadType.SLICE
         self._skips_by_decoder = codec.name in _CAN_SKIP and _CAN_SKIP[codec.name](codec.extradata)
-        self.names_references = codec.name == "libdav1d"
-        self.skips = self._skips_by_decoder or self.names_references
+        self._names_references = codec.name == "libdav1d"
+        self.skips = self._skips_by_decoder or self._names_references
         self._doubts_flags = start_check(kind, codec.extradata) is None
-        self._keeps_damage = kind in _KEEPS_DAMAGE
+        self._keeps_damage = not self._strict or kind in _KEEPS_DAMAGE
+        self.hides_damage = kind in _HIDES_DAMAGE
+        self._is_jpeg = kind == "mjpeg"
         self._conceals = kind in CONCEALS_MISSING_REFERENCES
         self._is_raw = container.format.name in RAW_FORMATS
         self._seeks_by_pts = "matroska" in container.format.name
 
     def close(self) -> None:
-        """Give back the file and the decoder."""
+        """Close the file and the decoder."""
         self._container.close()
 
+    def open_lenient(self, deadline: Deadline) -> Reader:
+        """Another reader of the file, which conceals damage as a player does."""
+        return Reader(self._path, self._packets, self._stream_index, threads=1, deadline=deadline, strict=False)
+
     def may_be_empty(self, packet_bytes: int) -> bool:
-        """Whether a packet of this size may hold no picture, which is no damage."""
+        """Whether a packet of this size may hold no picture without being damaged."""
         return self._stream.codec_context.name == "mpeg4" and packet_bytes <= _MAX_EMPTY_BYTES
 
     def frames(
@@ -130,7 +136,7 @@ class Reader:
             self._reopen(deadline)
         last = max(wanted)
         packets = self._packets_from(start, last, deadline)
-        if skip_unwanted and self.names_references:
+        if skip_unwanted and self._names_references:
             packets = self._needed_by(wanted, packets)
         codec = self._stream.codec_context
         numbers = FrameNumbers(codec.extradata) if codec.name == "h264" else None
@@ -140,7 +146,9 @@ class Reader:
             if skip_unwanted and self._skips_by_decoder and (number in wanted) == skipping:
                 skipping = not skipping
                 codec.skip_frame = "NONREF" if skipping else "DEFAULT"
-            if numbers is not None and numbers.has_gap(memoryview(packet), skips=skipping):
+            if (numbers is not None and numbers.has_gap(memoryview(packet), skips=skipping)) or (
+                self._is_jpeg and _START_OF_SCAN not in bytes(packet)
+            ):
                 self.damaged.add(number)
             packet.pts = number
             for shown, frame in self._decode(codec, packet, number):
@@ -174,16 +182,16 @@ class Reader:
             for number, packet in packets:
                 held[number] = packet
                 held_bytes += packet.size
-                references.add(number, bytes(packet))
                 if held_bytes > _MAX_HELD_BYTES:
-                    yield from _cut(held, references.needed(wanted, keep_slots=True))
-                    references.forget()
-                    held, held_bytes = {}, 0
+                    raise UnreadableHeaderError
+                references.add(number, bytes(packet))
         except UnreadableHeaderError:
             yield from held.items()
             yield from packets
             return
-        yield from _cut(held, references.needed(wanted, keep_slots=False))
+        for number, size in sorted(references.needed(wanted).items()):
+            part: Any = held[number] if size is None else av.Packet(memoryview(held[number])[:size].tobytes())
+            yield number, part
 
     def _decode(self, codec: VideoCodecContext, packet: Packet | None, number: int) -> Iterator[tuple[int, VideoFrame]]:
         """The frames that this packet sets free, None for all that are left; a damaged packet gives none."""
@@ -251,15 +259,6 @@ class Reader:
         self._is_fresh = False
         source = iter(self._container.demux(self._stream))
         return 0, _next_packet(source), source
-
-
-def _cut(packets: dict[int, Packet], sizes: dict[int, int | None]) -> Iterator[tuple[int, Packet]]:
-    """The packets that have a size, and of each so many bytes; None for all of them."""
-    for number, packet in packets.items():
-        if number in sizes:
-            size = sizes[number]
-            part: Any = packet if size is None else av.Packet(memoryview(packet)[:size].tobytes())
-            yield number, part
 
 
 def _next_packet(source: Iterator[Packet]) -> Packet | None:

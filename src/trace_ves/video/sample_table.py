@@ -48,17 +48,18 @@ def _boxes(data: memoryview) -> Iterator[tuple[bytes, memoryview]]:
     """The boxes in a box: name and content."""
     at = 0
     while at + 8 <= len(data):
-        length, name = struct.unpack_from(">I4s", data, at)
-        head = 8
-        if length == 1:
-            (length,) = struct.unpack_from(">Q", data, at + 8)
-            head = 16
-        elif length == 0:
-            length = len(data) - at
+        name, head, length = _box_head(data[at : at + 16])
+        length = length or len(data) - at
         if length < head:
             raise NotPlainError
         yield name, data[at + head : at + length]
         at += length
+
+
+def _box_head(data: bytes | memoryview) -> tuple[bytes, int, int]:
+    """The name of a box, and how many bytes its head and all of it have; 0 for a box that has no end."""
+    length, name = struct.unpack_from(">I4s", data)
+    return (name, 16, *struct.unpack_from(">Q", data, 8)) if length == 1 else (name, 8, length)
 
 
 def _box(data: memoryview, *path: bytes) -> memoryview:
@@ -74,11 +75,7 @@ def _box(data: memoryview, *path: bytes) -> memoryview:
 def _moov(file: BinaryIO) -> memoryview | None:
     """The head of the file, wherever in the file it is."""
     while len(header := file.read(16)) >= 8:
-        length, name = struct.unpack_from(">I4s", header)
-        head = 8
-        if length == 1:
-            (length,) = struct.unpack_from(">Q", header, 8)
-            head = 16
+        name, head, length = _box_head(header)
         if length < head:
             return None
         file.seek(head - len(header), 1)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from av.container import InputContainer
     from av.subtitles.stream import SubtitleStream
 
-MOST_BYTES: Final = 16 * 1024**2  # a larger file is no subtitles: those of a long film have 200 kB
+MOST_BYTES: Final = 16 * 1024**2  # subtitles of a long film have 200 kB
 MOST_CUES: Final = 20_000
 LONGEST_CUE_CHARS: Final = 300  # what a cue says beyond this is cut
 DEADLINE_SECONDS: Final = 60.0
@@ -70,7 +70,7 @@ def _read_text(file: Path) -> str:
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror}.") from None
     if len(raw) > MOST_BYTES:
-        raise InputError(f"{file}: larger than {MOST_BYTES // 1024**2} MB, which no subtitles are; take it away.")
+        raise InputError(f"{file}: larger than {MOST_BYTES // 1024**2} MB, too large for subtitles; move it away.")
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         return raw.decode("utf-16", errors="replace")
     try:
@@ -124,7 +124,7 @@ def _is_text(track: SubtitleStream) -> bool:
 def _decode_cues(
     container: InputContainer, track: SubtitleStream, video: Path, deadline: Deadline
 ) -> Iterator[tuple[float, float, str]]:
-    pictures, _ = choose_stream(container, video)  # has every other stream passed over
+    pictures, _ = choose_stream(container, video)  # skips every other stream
     pictures.discard, track.discard = Discard.all, Discard.default
     first = float((pictures.start_time or 0) * (pictures.time_base or 0))  # our time begins with the first frame
     for packet in container.demux(track):

@@ -1,11 +1,11 @@
-"""Finding out, once for each file, which frames it shows and when: the index, and what is odd about the file.
+"""Find out once for each file which frames it shows and when, and what is odd about it.
 
-A file whose timestamps cannot be trusted is decoded once. A survey that took long is kept on disk.
+A file whose timestamps cannot be trusted is decoded once. A slow survey is stored on disk.
 """
 
 from __future__ import annotations
 
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
@@ -39,8 +39,9 @@ _PACKETS_COMPARED: Final = 32  # to demux at each end of a file before the table
 _PACKETS_TO_SEE_REORDERING: Final = 120  # to decode where timestamps show no reordering but the decoder may reorder
 _IN_DECODING_ORDER: Final = "its timestamps are in decoding order; frames follow the decoder's order"
 _IN_NO_ORDER: Final = "its timestamps are not in the order of its frames; frames follow the decoder's order"
-_USUAL_RATE: Final = Fraction(25)  # frames for each second where the file gives no hint, as FFmpeg has it
-_VERSION: Final = 6  # goes up whenever a survey would come out differently
+_HIDES_ALL_DAMAGE: Final = frozenset({"h261", "speedhq"})  # codecs whose decoders keep old pixels without an error
+_USUAL_RATE: Final = Fraction(25)  # frames for each second if the file gives no hint, as in FFmpeg
+_VERSION: Final = 7  # goes up whenever a survey would come out differently
 _FOLDER: Final = "video-index"
 _PLAIN_FIELDS: Final = ("stream_index", "codec", "width", "height")
 _PACKET_COLUMNS: Final = tuple(column.name for column in fields(PacketTable))
@@ -81,6 +82,8 @@ def survey(path: Path, deadline: Deadline) -> tuple[Survey, Reader]:
         if not len(index):
             raise VideoError(f"{path}: not one frame of this video can be decoded; the file is damaged.")
         on_failure.pop_all()
+    if output is not None and output.damaged:
+        warnings += (f"{output.damaged} of its packets are damaged",)
     orientation = orientation_of(first)
     warnings += broken + facts.warnings(index) + ((output.reason,) if output and output.reason else ())
     if orientation is None:
@@ -183,6 +186,8 @@ class _Facts:
             end = index.duration + max(0.0, float(int(index.pts[0]) * index.time_base))
             if self.declared_seconds - end > _MIN_GAP_TO_REPORT_SECONDS + 0.02 * self.declared_seconds:
                 found.append(f"it declares {self.declared_seconds:.3f} s, but frames end at {end:.3f} s")
+        if self.codec in _HIDES_ALL_DAMAGE:
+            found.append(f"damage cannot be detected in {self.codec} video")
         found += self._warnings_of_start(index)
         if self.pixel_aspect not in {None, Fraction(1)}:
             found.append(f"its pixels are not square ({self.pixel_aspect}); pictures are given as stored")
@@ -206,6 +211,7 @@ class _Output:
 
     numbers: NDArray[np.int64]  # packet numbers in the order in which their frames are shown
     checksums: NDArray[np.int64]  # by packet number; -1 for packets that give no frame
+    damaged: int  # how many packets the decoder refused
     reason: str | None = None  # what is odd about the file's timestamps, so that this was needed
 
 
@@ -280,29 +286,23 @@ def _decode_all(reader: Reader, packets: PacketTable, deadline: Deadline) -> _Ou
     """The order in which the decoder shows the frames of the whole file, and their checksums."""
     checksums = np.full(len(packets), -1, dtype=np.int64)
     shown: dict[int, int] = {}
-    for number, frame in reader.frames(0, range(len(packets)), deadline, skip_unwanted=False):
-        shown.pop(number, None)  # damaged data may bring two pictures of one packet; the last one counts
-        shown[number] = checksum(frame)
+    with closing(reader.open_lenient(deadline)) as lenient:
+        for number, frame in lenient.frames(0, range(len(packets)), deadline, skip_unwanted=False):
+            shown.pop(number, None)  # damaged data may bring two pictures of one packet; the last one counts
+            shown[number] = checksum(frame)
     numbers = np.array(list(shown), dtype=np.int64)
     checksums[numbers] = list(shown.values())
-    return _Output(numbers, checksums)
+    return _Output(numbers, checksums, len(lenient.damaged))
 
 
 def _undecodable_head(reader: Reader, index: FrameIndex, deadline: Deadline) -> NDArray[np.int64]:
     """Packets at the head of the file that the decoder gives nothing for, because what they refer to was cut off."""
-    packets = index.packets
-    keys = np.flatnonzero(packets.is_key)
-    if len(keys) == 0:
-        return keys
-    first_key = keys[0]
-    row_of_key = np.flatnonzero(index.packet == first_key)
-    if len(row_of_key) == 0:
-        return row_of_key
-    suspects = index.packet[: row_of_key[0]]
-    suspects = suspects[~np.isin(suspects, np.flatnonzero(packets.is_discard))]
+    first_key = np.flatnonzero(index.packets.is_key)[:1]
+    row_of_key = np.flatnonzero(np.isin(index.packet, first_key))[:1]
+    suspects = index.packet[: row_of_key[0] if len(row_of_key) else 0]
     if len(suspects) == 0:
         return suspects
-    through = range(int(max(suspects.max(), first_key)) + 1)
+    through = range(int(max(suspects.max(), first_key[0])) + 1)
     shown = {number for number, _ in reader.frames(0, through, deadline, skip_unwanted=False)}
     return np.array([number for number in suspects if int(number) not in shown], dtype=np.int64)
 
@@ -319,7 +319,8 @@ def load_survey(path: Path) -> Survey | None:
         facts = None
     if facts is None:
         return None
-    values, columns = facts.values, facts.columns
+    values = facts.values
+    columns = {name: steps if steps.dtype == np.bool_ else np.cumsum(steps) for name, steps in facts.columns.items()}
     packets = PacketTable(*(columns[name] for name in _PACKET_COLUMNS))
     rate = Fraction(values["rate"])
     return Survey(
@@ -345,6 +346,9 @@ def save_survey(path: Path, survey: Survey) -> None:
         "rate": str(survey.rate),
         "warnings": survey.warnings,
     }
+    for name, column in columns.items():
+        if column.dtype != np.bool_:
+            columns[name] = np.diff(column, prepend=0)  # steps from row to row compress faster
     save_facts(_FOLDER, _cache_key(path), Facts(values, columns))
 
 

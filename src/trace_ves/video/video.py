@@ -62,7 +62,7 @@ class Video:
         return f"Video({str(self.path)!r}, {self.duration:.3f} s, {self.width}x{self.height}, {self.codec})"
 
     def close(self) -> None:
-        """Give back the file and the decoders; what was read of it before stays good."""
+        """Close the file and the decoders; frames that you have stay valid."""
         with self._lock:
             self._closed = True
             self._decoder.close()
@@ -105,7 +105,7 @@ class Video:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is missing or odd in the file, as far as it was read."""
+        """What is missing or odd in the file, as far as it has been read."""
         with self._lock:
             return (*self._warnings, *self._damage())
 
@@ -164,7 +164,7 @@ class Video:
 
 
 def _state(path: Path) -> tuple[int, int] | None:
-    """What changes when a file is written to; None where there is no file any more."""
+    """Size and time of the last change; None if the file is gone."""
     try:
         status = path.stat()
     except OSError:
@@ -173,7 +173,7 @@ def _state(path: Path) -> tuple[int, int] | None:
 
 
 def _survey(path: Path, deadline: Deadline) -> tuple[Survey, Reader | None]:
-    """What is known of the file, from the disk where it was slow to find out before, else with a reader of it."""
+    """The survey of the file: the stored one, or a new one with the reader that made it."""
     stored = load_survey(path)
     if stored is not None:
         return stored, None

@@ -40,7 +40,7 @@ def find_film(url: str) -> str | None:
     else:
         name = parse_qs(parts.query).get("v", [""])[0]
     if not _ID.fullmatch(name):
-        raise InputError(f"{url[:200]}: no film of YouTube is named here; give its address with watch?v=….")
+        raise InputError(f"{url[:200]}: this is not the address of a YouTube video; give one with watch?v=….")
     return f"https://www.youtube.com/watch?v={name}"
 
 
@@ -66,15 +66,12 @@ def download_film(
         "allowed_extractors": ["youtube"],
         "format": FORMATS,
         "outtmpl": {"default": str(part).replace("%", "%%")},
-        "paths": {},
         "noplaylist": True,
         "quiet": True,
         "no_warnings": True,
         "noprogress": True,
         "cachedir": False,
-        "continuedl": True,
         "overwrites": False,
-        "nopart": False,
         "updatetime": False,
         "fixup": "never",
         "socket_timeout": rules.timeout_seconds,
@@ -86,7 +83,11 @@ def download_film(
     try:
         with yt_dlp.YoutubeDL(options) as client:
             info = extract(client, film)
-            _check(film, info, rules)
+            if info.get("is_live") or info.get("live_status") in {"is_live", "is_upcoming"}:
+                raise InputError(f"{film}: this film is still being broadcast; ask again when it is over.")
+            size = info.get("filesize")
+            if isinstance(size, int) and size > rules.most_bytes:
+                raise _TooLargeError(size)
             client.process_ie_result(info, download=True)
     except _TooLargeError as error:
         for left in part.parent.glob(f"{part.name}*"):
@@ -94,23 +95,13 @@ def download_film(
         raise InputError(f"{film}: {too_large(int(error.args[0]), rules)}") from None
     except yt_dlp.utils.YoutubeDLError as error:
         raise InputError(f"{film}: yt-dlp could not fetch it: {_words(error)}.") from None
-    size = part.stat().st_size
-    return f"{film[-11:]}.{info.get('ext') or 'mp4'}", Version(bytes=size)
+    return f"{film[-11:]}.{info.get('ext') or 'mp4'}", Version(bytes=part.stat().st_size)
 
 
 def extract(client: Any, film: str) -> dict[str, Any]:
-    """What yt-dlp knows of a film: its streams, and where they are."""
+    """The streams of a film and their addresses, as yt-dlp finds them."""
     found: dict[str, Any] = client.extract_info(film, download=False)
     return found
-
-
-def _check(film: str, info: dict[str, Any], rules: FetchRules) -> None:
-    """Refuse what has no end and what is too large before anything is fetched."""
-    if info.get("is_live") or info.get("live_status") in {"is_live", "is_upcoming"}:
-        raise InputError(f"{film}: this film is still being broadcast; ask again when it is over.")
-    size = info.get("filesize")
-    if isinstance(size, int) and size > rules.most_bytes:
-        raise InputError(f"{film}: {too_large(size, rules)}")
 
 
 def _words(error: Exception) -> str:
@@ -120,4 +111,4 @@ def _words(error: Exception) -> str:
 
 
 class _TooLargeError(Exception):
-    """Raised from a progress hook to end a download."""
+    """The film is too large; raised from a progress hook to end a download."""

@@ -148,7 +148,7 @@ def frame(
 
 
 def frame_response(footage: Footage, request: Request, path: Path, t: float, height: int | None) -> Response:
-    """A frame of a file that may be shown; nothing but its name where the browser has it already."""
+    """A frame of a file that may be shown; only headers if the browser has it already."""
     status = path.stat()
     tag = f'"{status.st_size:x}-{status.st_mtime_ns:x}-{t!r}-{height or 0}"'
     headers = {"ETag": tag, "Cache-Control": "private, max-age=600"}
@@ -172,10 +172,14 @@ def times(library: LibraryDep, footage: FootageDep, question_id: QuestionId) -> 
 
 def video(library: LibraryDep, question_id: QuestionId) -> FileResponse:
     """A question's video as it is, whole or by ranges."""
-    path = _video(library, question_id)
+    return video_response(_video(library, question_id))
+
+
+def video_response(path: Path) -> FileResponse:
+    """A video file as it is, if browsers may know its kind."""
     kind = CONTENT_TYPES.get(path.suffix.lower())
     if kind is None:
-        raise HTTPException(415, f"Files that end with {path.suffix[:20]!r} are sent frame by frame alone.")
+        raise HTTPException(415, f"Files that end with {path.suffix[:20]!r} are only sent frame by frame.")
     return FileResponse(path, media_type=kind)
 
 
@@ -228,7 +232,7 @@ _FOLDERS: Final = re.compile(r"(?<![\w.~/-])~?/(?:[^/\n:;'\"]+/)*(?=[^/\s])")
 
 
 def without_folders(sentence: str) -> str:
-    """A sentence without the folders of the files that it names: pages do not tell where files lie."""
+    """A sentence without the folders of the files it names: pages do not reveal where files are."""
     return _FOLDERS.sub("", sentence)
 
 

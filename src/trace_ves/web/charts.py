@@ -68,7 +68,7 @@ class BucketBar:
 
 
 def bucket_bars(report: AuditReport, keys: Mapping[str, str]) -> tuple[BucketBar, ...]:
-    """The buckets of every run that answered; none where the bench has no evidence."""
+    """The buckets of every run that answered; empty if the bench has no evidence."""
     if report.bench.ep_ref is None:
         return ()
     names = (f"Cov-Corr@{report.k}", f"Uncov-Corr@{report.k}", "Wrong")
@@ -80,7 +80,7 @@ def bucket_bars(report: AuditReport, keys: Mapping[str, str]) -> tuple[BucketBar
 
 
 def frontier(report: AuditReport, keys: Mapping[str, str]) -> Frontier | None:
-    """The frontier of a report; None where nothing can be placed on it."""
+    """The frontier of a report; None if no run can be placed on it."""
     metric = f"ECA@{report.k}" if report.bench.ep_ref is not None else "Acc"
     points = points_of([run for run in in_paper_order(report.runs) if run.name in keys], metric)
     if not points:

@@ -9,15 +9,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from trace_ves.core import TraceVesError
+from trace_ves.records.run_file import read_retried
 from trace_ves.runs.cost import KEYS, add_lines, answer_lines
 from trace_ves.runs.prices import load_prices, price_notes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from trace_ves.records import Prediction
     from trace_ves.records.run_index import RunIndex
     from trace_ves.runs.cost import CostLine, Key
-    from trace_ves.runs.prices import Prices
+    from trace_ves.runs.prices import Price, Prices
     from trace_ves.web.library import Library
 
 GROUPINGS: Final[dict[str, tuple[Key, ...]]] = {
@@ -36,17 +38,8 @@ class CostTable(NamedTuple):
     keys: tuple[Key, ...]
     lines: list[CostLine]
     total: int
-    whole: CostLine | None  # all of them together; None where nothing was spent
+    whole: CostLine | None  # all of them together; None if nothing was spent
     note: str  # from which day the prices are
-
-
-class _RunCosts(NamedTuple):
-    """The lines of one run."""
-
-    whole: list[CostLine]  # by run, method and backbone
-    by_stage: list[CostLine]
-    by_question: list[CostLine]  # the most expensive ones, so that a run of any size takes little memory
-    questions: int  # lines by question that there were in all
 
 
 class Costs:
@@ -56,49 +49,54 @@ class Costs:
         self._library = library
         self._prices = prices or load_prices()
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[int, _RunCosts]] = {}
+        self._known: dict[str, tuple[int, list[CostLine]]] = {}
 
     def table(self, grouping: str, run: str = "") -> CostTable:
         """The costs of one run or of all, added up by a key of `GROUPINGS`."""
-        runs = []
+        read = []
         with self._lock:
-            for key, index in self._library.runs.items():
+            for key, index in list(self._library.runs.items()):
                 if run in {"", key}:
                     if self._known.get(key, (None,))[0] != index.generation:
                         self._known[key] = index.generation, self._read(key, index)
-                    runs.append(self._known[key][1])
+                    read += self._known[key][1]
         keys = GROUPINGS[grouping]
-        answers = [line for each in runs for line in each.whole]
+        answers = [line for line in read if line.method is not None]
         if grouping == "stage":
-            lines = [line for each in runs for line in each.by_stage]
+            lines = [line for line in read if line.stage is not None]
         elif grouping == "question":
-            lines = [line for each in runs for line in each.by_question]
+            lines = [line for line in read if line.question_id is not None]
         else:
             lines = _sum_by(keys, answers)
-        total = sum(each.questions for each in runs) if grouping == "question" else len(lines)
-        whole = _sum_by((), answers)
+        whole = next(iter(_sum_by((), answers)), None)
         note = " ".join(price_notes(self._prices.of(line.backbone) for line in answers if line.backbone))
-        return CostTable(keys, heapq.nlargest(MOST_LINES, lines, key=_expense), total, next(iter(whole), None), note)
+        return CostTable(keys, heapq.nlargest(MOST_LINES, lines, key=_expense), len(lines), whole, note)
 
-    def _read(self, key: str, index: RunIndex) -> _RunCosts:
-        whole: list[CostLine] = []
-        by_stage: list[CostLine] = []
-        questions = 0
+    def _read(self, key: str, index: RunIndex) -> list[CostLine]:
+        """The lines of one run by method, by stage and by question, from one reading of its file."""
+        groupings: tuple[tuple[Key, ...], ...] = (
+            ("run", "method", "backbone"),
+            GROUPINGS["stage"],
+            GROUPINGS["question"],
+        )
+        return add_lines(
+            line
+            for prediction in _paid_lines(index)
+            for by in groupings
+            for line in answer_lines(key, prediction, self._price(prediction), by)
+        )
 
-        def by_question() -> Iterator[CostLine]:
-            nonlocal whole, by_stage, questions
-            for question_id in list(index.entries):
-                with suppress(TraceVesError, KeyError):  # the page of the run names damaged lines
-                    prediction = index.read(question_id)
-                    price = self._prices.of(prediction.backbone) if prediction.backbone else None
-                    whole = add_lines([*whole, *answer_lines(key, prediction, price, ("run", "method", "backbone"))])
-                    by_stage = add_lines([*by_stage, *answer_lines(key, prediction, price, GROUPINGS["stage"])])
-                    for line in answer_lines(key, prediction, price, GROUPINGS["question"]):
-                        questions += 1
-                        yield line
+    def _price(self, prediction: Prediction) -> Price | None:
+        return self._prices.of(prediction.backbone) if prediction.backbone else None
 
-        expensive = heapq.nlargest(MOST_LINES, by_question(), key=_expense)
-        return _RunCosts(whole, by_stage, expensive, questions)
+
+def _paid_lines(index: RunIndex) -> Iterator[Prediction]:
+    """The lines of a run, and those that failed and were asked again; the page of the run names damaged lines."""
+    for question_id in list(index.entries):
+        with suppress(TraceVesError, KeyError):
+            yield index.read(question_id)
+    with suppress(TraceVesError):
+        yield from read_retried(index.path)
 
 
 def _sum_by(keys: tuple[Key, ...], lines: list[CostLine]) -> list[CostLine]:

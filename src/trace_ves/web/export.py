@@ -60,17 +60,15 @@ def thinned(moments: list[float]) -> list[float]:
 
 
 def _frames(video: Path | None, moments: list[float]) -> list[str | None]:
-    """For each moment its frame as a data address; None where it is left out or not available."""
-    footage, wanted = Footage(), set(thinned(moments))
-    addresses: list[str | None] = []
-    for moment in moments:
-        address = None
-        if video is not None and moment in wanted:
-            with suppress(VideoError, MissingExtraError):
-                picture = footage.frame_at(video, moment, FRAME_HEIGHT).jpeg(QUALITY)
-                address = "data:image/jpeg;base64," + base64.b64encode(picture).decode()
-        addresses.append(address)
-    return addresses
+    """The frame of each moment as a data URL; None if it is left out or unavailable."""
+    if video is None:
+        return [None] * len(moments)
+    footage, found = Footage(), dict[float, str]()
+    for moment in thinned(moments):
+        with suppress(VideoError, MissingExtraError):
+            picture = footage.frame_at(video, moment, FRAME_HEIGHT).jpeg(QUALITY)
+            found[moment] = "data:image/jpeg;base64," + base64.b64encode(picture).decode()
+    return [found.get(moment) for moment in moments]
 
 
 def _inlined() -> dict[str, object]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trace_ves.video.video import Video
 
 OPEN_VIDEOS: Final = 6
-CACHE_BYTES: Final = 96 << 20  # decoded frames kept of each open video
+CACHE_BYTES: Final = 96 << 20  # decoded frames cached for each open video
 
 CONTENT_TYPES: Final = {
     ".mp4": "video/mp4",
@@ -29,7 +29,7 @@ CONTENT_TYPES: Final = {
     ".ts": "video/mp2t",
     ".ogv": "video/ogg",
 }
-"""Only files with one of these endings are sent as they are; any video can be sent frame by frame."""
+"""Only files with these suffixes are sent as they are; any video can be sent frame by frame."""
 
 
 class Footage:
@@ -40,7 +40,7 @@ class Footage:
         self._open: OrderedDict[tuple[Path, int, int], tuple[Video, CachedVideo]] = OrderedDict()
 
     def frame_at(self, path: Path, seconds: float, height: int | None = None) -> Frame:
-        """The frame on screen at a moment; a `VideoError` where there is none."""
+        """The frame on screen at a moment; raises a `VideoError` if there is none."""
         return self._opened(path)[1].frames_at([seconds], height=height)[0]
 
     def frames_at(self, path: Path, moments: Sequence[float], height: int | None = None) -> Sequence[Frame]:
@@ -59,7 +59,7 @@ class Footage:
                 opened = open_video(path)
                 self._open[key] = opened, CachedVideo(opened, max_bytes=CACHE_BYTES)
                 if len(self._open) > OPEN_VIDEOS:
-                    # not closed but let go of: another thread may still decode from it
+                    # not closed: another thread may still decode from it
                     self._open.popitem(last=False)
             self._open.move_to_end(key)
             return self._open[key]

@@ -64,7 +64,7 @@ def anchor(name: str) -> str:
 
 
 def term_of(heading: str) -> str:
-    """The id of the term that a column's heading names, empty where it names none: `Cov@2 ↑` is `covk`."""
+    """The id of the term for a column's heading, or an empty string: `Cov@2 ↑` is `covk`."""
     name = re.sub(r"@\d+", "@k", heading.removesuffix(" ↑")).lower()
     term = _ALIASES.get(name) or anchor(name)
     return term if term in glossary() else ""

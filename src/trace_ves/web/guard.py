@@ -44,7 +44,7 @@ HEADERS: Final = {
 class Guard:
     """Wraps an application. `hosts` are the host names that it accepts; None accepts any, and needs a token.
 
-    `secure` is for servers that browsers reach over TLS: their cookies are sent over nothing else.
+    `secure` is for servers that browsers reach over TLS: their cookies are only sent over TLS.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Guard:
         request = HTTPConnection(scope)
         headers, query = request.headers, request.query_params.multi_items()
         if self._hosts is not None and _name(headers.get("host", "")) not in self._hosts:
-            return PlainTextResponse("This page answers to its own address alone.\n", status_code=421)
+            return PlainTextResponse("Open this page at the address that the command printed.\n", status_code=421)
         if self._token is None or self._is_token(request.cookies.get(self._cookie, "")):
             return _body_refusal(headers, self._body_bytes.get(scope["path"], MOST_BODY_BYTES))
         if any(name == "token" and self._is_token(value) for name, value in query):
@@ -119,7 +119,7 @@ def _body_refusal(headers: Headers, most: int) -> Response | None:
 
 
 def cookie_name(name: str, *, secure: bool) -> str:
-    """A cookie's name; over TLS one that browsers accept from this very host alone."""
+    """A cookie's name; over TLS, browsers accept it only from this host."""
     return f"__Host-{name}" if secure else name
 
 

@@ -1,24 +1,23 @@
-"""What the page shows: the runs of a folder as they grow, the questions they answer, and the audit of it all."""
+"""What the pages show: the runs of a folder as they grow, their questions, and the audit."""
 
 from __future__ import annotations
 
 import math
 import threading
 import time
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from trace_ves.core import Question, TraceVesError
+from pydantic import TypeAdapter
+
+from trace_ves.core import TraceVesError
 from trace_ves.records.disk_cache import Facts, identify, load_facts, save_facts
 from trace_ves.records.run_file import constant, distinct_names
 from trace_ves.records.run_index import RunIndex, Score
-from trace_ves.ves import AuditReport, BenchSummary, Comparison, RunReport, ScoredRun, audit
-from trace_ves.ves.report import AgreementFigures, ClassFigures, GroupFigures
+from trace_ves.ves import AuditReport, ScoredRun, audit
 from trace_ves.ves.rows import row_of_prediction
-from trace_ves.web.listing import Listed, Listing
-from trace_ves.web.questions import QuestionColumns, QuestionInfo
+from trace_ves.web.listing import Listed, Listing, QuestionInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -28,10 +27,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Library", "LibraryAudit", "Listed", "QuestionInfo", "RunState"]
 
-LOOK_AGAIN_SECONDS: Final = 0.3  # the folder is not looked at more often than this, however many requests come
+LOOK_AGAIN_SECONDS: Final = 0.3  # the folder is not read more often than this
 MOST_UNKNOWN_SHOWN: Final = 5
 CACHE_FOLDER: Final = "pages"
-WORTH_CACHING: Final = 16 * 1024 * 1024  # bytes of a file from which on reading it again takes noticeably long
+WORTH_CACHING: Final = 16 * 1024 * 1024  # bytes; reading a larger file again takes noticeably long
 
 
 class Library:
@@ -44,9 +43,8 @@ class Library:
         roots: Sequence[Path],
         videos: Path | None,
         *,
-        bench: Path | None = None,
+        cache: PageCache | None = None,
     ) -> None:
-        """With the `bench` file that the questions are from, indexes of large runs are cached for the next start."""
         self.questions: Final = questions
         self.runs: dict[str, RunIndex] = {}
         self.version = 0  # grows whenever something in the folder changes
@@ -56,8 +54,7 @@ class Library:
         self._videos = videos
         self._looked = -math.inf
         self._lock = threading.RLock()
-        self._questions = QuestionColumns.of(questions)
-        self._cache = PageCache(bench) if bench else None
+        self._cache = cache or PageCache(None)
         self._listed: dict[str, tuple[tuple[int, int], Listing]] = {}
         self._states: tuple[int, dict[str, RunState]] = (-1, {})
         self._audits: dict[bool, tuple[int, LibraryAudit]] = {}
@@ -68,31 +65,27 @@ class Library:
         return self._folder.resolve().name
 
     def refresh(self, *, now: bool = False, on_progress: Callable[[str, int, int], None] | None = None) -> int:
-        """Look at the folder again, unless that was done a moment ago and it need not be `now`; gives the version."""
+        """Look at the folder again, at most every `LOOK_AGAIN_SECONDS` unless `now`; returns the version."""
         with self._lock:
             if not now and time.monotonic() - self._looked < LOOK_AGAIN_SECONDS:
                 return self.version
             paths = {path.name.removesuffix(".jsonl"): path for path in sorted(self._folder.glob("*.jsonl"))}
             inside = {key: path for key, path in paths.items() if path.name != "questions.jsonl" and self.allows(path)}
             changed = inside.keys() != self.runs.keys()
-            self.runs = {key: self.runs.get(key) or self._open_run(path) for key, path in inside.items()}
+            opened = {key: RunIndex(path, self._score) for key, path in inside.items() if key not in self.runs}
+            for index in opened.values():
+                self._cache.restore_index(index)
+            self.runs = {key: self.runs.get(key) or opened[key] for key in inside}
             for key, run in self.runs.items():
                 if run.refresh(partial(on_progress, f"indexing {key}") if on_progress else None):
                     changed = True
-                    if self._cache:
-                        self._cache.save_index(run)
+                    self._cache.save_index(run)
             self.version += changed
             self._looked = time.monotonic()
             return self.version
 
-    def _open_run(self, path: Path) -> RunIndex:
-        index = RunIndex(path, self._score)
-        if self._cache:
-            self._cache.restore_index(index)
-        return index
-
     def _score(self, line: Prediction) -> Score | None:
-        """What is kept of a line whose question is in the bench; a `FieldError` says why it cannot be scored."""
+        """The score of a line whose question is in the bench; raises a `FieldError` if it cannot be scored."""
         info = self.questions.get(line.question_id)
         if info is None or info.item is None:
             return None
@@ -100,7 +93,7 @@ class Library:
         return Score(bool(row.correct), row.frames_distinct, row.frames_inside, row.density)
 
     def allows(self, path: Path) -> bool:
-        """Whether a file, wherever its links lead, lies in one of the folders that were given."""
+        """Whether a file, with links resolved, is inside one of the given folders."""
         try:
             real = path.resolve(strict=True)
         except (OSError, ValueError, RuntimeError):
@@ -108,7 +101,7 @@ class Library:
         return real.is_file() and any(real.is_relative_to(root) for root in self._roots)
 
     def video_of(self, info: QuestionInfo) -> Path | None:
-        """The file of a question's video, None where there is none inside the folders that were given."""
+        """The file of a question's video; None if it is not inside the given folders."""
         if self._videos is None or not info.question.video or "\0" in info.question.video:
             return None
         path = self._videos / info.question.video
@@ -116,27 +109,27 @@ class Library:
 
     def info(self, question_id: str) -> QuestionInfo:
         """What is known about a question; outside of the bench, only its id."""
-        return self.questions.get(question_id) or QuestionInfo(Question(question_id, "", ""))
+        return self.questions.get(question_id) or QuestionInfo.of_id(question_id)
 
     def listed(self, key: str) -> Listing:
         """Every question of a run: those of the bench in its order, then those that the bench does not know."""
         with self._lock:
             run = self.runs[key]
-            if len(self._questions.ids) != len(self.questions):  # asking on a page adds to them
-                self._questions = QuestionColumns.of(self.questions)
-            state = run.generation, len(self.questions)
+            state = run.generation, len(self.questions)  # asking on a page adds to them
             known = self._listed.get(key)
             if known is None or known[0] != state:
                 allowed = self.allows(run.transcripts.path)
-                known = state, Listing(self._questions, run, has_transcripts=allowed)
-                self._listed[key] = known
+                known = self._listed[key] = state, Listing(self.questions, run, has_transcripts=allowed)
             return known[1]
 
     def states(self) -> dict[str, RunState]:
         """How far each run has come, by its key."""
         with self._lock:
             if self._states[0] != self.version:
-                found = {key: _state(run, self.listed(key)) for key, run in self.runs.items()}
+                found = {
+                    key: _state(run, self.listed(key), has_bench=self._cache.has_bench)
+                    for key, run in self.runs.items()
+                }
                 self._states = self.version, found
             return self._states[1]
 
@@ -147,25 +140,21 @@ class Library:
         with self._lock:
             known = self._audits.get(common)
             if known is None or known[0] != self.version:
-                found = self._cache.load_audit(self.runs.values()) if self._cache and not common else None
+                found = None if common else self._cache.load_audit(self.runs.values())
                 if found is None:
                     found = self._make_audit(on_progress, common=common)
-                    if self._cache and not common:
+                    if not common:
                         self._cache.save_audit(self.runs.values(), found)
-                known = self.version, found
-                self._audits[common] = known
+                known = self._audits[common] = self.version, found
             return known[1]
 
     def _make_audit(self, on_progress: Callable[[str, int, int], None] | None, *, common: bool) -> LibraryAudit:
-        listed = {key: self.listed(key) for key in self.runs}
-        items = []
-        for at, name in enumerate(self._questions.ids):
-            entries = [listing.entries[at] for listing in listed.values()] if common else []
-            is_common = all(entry and entry.correct is not None for entry in entries)
-            if is_common and self._questions.has_item[at] and (item := self.questions[name].item):
-                items.append(item)
+        wanted = {*self.questions}
+        for run in self.runs.values() if common else ():
+            wanted &= {name for name, entry in run.entries.items() if entry.correct is not None}
+        items = [info.item for name, info in self.questions.items() if info.item and name in wanted]
         items.sort(key=lambda item: item.question.id)  # as rows are
-        runs = {key: _score_listing(self.runs[key], listing, items) for key, listing in listed.items()}
+        runs = {key: _score_listing(run, self.listed(key), items) for key, run in self.runs.items()}
         scored = {key: run for key, run in runs.items() if run is not None}
         if not scored:
             return LibraryAudit()
@@ -183,76 +172,60 @@ class LibraryAudit:
 
     report: AuditReport | None = None
     keys: Mapping[str, str] = field(default_factory=dict)  # the key of each run by the name that the report gives it
-    problem: str = ""  # why there is no report, where there should be one
+    problem: str = ""  # why there is no report
 
 
 class PageCache:
-    """Indexes and audits of large runs on disk. Only the first reading of a run is saved, not how it grows."""
+    """What is known about a large bench, its runs and their audit. Only the first reading of a run is saved."""
 
-    def __init__(self, bench: Path) -> None:
-        self._bench: Final = identify(bench)
-        self._states: dict[Path, list[object]] = {}  # the state of each run file before it was read
+    def __init__(self, bench: Path | None) -> None:
+        """`bench` is the file of the questions; without one, nothing is cached."""
+        self._bench: Final = identify(bench) if bench else None
+        self.has_bench: Final = bench is not None
+
+    def load_left_out(self) -> list[str] | None:
+        """The questions of the bench that are left out, if it was read before."""
+        facts = load_facts(CACHE_FOLDER, ["bench", self._bench])
+        return facts.values["left out"] if facts else None
+
+    def save_left_out(self, left_out: list[str]) -> None:
+        """Remember that the bench was read, if it is large."""
+        if self._bench and int(str(self._bench[1])) >= WORTH_CACHING:
+            save_facts(CACHE_FOLDER, ["bench", self._bench], Facts({"left out": left_out}))
 
     def restore_index(self, index: RunIndex) -> None:
-        """Fill an index with what was saved for the same state of its file; else it stays empty."""
-        with suppress(OSError):
-            self._states[index.path] = identify(index.path)
-            facts = load_facts(CACHE_FOLDER, self._key([index]))
-            if facts is not None:
-                index.restore(facts)
+        """Fill an index with what was saved for the same state of its file."""
+        if (key := self._key([index])) and (facts := load_facts(CACHE_FOLDER, key)):
+            index.restore(facts)
 
     def save_index(self, index: RunIndex) -> None:
-        """Save an index that was just read, if its file is large and did not change meanwhile."""
-        if self._is_worth_caching([index]):
-            save_facts(CACHE_FOLDER, self._key([index]), index.facts())
+        """Save an index that was just read, if its file is large."""
+        if index.generation == 1 and (key := self._key([index])):
+            save_facts(CACHE_FOLDER, key, index.facts())
 
     def load_audit(self, runs: Collection[RunIndex]) -> LibraryAudit | None:
         """The audit that was saved for the same state of all runs."""
-        facts = load_facts(CACHE_FOLDER, ["audit", *self._key(runs)]) if self._is_worth_caching(runs) else None
-        return None if facts is None else LibraryAudit(_read_report(facts.values["report"]), facts.values["keys"])
+        if not (key := self._key(runs)) or not (facts := load_facts(CACHE_FOLDER, ["audit", *key])):
+            return None
+        report = TypeAdapter(AuditReport).validate_python(facts.values["report"], by_alias=False, by_name=True)
+        return LibraryAudit(report, facts.values["keys"])
 
     def save_audit(self, runs: Collection[RunIndex], made: LibraryAudit) -> None:
         """Save the audit of these runs."""
-        if made.report is not None and self._is_worth_caching(runs):
+        if made.report is not None and (key := self._key(runs)):
             without_rows = replace(made.report, runs=tuple(replace(run, rows=()) for run in made.report.runs))
             facts = Facts({"report": asdict(without_rows), "keys": dict(made.keys)})
-            save_facts(CACHE_FOLDER, ["audit", *self._key(runs)], facts)
+            save_facts(CACHE_FOLDER, ["audit", *key], facts)
 
     def _key(self, runs: Collection[RunIndex]) -> list[object]:
-        return [self._bench, *(self._states.get(run.path) for run in runs)]
-
-    def _is_worth_caching(self, runs: Collection[RunIndex]) -> bool:
+        """What identifies the files; empty if they are small or have changed since they were read."""
         try:
-            is_as_read = all(run.generation == 1 and self._states.get(run.path) == identify(run.path) for run in runs)
-            return is_as_read and sum(run.path.stat().st_size for run in runs) >= WORTH_CACHING
+            states = [identify(run.path) for run in runs]
+            sizes = [run.path.stat().st_size for run in runs]
         except OSError:
-            return False
-
-
-def _read_report(values: dict[str, Any]) -> AuditReport:
-    """The report whose `asdict` this is, without its rows."""
-    runs = [
-        replace(
-            RunReport(**run),
-            answer_only=GroupFigures(**run["answer_only"]),
-            groups={
-                key: {value: GroupFigures(**group) for value, group in groups.items()}
-                for key, groups in run["groups"].items()
-            },
-            question_groups=GroupFigures(**run["question_groups"]) if run["question_groups"] else None,
-            classes={
-                key: {word: ClassFigures(**figures) for word, figures in words.items()}
-                for key, words in run["classes"].items()
-            },
-        )
-        for run in values["runs"]
-    ]
-    comparisons = [Comparison(**comparison) for comparison in values["comparisons"]]
-    bench = BenchSummary(**values["bench"])
-    agreement = tuple(AgreementFigures(**pair) for pair in values["agreement"])
-    return AuditReport(
-        values["signature"], bench, tuple(runs), tuple(comparisons), values["warnings"], values["k"], agreement
-    )
+            return []
+        is_as_read = all(run.size in {0, size} for run, size in zip(runs, sizes, strict=True))
+        return [self._bench, *states] if self._bench and is_as_read and sum(sizes) >= WORTH_CACHING else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +253,7 @@ class RunState:
 
 
 def _score_listing(index: RunIndex, listing: Listing, items: Sequence[Item]) -> ScoredRun | None:
-    """The run on these questions; None where none of its lines could be scored."""
+    """The run on these questions; None if no line could be scored."""
     listed = [listing[item.question.id] for item in items]
     scored = [each.prediction for each in listed if each.row is not None and each.prediction is not None]
     if not scored:
@@ -297,12 +270,11 @@ def _score_listing(index: RunIndex, listing: Listing, items: Sequence[Item]) -> 
     )
 
 
-def _state(index: RunIndex, listing: Listing) -> RunState:
+def _state(index: RunIndex, listing: Listing, *, has_bench: bool) -> RunState:
     entries = index.entries.values()
-    answered = [at for at, entry in enumerate(listing.entries) if entry is not None]
     scored = [entry.correct for entry in entries if entry.correct is not None]
-    strays = [listing.ids[at] for at in answered if not listing.has_item[at]] if any(listing.has_item) else []
-    refused = [name for name, entry in zip(listing.ids, listing.entries, strict=True) if entry and entry.refusal]
+    strays = listing.strays if has_bench else []
+    refused = [name for name, entry in index.entries.items() if entry.refusal]
     try:
         modified = index.path.stat().st_mtime
     except OSError:
@@ -310,7 +282,7 @@ def _state(index: RunIndex, listing: Listing) -> RunState:
     return RunState(
         method=constant({entry.method for entry in entries}),
         backbone=constant({entry.backbone for entry in entries}),
-        answered=len(answered),
+        answered=len(entries),
         questions=len(listing),
         right=sum(scored),
         scored=len(scored),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,14 +14,14 @@ from trace_ves.core import Question
 from trace_ves.records import Prediction
 from trace_ves.ves.metrics import HEADLINE_DENSITY
 from trace_ves.ves.rows import AuditRow
-from trace_ves.web.questions import QuestionInfo
 from trace_ves.web.search_view import BUCKETS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from trace_ves.core import Interval
+    from trace_ves.records import Item
     from trace_ves.records.run_index import Entry, RunIndex
-    from trace_ves.web.questions import QuestionColumns
 
 NO_VALUE: Final = "none"  # how a filter names the questions that have no family, no termination or no density
 DENSE: Final = 3  # densities from here up are one choice
@@ -28,15 +29,44 @@ FACETS: Final = ("bucket", "family", "density", "termination")
 
 
 @dataclass(frozen=True, slots=True)
+class QuestionInfo:
+    """What the page knows about a question."""
+
+    question: Question
+    duration: float | None = None
+    item: Item | None = None  # the question with its gold answer and evidence; None if they are not known
+
+    @classmethod
+    def of_id(cls, question_id: str) -> QuestionInfo:
+        """A question that no bench knows."""
+        return cls(Question(question_id, "", ""))
+
+    @classmethod
+    def of_item(cls, item: Item) -> QuestionInfo:
+        """What a bench says about a question."""
+        return cls(item.question, item.duration if math.isfinite(item.duration) else None, item)
+
+    @property
+    def answer(self) -> str | None:
+        """The gold answer."""
+        return self.item.answer if self.item else None
+
+    @property
+    def evidence(self) -> tuple[Interval, ...]:
+        """The intervals that the answer depends on."""
+        return self.item.evidence if self.item else ()
+
+
+@dataclass(frozen=True, slots=True)
 class Filters:
-    """What is wanted; an empty string wants all."""
+    """The filters of a list; an empty string lets all pass."""
 
     bucket: str = ""
     family: str = ""
     density: str = ""
     termination: str = ""
     text: str = ""
-    sort: str = ""  # one of `listing.SORTS`; with a minus in front, downwards
+    sort: str = ""  # one of `listing.SORTS`; with a minus in front, descending
 
     def query(self, **more: object) -> str:
         """The filters as a part of an address."""
@@ -58,7 +88,7 @@ class Choice:
 
 
 def next_sort(column: str, now: str) -> str:
-    """What a click on a column's heading asks for: upwards, then downwards, then as the bench has it."""
+    """The sort order after a click on a column's heading: ascending, descending, then the bench's order."""
     return {column: f"-{column}", f"-{column}": ""}.get(now, column)
 
 
@@ -78,7 +108,7 @@ def _facet_order(name: str, value: str) -> tuple[int, str]:
     return (value == NO_VALUE, value)
 
 
-def bucket_of(entry: Entry | None, *, has_evidence: bool) -> str:
+def bucket_of(info: QuestionInfo, entry: Entry | None) -> str:
     """Which of `BUCKETS` a question belongs to."""
     if entry is None:
         return "open"
@@ -86,7 +116,7 @@ def bucket_of(entry: Entry | None, *, has_evidence: bool) -> str:
         return "unscored"
     if not entry.correct:
         return "wrong"
-    if not has_evidence:
+    if not info.evidence:
         return "right"
     return "covered" if entry.density >= HEADLINE_DENSITY else "uncovered"
 
@@ -97,8 +127,8 @@ class Listed:
 
     info: QuestionInfo
     prediction: Prediction | None = None
-    """Without its heavy parts and its timestamps; None where the run has not answered yet."""
-    row: AuditRow | None = None  # None where there is nothing to score, or nothing that could be scored
+    """Without its heavy parts and its timestamps; None if the run has not answered yet."""
+    row: AuditRow | None = None  # None if there is nothing to score, or it could not be scored
     problem: str = ""  # why the line could not be scored
 
     bucket: str = "open"  # which of `BUCKETS` it belongs to
@@ -112,50 +142,32 @@ class Listed:
 class Listing(Mapping[str, Listed]):
     """Every question of a run: those of the bench in its order, then those that the bench does not know."""
 
-    def __init__(self, questions: QuestionColumns, run: RunIndex, *, has_transcripts: bool = False) -> None:
+    def __init__(self, questions: Mapping[str, QuestionInfo], run: RunIndex, *, has_transcripts: bool = False) -> None:
         self._questions, self._run = questions, run
         self._said = lru_cache(maxsize=16)(run.transcripts.search if has_transcripts else lambda _: set[str]())
-        unknown = run.entries.keys() - questions.id_set
-        strays = [name for name in run.entries if name in unknown] if unknown else []
-        self.ids: Final = [*questions.ids, *strays]
+        known = dict.fromkeys(questions)  # a studio may add to them meanwhile
+        self.strays: Final = [name for name in run.entries if name not in known]
+        self.ids: Final = [*known, *self.strays]
         self.entries: Final = [run.entries.get(name) for name in self.ids]
-        self.has_item: Final = [*questions.has_item, *(False for _ in strays)]
-        self._has_evidence = [*questions.has_evidence, *(False for _ in strays)]
-        self._strays = strays
 
     def __getitem__(self, question_id: str) -> Listed:
-        info, entry = self._questions.infos.get(question_id), self._run.entries.get(question_id)
+        info, entry = self._questions.get(question_id), self._run.entries.get(question_id)
         if entry is None:
             if info is None:
                 raise KeyError(question_id)
             return Listed(info)
-        info = info or QuestionInfo(Question(question_id, "", ""))
-        line = Prediction(
-            question_id,
-            entry.answer,
-            (),
-            entry.frames_supplied,
-            entry.method,
-            entry.backbone,
-            entry.termination,
-            error=entry.error,
-        )
+        info = info or QuestionInfo.of_id(question_id)
+        names = (entry.method, entry.backbone, entry.termination)
+        line = Prediction(question_id, entry.answer, (), entry.frames_supplied, *names, error=entry.error)
         row = None
         if entry.correct is not None:
-            row = AuditRow(
-                question_id,
-                entry.correct,
-                entry.frames_supplied,
-                entry.frames_distinct,
-                entry.frames_inside,
-                entry.density,
-                entry.termination,
-            )
+            counts = (entry.frames_supplied, entry.frames_distinct, entry.frames_inside, entry.density)
+            row = AuditRow(question_id, entry.correct, *counts, entry.termination)
         problem = f"{self._run.path.name}:{entry.line}: {entry.refusal}" if entry.refusal else ""
-        return Listed(info, line, row, problem, bucket_of(entry, has_evidence=bool(info.evidence)))
+        return Listed(info, line, row, problem, bucket_of(info, entry))
 
     def __contains__(self, question_id: object) -> bool:
-        return question_id in self._questions.infos or question_id in self._run.entries
+        return question_id in self._questions or question_id in self._run.entries
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.ids)
@@ -203,21 +215,25 @@ class Listing(Mapping[str, Listed]):
                 places = [at for at in places if values[at] == wanted]
         words = filters.text.casefold().split()
         if words:
-            texts = [*self._questions.search_texts, *map(str.casefold, self._strays)]
-            said = self._said(tuple(words))
+            texts, said = self._search_texts, self._said(tuple(words))
             places = [at for at in places if self.ids[at] in said or all(word in texts[at] for word in words)]
         return places
 
     @cached_property
+    def _infos(self) -> list[QuestionInfo]:
+        return [self._questions.get(name) or QuestionInfo.of_id(name) for name in self.ids]
+
+    @cached_property
+    def _search_texts(self) -> list[str]:
+        questions = [info.question for info in self._infos]
+        return ["\n".join((each.id, each.text, each.video, *each.options)).casefold() for each in questions]
+
+    @cached_property
     def _facets(self) -> dict[str, list[str]]:
         """The value of each filter that each question falls under."""
-        buckets = [
-            bucket_of(entry, has_evidence=has_evidence)
-            for entry, has_evidence in zip(self.entries, self._has_evidence, strict=True)
-        ]
         return {
-            "bucket": buckets,
-            "family": [*(name or NO_VALUE for name in self._questions.families), *(NO_VALUE for _ in self._strays)],
+            "bucket": list(map(bucket_of, self._infos, self.entries)),
+            "family": [info.question.family or NO_VALUE for info in self._infos],
             "density": [NO_VALUE if value is None else str(min(value, DENSE)) for value in self._densities],
             "termination": [(entry and entry.termination) or NO_VALUE for entry in self.entries],
         }
@@ -226,8 +242,8 @@ class Listing(Mapping[str, Listed]):
     def _densities(self) -> list[int | None]:
         """Frames in the least observed evidence interval of each question."""
         return [
-            entry.density if entry is not None and entry.correct is not None and has_evidence else None
-            for entry, has_evidence in zip(self.entries, self._has_evidence, strict=True)
+            entry.density if entry is not None and entry.correct is not None and info.evidence else None
+            for info, entry in zip(self._infos, self.entries, strict=True)
         ]
 
     def _sort_values(self, column: str) -> Sequence[Any]:
@@ -240,11 +256,8 @@ class Listing(Mapping[str, Listed]):
             "frames": lambda: [entry and entry.frames_supplied for entry in entries],
             "answer": lambda: [(entry and entry.answer) or None for entry in entries],
             "termination": lambda: [(entry and entry.termination) or None for entry in entries],
-            "family": lambda: [*(name or None for name in self._questions.families), *(None for _ in self._strays)],
-            "question": lambda: [
-                *(info.question.text.casefold() for info in self._questions.infos.values()),
-                *("" for _ in self._strays),
-            ],
+            "family": lambda: [info.question.family or None for info in self._infos],
+            "question": lambda: [info.question.text.casefold() for info in self._infos],
         }
         return values[column]()
 

@@ -1,8 +1,9 @@
-"""From named folders to a library: which runs, which bench, where the videos are."""
+"""Open a library from folders: which runs, which bench, where the videos are."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -13,16 +14,17 @@ from trace_ves.benches import load_bench
 from trace_ves.benches.bench import QUESTIONS_FILE, questions_file
 from trace_ves.core import InputError, Question
 from trace_ves.core.jsonl import dump_line, parse_object
+from trace_ves.records import Item
 from trace_ves.records.base import FieldError
-from trace_ves.records.disk_cache import identify, load_facts, save_facts
 from trace_ves.records.prediction import SavedAnswer
 from trace_ves.records.run_file import read_configuration, read_predictions
+from trace_ves.records.run_index import BYTE_ORDER_MARK
 from trace_ves.records.transcript import transcripts_path
-from trace_ves.web.library import CACHE_FOLDER, WORTH_CACHING, Library
-from trace_ves.web.questions import BenchQuestions, QuestionInfo, locate_questions
+from trace_ves.web.library import Library, PageCache
+from trace_ves.web.listing import QuestionInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Iterator
 
     from trace_ves.records import Prediction
     from trace_ves.records.transcript import Transcript
@@ -45,29 +47,53 @@ def open_library(
     named = bench or _bench_of(folder)
     file = questions_file(named) if named else None
     home = file.parent if file else None
-    infos = (_questions(file, on_progress) if file else None) or asked_questions(folder)
+    cache = PageCache(file)  # before the bench is read: a bench that changes meanwhile is not taken for this one
+    infos = _questions(file, cache, on_progress) if file else asked_questions(folder)
     roots = [root for root in (folder, home, videos) if root is not None]
-    library = Library(folder, infos, roots, videos or home, bench=file)
+    library = Library(folder, infos, roots, videos or home, cache=cache)
     library.refresh(on_progress=on_progress)
     if not library.runs:
         raise InputError(f"{folder}: no run in this folder; a run is a file that ends with .jsonl.")
     return library
 
 
-def _questions(file: Path, on_progress: Callable[[str, int, int], None] | None) -> Mapping[str, QuestionInfo]:
-    """The questions of a bench; those of a large one that was read before stay in their file until they are shown."""
-    key = ["bench", identify(file)]
-    if facts := load_facts(CACHE_FOLDER, key):
-        return BenchQuestions(file, facts)
+def _questions(
+    file: Path, cache: PageCache, on_progress: Callable[[str, int, int], None] | None
+) -> Mapping[str, QuestionInfo]:
+    left_out = cache.load_left_out()
+    if left_out is not None:
+        return CheckedQuestions(file, left_out)
     loaded = load_bench(file, on_progress=partial(on_progress, "reading bench") if on_progress else None)
-    infos = {item.question.id: QuestionInfo.of_item(item) for item in loaded.items}
-    if file.stat().st_size >= WORTH_CACHING and ["bench", identify(file)] == key:
-        save_facts(CACHE_FOLDER, key, locate_questions(file, infos))
-    return infos
+    cache.save_left_out([problem.id for problem in loaded.problems])
+    return {item.question.id: QuestionInfo.of_item(item) for item in loaded.items}
+
+
+class CheckedQuestions(Mapping[str, QuestionInfo]):
+    """The questions of a large bench that was read before; each is made when it is first needed."""
+
+    def __init__(self, file: Path, left_out: Collection[str]) -> None:
+        lines = file.read_bytes().removeprefix(BYTE_ORDER_MARK).splitlines()
+        rows = {str(row["id"]): row for row in map(parse_object, filter(bytes.strip, lines))}
+        self._rows = {name: row for name, row in rows.items() if name not in left_out}
+        self._made: dict[str, QuestionInfo] = {}
+
+    def __getitem__(self, question_id: str) -> QuestionInfo:
+        if question_id not in self._made:
+            self._made[question_id] = QuestionInfo.of_item(Item.from_json(self._rows[question_id]))
+        return self._made[question_id]
+
+    def __contains__(self, question_id: object) -> bool:
+        return question_id in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
 
 def _bench_of(folder: Path) -> Path | None:
-    """The bench in the folder itself, or the one that a run's configuration names and that has not changed since."""
+    """The bench in the folder, or the unchanged one that a run's configuration names."""
     if (folder / QUESTIONS_FILE).is_file():
         return folder
     for sidecar in sorted(folder.glob("*.run.toml")):
@@ -105,7 +131,7 @@ def library_of_answer(
     videos: Path,
     transcript: Transcript | None = None,
 ) -> Library:
-    """One answer as a library in `folder`, under the words of its question; its video is looked for in `videos`."""
+    """One answer as a library in `folder`, under the words of its question; its video is in `videos`."""
     title = " ".join(question.text.split())[:TITLE_LENGTH]
     (folder / SAVED_RUN).write_bytes(dump_line(replace(prediction, question_id=title).to_json()))
     if transcript is not None:
@@ -130,4 +156,4 @@ def read_saved_answer(folder: Path) -> tuple[Question, float, Prediction]:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
     except ValueError as error:
-        raise InputError(f"{path}: {error}; it is not what ask --save wrote.") from None
+        raise InputError(f"{path}: {error}; `ask --save` did not write this file.") from None

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from trace_ves.web.search_view import EvidenceClip, SearchView
 
 MOST_CLIPS: Final = 12
-"""Clips in a notebook, which is kept and sent around: about a quarter of a megabyte of pictures at most."""
+"""Clips in a notebook: about a quarter of a megabyte of pictures at most."""
 PICTURES_OF_A_CLIP: Final = 4
 PICTURE_HEIGHT_PX: Final = 96
 JPEG_QUALITY: Final = 70
@@ -94,8 +94,8 @@ SheetRow = tuple[str, tuple["Frame", ...]]  # a heading, and the frames under it
 
 
 def sheet_rows(result: AskResult) -> list[SheetRow]:
-    """The frames of each clip in order of time; where no clip was kept, what the search looked over at first."""
-    clips = sorted(result.bundle, key=lambda clip: clip.span)
+    """The frames of each clip in order of time; without clips, the frames of the first look."""
+    clips = view_answer(result).clips
     rows: list[SheetRow] = [(span_text(clip.span), clip.frames) for clip in clips if clip.frames]
     if rows or not Path(result.question.video).is_file():
         return rows
@@ -166,7 +166,7 @@ def _replaced_files(folder: Path) -> list[Path]:
 
 
 def prepare_folder(folder: Path, video: Path, *, overwrite: bool = False) -> None:
-    """Make the folder of an answer about a video; where it cannot take one, say why as an `InputError`."""
+    """Make the folder of an answer about a video; raises an `InputError` if that is not possible."""
     refuse_inputs([folder, *_replaced_files(folder)], inputs=[video])
     make_folder(folder)
     if not overwrite and any(folder.iterdir()):
@@ -178,7 +178,7 @@ def prepare_folder(folder: Path, video: Path, *, overwrite: bool = False) -> Non
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder of --save, or say why it cannot be made."""
+    """Make a folder of --save; raises an `InputError` if that is not possible."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -213,11 +213,11 @@ def save_result(
         page = answer_page(result, view_answer(result), clips, pictures=bool(rows), story=story)
         (folder / ANSWER).write_text(page, encoding="utf-8")
     except OSError as error:
-        raise InputError(f"{folder}: the answer could not be saved whole: {error.strerror or error}.") from error
+        raise InputError(f"{folder}: the answer could not be saved completely: {error.strerror or error}.") from error
 
 
 def save_line(line: Prediction, question: Question, folder: Path, transcript: Transcript | None) -> str:
-    """Write a line of many as `save_answer` writes one, unless it is there already; gives its folder's name."""
+    """Write one line of many as `save_answer` does, unless it is there already; returns its folder."""
     slug = re.sub(r"[^A-Za-z0-9_-]+", "-", question.id).strip("-")[:60]
     name = slug if slug == question.id else f"{slug}-{hashlib.sha256(question.id.encode()).hexdigest()[:6]}".strip("-")
     place = folder / ANSWERS / name
@@ -251,7 +251,7 @@ def save_line(line: Prediction, question: Question, folder: Path, transcript: Tr
 
 
 def write_index(file: Path, title: str, rows: Sequence[tuple[str, SearchView, str, str]]) -> None:
-    """A page over many answers, where the extra for pages is installed: title, view, answer and folder of each."""
+    """A page over many answers, if the extra `web` is installed; a row is title, view, answer and folder."""
     with suppress(ModuleNotFoundError):
         from trace_ves.web import views
 
@@ -263,19 +263,20 @@ def _write_clips(result: AskResult, folder: Path, on_progress: Callable[[int, in
     from trace_ves.video.clip_file import write_clip
 
     names = []
-    for number, clip in enumerate(sorted(result.bundle, key=lambda clip: clip.span), 1):
-        on_progress(number - 1, len(result.bundle) + 1)
+    clips = view_answer(result).clips
+    for number, clip in enumerate(clips, 1):
+        on_progress(number - 1, len(clips) + 1)
         for frame in clip.frames:
             (folder / FRAMES / f"clip{number}-{frame.seconds:09.3f}s.jpg").write_bytes(frame.jpeg())
         names.append(f"{CLIPS}/clip{number}.mp4")
         if Path(result.question.video).is_file():  # a simulated video has nothing to cut
             write_clip(Path(result.question.video), clip.span, folder / names[-1])
-    on_progress(len(result.bundle), len(result.bundle) + 1)
+    on_progress(len(clips), len(clips) + 1)
     return [name for name in names if (folder / name).is_file()]
 
 
 def _write_story(result: AskResult, folder: Path) -> bool:
-    """The page of the search in one file, where the extra for pages is installed."""
+    """The page of the search in one file, if the extra `web` is installed."""
     try:
         from trace_ves.web.export import write_story
     except ModuleNotFoundError:

@@ -94,12 +94,12 @@ ENDINGS: Final[dict[str, str]] = {
     Termination.SELF_REPORTED: "The model itself said that it had seen enough; this was not checked.",
     Termination.EXHAUSTED: f"Rounds or frames ran out before the method was done: {_GUESS}.",
 }
-"""Why a search stopped, where its record says no more than the termination."""
+"""Why a search stopped, if its record only has the termination."""
 
-LATEST_SECONDS: Final = 1e12  # foreign records may name any moment; a later one is shown as this one
+LATEST_SECONDS: Final = 1e12  # records of other programs may name any moment; later ones are shown as this one
 LONGEST_TEXT: Final = 4000  # characters of one string of a record that are shown
 LONGEST_RECORD: Final = 20 * LONGEST_TEXT
-MOST_SPANS: Final = 3  # spans named for a step of a search under way
+MOST_SPANS: Final = 3  # spans named for a step of a running search
 _TIME_CLAIM: Final = "when this happens: "
 
 
@@ -159,7 +159,7 @@ def decision_text(decision: Decision) -> str:
 
 
 def describe_event(event: Event) -> str:
-    """What a search under way is doing; empty for events that only report a reply."""
+    """What a running search is doing; empty for events that only report a reply."""
     match event:
         case RoundStarted(number=number):
             return f"round {number}"
@@ -183,6 +183,7 @@ class EvidenceClip:
     frames: tuple[Frame, ...] = ()  # empty if there is only the record
     seen: str = ""  # in the model's words
     wanted: tuple[str, ...] = ()  # the claims that it was looked at for
+    moment: float = 0.0  # its first frame, where a page seeks to; only set if there is only the record
 
     @property
     def caption(self) -> tuple[str, ...]:
@@ -207,16 +208,16 @@ class SearchView:
     """One search: the answer, why it stopped, what supports it, what is open, and the record with every round."""
 
     answer: str  # the letter with the option's text, or the open answer
-    ending: str  # why the search stopped, and how far to trust it; empty where the line does not say
+    ending: str  # why the search stopped, and how far to trust it; empty if the line does not say
     found: Found
-    clips: tuple[EvidenceClip, ...]  # in order of time; a storyboard is no evidence
+    clips: tuple[EvidenceClip, ...]  # in order of time; a storyboard is not evidence
     others: tuple[EvidenceClip, ...]  # clips that were kept or dropped, and do not support the answer
     settled: tuple[str, ...]  # the claims that the clips settle, and how
     still_open: tuple[str, ...]  # the claims that the clips do not settle
     remark: str  # what the reader should know before counting on the clips
     effort: str  # frames, calls, model and method, in one clause
     kind: Literal["trace", "avp", "vca", "own", "none"]
-    record: SearchRecord | None  # None where the method keeps no record, or one in another format
+    record: SearchRecord | None  # None if the method keeps no record, or one in another format
     own_record: str = ""  # a record of another format, as JSON
     anchors: Mapping[str, AnchorRecord] = field(default_factory=dict)  # TRACE's anchors of all rounds, by name
     fates: Mapping[str, Fate] = field(default_factory=dict)  # what became of each anchor, by name
@@ -229,7 +230,7 @@ class SearchView:
         return {claim.id: claim_text(claim) for claim in record.claims} if isinstance(record, TraceRecord) else {}
 
     def reading_of(self, bundle: tuple[str, ...]) -> PrefixRecord | None:
-        """The last reading of a bundle, with which a replay is compared; None where it was never read."""
+        """The last reading of a bundle, which a replay is compared with; None if it was never read."""
         prefixes = _readings(self.record, bundle) if isinstance(self.record, TraceRecord) else []
         return prefixes[-1][1] if prefixes and prefixes[-1][0] == bundle else None
 
@@ -273,8 +274,9 @@ def view_search(prediction: Prediction, question: Question | None = None, clips:
     """The view of a run line, which any program may have written; `clips` are those of its bundle with their frames."""
     record, own_record = _read_record(prediction.trajectory)
     seen = [EvidenceClip(clip.span, frames=clip.frames) for clip in clips]
+    records = [clip for clip in prediction.bundle if isinstance(clip, ClipRecord)]
     if not seen:
-        seen = [EvidenceClip(clip.span) for clip in prediction.bundle if isinstance(clip, ClipRecord)]
+        seen = [EvidenceClip(clip.span, moment=next(iter(clip.timestamps), clip.span.start)) for clip in records]
     text = prediction.answer
     letters = question.letters if question else ()
     if question is not None and text in letters:
@@ -307,6 +309,8 @@ def view_search(prediction: Prediction, question: Question | None = None, clips:
         seen, others = [with_caption(clip) for clip in seen], [with_caption(clip) for clip in others]
     calls = prediction.observations
     found = _found(prediction, text, is_open=not letters)
+    if found is Found.NO:  # clips that do not show it are not evidence
+        seen, others = [], [*others, *(seen if isinstance(record, TraceRecord) else ())]
     answer = f"{prediction.answer}. {text}" if prediction.answer in letters else text or ""
     by = f", by {prediction.method}" if prediction.method else ""
     return SearchView(
@@ -337,7 +341,7 @@ def _found(prediction: Prediction, text: str | None, *, is_open: bool) -> Found:
 
 
 def _read_record(trajectory: Mapping[str, object]) -> tuple[SearchRecord | None, str]:
-    """The record, or the text of one that is not of this package."""
+    """The record, or the JSON text of one that another program wrote."""
     if not trajectory:
         return None, ""
     try:
@@ -349,7 +353,7 @@ def _read_record(trajectory: Mapping[str, object]) -> tuple[SearchRecord | None,
 
 
 def _shorten(value: Any) -> Any:
-    """The same JSON with every string cut to a length that a page can bear."""
+    """The same JSON with every string cut to `LONGEST_TEXT`."""
     if isinstance(value, str):
         return _cut(value, LONGEST_TEXT)
     if isinstance(value, dict):
@@ -434,7 +438,7 @@ def _fates(record: TraceRecord) -> dict[str, Fate]:
 
 
 def _count_remark(text: str | None, record: TraceRecord, clips: int) -> str:
-    """What a count leaves open: more than its clips show, and stretches that were not looked at closely."""
+    """What a count leaves open: more than its clips show, and spans that were not looked at closely."""
     if not any(claim.kind is ClaimKind.COUNT for claim in record.claims):
         return ""
     counted, remarks = text.strip() if text else "", []

@@ -113,7 +113,6 @@ class _Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         super().__init__(**options)
         self._counts, self._most = counts, most
         self._last: object = None  # what the connection was doing at the last check
-        self._since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
@@ -132,16 +131,13 @@ class _Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
     def _close_idle(self) -> None:
         """Close the connection if its request is not complete, or if it has done nothing since the last check."""
-        cycle, now = self.cycle, self.loop.time()
-        is_waiting = cycle is None or cycle.more_body
-        doing = (id(cycle), cycle is not None and cycle.response_complete, self.transport.get_write_buffer_size())
-        if doing != self._last or not (self.flow.write_paused or is_waiting or doing[1]):
-            self._last, self._since = doing, now
-        patience = READING_SECONDS if self.flow.write_paused else PATIENCE_SECONDS
-        if is_waiting or (now - self._since >= patience):
+        cycle, is_full = self.cycle, self.flow.write_paused
+        doing = (id(cycle), self.transport.get_write_buffer_size())
+        if cycle is None or cycle.more_body or (doing == self._last and (is_full or cycle.response_complete)):
             self.transport.abort()
-        else:
-            self._check = self.loop.call_later(PATIENCE_SECONDS, self._close_idle)
+            return
+        self._last = doing
+        self._check = self.loop.call_later(READING_SECONDS if is_full else PATIENCE_SECONDS, self._close_idle)
 
 
 class _Server(uvicorn.Server):

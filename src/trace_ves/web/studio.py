@@ -1,4 +1,4 @@
-"""The state behind the page to ask on: the videos, the model, the search under way, and the answers so far."""
+"""The state of the studio: the videos, the model, the running search, and the answers so far."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from trace_ves.records.transcript import transcripts_path
 from trace_ves.runs.asking import AskResult, ask, make_question
 from trace_ves.runs.cost import Spent
 from trace_ves.runs.estimate import THINKING_TOKENS, Estimate, estimate
+from trace_ves.runs.prices import with_date
 from trace_ves.video.folders import VIDEO_SUFFIXES, VideoFolders
 from trace_ves.web.library import Library, QuestionInfo
 from trace_ves.web.open_library import TITLE_LENGTH
@@ -119,7 +120,7 @@ class LiveSearch(threading.Thread):
         return self._spent.dollars(self._price) or 0.0
 
     def spent(self) -> Json:
-        """What its calls came to so far."""
+        """What its calls used so far."""
         with self._lock:
             return self._spent.to_json(self._spent.dollars(self._price))
 
@@ -162,7 +163,7 @@ METHODS: Final = ("trace", "uniform-16", "uniform-64", "avp", "vca")
 
 
 class BusyError(InputError):
-    """One question is being answered already."""
+    """A question is already being answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +177,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class SampleQuestion:
-    """A question that the page offers; about any video where it names none."""
+    """A question that the page offers, about `video` or any video."""
 
     question: str
     options: tuple[str, ...] = ()
@@ -230,7 +231,7 @@ class Studio:
         return sum(search.dollars for search in self.searches)
 
     def add_video(self, name: str, write: Callable[[Path], object]) -> str:
-        """Take in a video under a name like this one; what cannot be decoded is an `InputError`."""
+        """Add a video under a name like this one; raises an `InputError` if it cannot be decoded."""
         given = PurePath(name.replace("\\", "/")).name
         stem = re.sub(r"[^\w.() -]+", "-", PurePath(given).stem).strip(". -")[:80] or "video"
         suffix = PurePath(given).suffix.lower()
@@ -250,7 +251,7 @@ class Studio:
 
     @property
     def current(self) -> LiveSearch | None:
-        """The search of the moment, or the last one."""
+        """The running search, or the last one."""
         return self.searches[-1] if self.searches else None
 
     def duration(self, name: str) -> float:
@@ -283,9 +284,10 @@ class Studio:
         *,
         subtitles: bool = False,
     ) -> LiveSearch:
-        """Begin to answer a question; what is wrong with it is an `InputError`."""
+        """Begin to answer a question; raises an `InputError` if it is invalid."""
         if self.dollars >= self.max_cost:
-            spent = f"this session has spent ${self.dollars:.2f} of ${self.max_cost:g}"
+            dollars = with_date(f"${self.dollars:.2f}", [self.prices.of(self.model.spec)])
+            spent = f"this session has spent {dollars} of ${self.max_cost:g}"
             raise InputError(f"{spent}. {LIMIT_ADVICE}")
         path = self.videos.find(name)
         self._check_method(method)
@@ -320,7 +322,7 @@ class Studio:
         return search
 
     def close(self) -> None:
-        """Cancel what runs, and give it a moment to end."""
+        """Cancel the running search and wait a moment for its end."""
         if self.current is not None:
             self.current.cancel()
             self.current.join(2.0)
@@ -340,7 +342,7 @@ class Studio:
         return next(title for title in titles if title not in self._questions)
 
     def _keep(self, result: AskResult, title: str, number: int) -> Json:
-        """Write an answer down as a line of the run, and save it where that was asked for."""
+        """Append an answer to the run, and save it with --save."""
         run = self.folder / f"{RUN}.jsonl"
         if result.transcript is not None:
             with transcripts_path(run).open("ab") as file:

@@ -1,6 +1,6 @@
-"""The addresses of the page to ask on. Writes need the page's own CSRF token; names, never paths, choose a video.
+"""The addresses of the studio. Writes need the page's own CSRF token; names, never paths, choose a video.
 
-The model is the one that was named on the command line: nothing that a browser sends chooses code or a private address.
+The model is the one of the command line: nothing that a browser sends chooses code or a private address.
 """
 
 import asyncio
@@ -25,8 +25,14 @@ from trace_ves.core.display import simulation_notes
 from trace_ves.core.question import MAX_OPTIONS
 from trace_ves.runs.prices import price_notes
 from trace_ves.web import views
-from trace_ves.web.app import MOST_ROWS_OF_PIXELS, FootageDep, frame_response, page_app, without_folders
-from trace_ves.web.footage import CONTENT_TYPES
+from trace_ves.web.app import (
+    MOST_ROWS_OF_PIXELS,
+    FootageDep,
+    frame_response,
+    page_app,
+    video_response,
+    without_folders,
+)
 from trace_ves.web.glossary import glossary
 from trace_ves.web.guard import Guard
 from trace_ves.web.studio import MOST_UPLOAD_BYTES, RUN, SAMPLES, BusyError, LiveSearch, Studio
@@ -42,7 +48,7 @@ Text = Annotated[str, StringConstraints(max_length=4000)]
 
 
 class StrictBody(BaseModel):
-    """A body with no other keys than its own."""
+    """A body without unknown keys."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -82,15 +88,18 @@ def create_studio_app(
     token: str | None = None,
     waiting: Callable[[], list[str]] = list,
 ) -> ASGIApp:
-    """The application over a studio. `waiting` says what the model waits for at this moment."""
+    """The application over a studio. `waiting` says what the model is waiting for."""
     app = page_app(studio.library, home=ask_page)
     app.title = "trace-ves studio"
     app.state.studio, app.state.waiting, app.state.csrf = studio, waiting, secrets.token_urlsafe(24)
-    app.add_api_route("/ask", begin, methods=["POST"], dependencies=[Depends(checked)])
-    app.add_api_route("/ask/estimate", estimated, methods=["POST"], dependencies=[Depends(checked)])
-    app.add_api_route("/ask/cancel", cancel, methods=["POST"], dependencies=[Depends(checked)])
-    app.add_api_route("/ask/fetch", fetch, methods=["POST"], dependencies=[Depends(checked)])
-    app.add_api_route("/ask/upload", upload, methods=["POST"], dependencies=[Depends(checked)])
+    for name, write in (
+        ("", begin),
+        ("/estimate", estimated),
+        ("/cancel", cancel),
+        ("/fetch", fetch),
+        ("/upload", upload),
+    ):
+        app.add_api_route(f"/ask{name}", write, methods=["POST"], dependencies=[Depends(checked)])
     app.add_api_route("/ask/events", events, response_class=JSONResponse)
     app.add_api_route("/ask/frame", frame, response_class=Response)
     app.add_api_route("/ask/video", film, response_class=FileResponse)
@@ -116,23 +125,18 @@ def checked(
 
 
 def ask_page(request: Request, studio: StudioDep) -> str:
-    """The form, the search of the moment, and what was asked before."""
+    """The form, the running search, and earlier questions."""
     current, price = studio.current, studio.prices.of(studio.model.spec)
     return views.render(
         "studio.html",
+        studio=studio,
         library=studio.library,
         csrf=request.app.state.csrf,
         videos=studio.videos.names(MOST_VIDEOS),
-        methods=studio.methods,
-        budget=studio.budget,
-        spec=studio.model.spec,
         notes=simulation_notes([studio.model.spec]),
-        is_recorded=studio.model.spec.startswith("replay:"),
         samples=studio.samples or SAMPLES,
-        max_cost=studio.max_cost,
         is_priced=price is not None,
         price_note=" ".join(price_notes([price])),
-        searches=studio.searches,
         run=RUN,
         terms={name: glossary()[name].short for name in TERMS},
         current=current if current is not None and current.state == "running" else None,
@@ -192,7 +196,7 @@ async def events(
     search: Annotated[int, Query(ge=1)],
     after: Annotated[int, Query(ge=0)] = 0,
 ) -> dict[str, Any]:
-    """What has happened in a search since its first `after` events; waits for a while where nothing has."""
+    """What has happened in a search since its first `after` events; waits a while if nothing has."""
     found = _search(studio, search)
     until = time.monotonic() + WAIT_SECONDS
     news = found.events_after(after)
@@ -224,11 +228,7 @@ def frame(
 
 def film(studio: StudioDep, video: Annotated[str, Query(min_length=1, max_length=4096)]) -> FileResponse:
     """A video as it is, whole or by ranges."""
-    path = studio.videos.find(video)
-    kind = CONTENT_TYPES.get(path.suffix.lower())
-    if kind is None:
-        raise HTTPException(415, "This kind of file is shown frame by frame.")
-    return FileResponse(path, media_type=kind)
+    return video_response(studio.videos.find(video))
 
 
 def download(studio: StudioDep, search: Annotated[int, Query(ge=1)]) -> FileResponse:

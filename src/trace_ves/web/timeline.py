@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trace_ves.records import Prediction
+    from trace_ves.records.search import RoundRecord
     from trace_ves.web.library import QuestionInfo
     from trace_ves.web.search_view import SearchView, Span
 
@@ -104,7 +105,7 @@ class Timeline:
 
 
 def timeline(info: QuestionInfo, prediction: Prediction | None, search: SearchView | None) -> Timeline:
-    """The timeline of one answer; without a prediction, of the evidence alone."""
+    """The timeline of one answer; without a prediction, only the evidence."""
     seen = sorted(set(prediction.timestamps)) if prediction else []
     latest = max([*seen, *(interval.end for interval in info.evidence)], default=0.0)
     duration = max(info.duration or 0.0, latest) or 1.0
@@ -126,7 +127,7 @@ def axis(duration: float) -> tuple[tuple[float, str], ...]:
 
 
 def pack(bars: Sequence[Bar], gap: float) -> tuple[Bar, ...]:
-    """The same bars in order of time, each in the first row where it touches no other."""
+    """The same bars in order of time, each in the first row where it overlaps no other."""
     ends: list[float] = []
     packed = []
     for bar in sorted(bars, key=lambda bar: (bar.start, bar.end)):
@@ -153,12 +154,23 @@ def _tick_lanes(prediction: Prediction) -> list[Lane]:
 
 def _bar_lanes(search: SearchView) -> list[Lane]:
     match search.record:
-        case TraceRecord() as record:
-            return _trace_lanes(record, search)
-        case AvpRecord() as record:
-            return _avp_lanes(record)
-        case VcaRecord() as record:
-            return _vca_lanes(record)
+        case TraceRecord(rounds=rounds):
+            return _trace_lanes(rounds, search)
+        case AvpRecord(rounds=steps):
+            regions = [
+                _bar(span, str(number), "candidate", f"round {number}: ")
+                for number, each in enumerate(steps, 1)
+                for span in each.spans
+            ]
+            pieces = dict.fromkeys(piece for each in steps for piece in each.evidence.key_evidence)
+            found = [_bar(piece, "", "kept", after=f": {piece.description}") for piece in pieces]
+            return [_lane("regions", regions), _lane("key evidence", found)]
+        case VcaRecord(steps=explored):
+            bars = [
+                _bar(step.explored, str(number), "candidate", f"step {number}: segment {step.explored.segment}, ")
+                for number, step in enumerate(explored, 1)
+            ]
+            return [_lane("explored", bars)]
         case None:
             return []
 
@@ -174,8 +186,7 @@ def _bar(place: Span, label: str, kind: str, before: str = "", after: str = "") 
     return Bar(place.start, max(place.start, place.end), label, kind, title)
 
 
-def _trace_lanes(record: TraceRecord, search: SearchView) -> list[Lane]:
-    rounds = record.rounds
+def _trace_lanes(rounds: Sequence[RoundRecord], search: SearchView) -> list[Lane]:
     candidates = [
         _bar(found.span, "", "candidate", f"round {each.number}: ", f", {strategy_text(found.strategy)}")
         for each in rounds
@@ -193,22 +204,3 @@ def _trace_lanes(record: TraceRecord, search: SearchView) -> list[Lane]:
         for found in each.anchors
     ]
     return [_lane("candidates", candidates), _lane("anchors", anchors)]
-
-
-def _avp_lanes(record: AvpRecord) -> list[Lane]:
-    regions = [
-        _bar(span, str(number), "candidate", f"round {number}: ")
-        for number, each in enumerate(record.rounds, 1)
-        for span in each.spans
-    ]
-    pieces = dict.fromkeys(piece for each in record.rounds for piece in each.evidence.key_evidence)
-    found = [_bar(piece, "", "kept", after=f": {piece.description}") for piece in pieces]
-    return [_lane("regions", regions), _lane("key evidence", found)]
-
-
-def _vca_lanes(record: VcaRecord) -> list[Lane]:
-    explored = [
-        _bar(step.explored, str(number), "candidate", f"step {number}: segment {step.explored.segment}, ")
-        for number, step in enumerate(record.steps, 1)
-    ]
-    return [_lane("explored", explored)]

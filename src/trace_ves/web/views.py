@@ -44,14 +44,14 @@ class AnswerView:
     key: str
     name: str
     listed: Listed
-    prediction: Prediction | None  # the whole line; None where there is none or it is damaged
+    prediction: Prediction | None  # the whole line; None if it is missing or damaged
     search: SearchView | None
     timeline: Timeline
     problem: str
-    transcript: Transcript | None = None  # what was said in its calls, where the run kept it
+    transcript: Transcript | None = None  # what was said in its calls, if the run kept it
 
     def said(self, number: int, stage: str) -> CallTranscript | None:
-        """What was said in a call; None where the transcript has nothing about this call."""
+        """What was said in a call; None if the transcript has nothing about it."""
         calls = self.transcript.calls if self.transcript else ()
         return calls[number] if number < len(calls) and calls[number].stage == stage else None
 
@@ -130,7 +130,7 @@ def runs_page(library: Library, *, common: bool) -> str:
 
 
 def run_page(library: Library, key: str, filters: Filters, page: int) -> str:
-    """The questions of one run that pass the filters; a `KeyError` where there is no such run."""
+    """The questions of one run that pass the filters; raises a `KeyError` for an unknown run."""
     version = library.refresh()
     every = library.listed(key)
     found = every.choose(filters)
@@ -178,7 +178,7 @@ def run_names(library: Library) -> dict[str, str]:
 
 
 def answer_view(library: Library, key: str, info: QuestionInfo) -> AnswerView:
-    """One run's answer to a question; a `KeyError` where there is no such run."""
+    """One run's answer to a question; raises a `KeyError` for an unknown run."""
     run, question_id = library.runs[key], info.question.id
     listed = library.listed(key).get(question_id)
     prediction, problem = None, ""
@@ -192,7 +192,7 @@ def answer_view(library: Library, key: str, info: QuestionInfo) -> AnswerView:
     transcript = None
     try:
         if prediction is not None and library.allows(run.transcripts.path):
-            transcript = run.transcript(question_id)
+            transcript = run.transcripts.read(question_id)
     except TraceVesError as error:
         problem = str(error)
     return AnswerView(
@@ -208,7 +208,7 @@ def answer_view(library: Library, key: str, info: QuestionInfo) -> AnswerView:
 
 
 def question_page(library: Library, key: str, question_id: str, beside: str, filters: Filters) -> str:
-    """The story of a question; a `KeyError` where there is no such run or question."""
+    """The story of a question; raises a `KeyError` for an unknown run or question."""
     version = library.refresh()
     listed = library.listed(key)
     if question_id not in listed:

@@ -4,44 +4,53 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-import pytest
-
+from trace_ves.backbone.hf import combining_queue
 from trace_ves.backbone.hf.chat_format import LocalRequest
 from trace_ves.backbone.hf.combining_queue import CombiningQueue
 from trace_ves.backbone.provider import Completion
 from trace_ves.core import BackboneError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import pytest
 
 
 def request(number: int) -> LocalRequest:
     return LocalRequest((), {}, seed=number)
 
 
-class Model:
-    """Says each request's seed; its first call waits until others stand in line, and it notes how long it worked."""
+Answer = Callable[[int, Completion], None]
+
+
+class Plain:
+    """Prepares nothing."""
+
+    def prepare(self, requests: Sequence[LocalRequest]) -> Sequence[LocalRequest]:
+        return requests
+
+
+class Model(Plain):
+    """Says each request's seed. Its first call waits until others stand in line; each request takes a second."""
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []
         self.go_on = threading.Event()
         self.started = threading.Event()
-        self.busy_seconds = 0.0
+        self.clock = 0.0
 
-    def complete(self, requests: Sequence[LocalRequest]) -> list[Completion]:
-        begun = time.monotonic()
+    def complete(self, requests: Sequence[LocalRequest], answer: Answer) -> None:
         self.batches.append([one.seed for one in requests])
         self.started.set()
         self.go_on.wait(30)
-        try:
-            if any(one.seed < 0 for one in requests):
-                raise BackboneError(f"{[one.seed for one in requests]} cannot be answered")
-            return [Completion(str(one.seed)) for one in requests]
-        finally:
-            self.busy_seconds += time.monotonic() - begun
+        if any(one.seed < 0 for one in requests):
+            raise BackboneError(f"{[one.seed for one in requests]} cannot be answered")
+        self.clock += len(requests)
+        for number, one in enumerate(requests):
+            answer(number, Completion(str(one.seed)))
 
 
 def ask_together(model: Model, jobs: Sequence[Sequence[int]]) -> list[object]:
@@ -65,19 +74,14 @@ def ask_together(model: Model, jobs: Sequence[Sequence[int]]) -> list[object]:
         return [future.result(60) for future in (first, *others)]
 
 
-def test_what_waits_is_answered_in_one_batch() -> None:
+def test_what_waits_is_answered_in_one_batch_and_waiting_is_not_charged(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Model()
+    monkeypatch.setattr(combining_queue, "time", SimpleNamespace(monotonic=lambda: model.clock))
     found = ask_together(model, [[1], [2, 3], [4], [5, 6, 7]])
-    assert [texts for texts, _ in found] == [["1"], ["2", "3"], ["4"], ["5", "6", "7"]]  # type: ignore[misc]
+    assert found == [(["1"], 1), (["2", "3"], 2), (["4"], 1), (["5", "6", "7"], 3)]
     assert model.batches[0] == [1]
     assert sorted(model.batches[1]) == [2, 3, 4, 5, 6, 7]
     assert len(model.batches) == 2
-
-
-def test_seconds_add_up_to_the_models_own_and_waiting_is_not_in_them() -> None:
-    model = Model()
-    found = ask_together(model, [[1], [2, 3], [4]])
-    assert sum(seconds for _, seconds in found) == pytest.approx(model.busy_seconds, abs=0.02)  # type: ignore[misc]
 
 
 def test_an_error_reaches_its_own_thread_alone() -> None:
@@ -89,11 +93,11 @@ def test_an_error_reaches_its_own_thread_alone() -> None:
 
 def test_an_interrupted_thread_leaves_the_others_their_turn() -> None:
     class Interrupted(Model):
-        def complete(self, requests: Sequence[LocalRequest]) -> list[Completion]:
-            found = super().complete(requests)
-            if len(self.batches) == 2:
+        def complete(self, requests: Sequence[LocalRequest], answer: Answer) -> None:
+            if len(self.batches) == 1:
+                self.batches.append([])
                 raise KeyboardInterrupt
-            return found
+            super().complete(requests, answer)
 
     model = Interrupted()
     queue = CombiningQueue(model)
@@ -119,37 +123,32 @@ def test_an_interrupted_thread_leaves_the_others_their_turn() -> None:
     assert len(answered) == 4
 
 
-def test_threads_that_are_answered_ask_again_while_the_model_works_for_others() -> None:
-    """Else a batch holds what one thread asks for, and the threads that it answered wait behind it."""
-    threads = 6
+def test_a_thread_whose_reply_is_complete_leaves_and_asks_again_before_the_batch_is_over() -> None:
+    class OneByOne(Plain):
+        """Answers the second batch one by one, each after the thread before it has asked again."""
 
-    class Patient:
-        """Works until every thread that is not in its batch stands in line."""
+        queue: CombiningQueue[LocalRequest]
+        batches = 0
 
-        queue: CombiningQueue
-
-        def __init__(self) -> None:
-            self.rows: list[int] = []
-            self.left = threads
-
-        def complete(self, requests: Sequence[LocalRequest]) -> list[Completion]:
-            self.rows.append(len(requests))
-            deadline = time.monotonic() + 20
-            while len(requests) + len(self.queue._waiting) < self.left and time.monotonic() < deadline:
+        def complete(self, requests: Sequence[LocalRequest], answer: Answer) -> None:
+            self.batches += 1
+            for number, one in enumerate(requests):
+                answer(number, Completion(str(one.seed)))
+                deadline = time.monotonic() + 20
+                while self.batches == 2 and number and len(self.queue._waiting) < number:
+                    assert time.monotonic() < deadline
+                    time.sleep(0.001)
+            if self.batches == 2:
+                raise BackboneError("Too late to matter.")
+            while self.batches == 1 and len(self.queue._waiting) < 3:
                 time.sleep(0.001)
-            assert time.monotonic() < deadline
-            return [Completion(str(one.seed)) for one in requests]
 
-    model = Patient()
+    model = OneByOne()
     model.queue = CombiningQueue(model)
 
     def ask(first: int) -> list[str]:
-        try:
-            return [model.queue.complete([request(first + number)])[0][0].text for number in range(5)]
-        finally:
-            model.left -= 1
+        return [model.queue.complete([request(first + number)])[0][0].text for number in range(3)]
 
-    with ThreadPoolExecutor(threads) as pool:
-        found = list(pool.map(ask, range(0, 100 * threads, 100)))
-    assert found == [[str(100 * thread + number) for number in range(5)] for thread in range(threads)]
-    assert sum(model.rows) == 5 * threads
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(ask, range(0, 400, 100)))
+    assert found == [[str(first + number) for number in range(3)] for first in range(0, 400, 100)]

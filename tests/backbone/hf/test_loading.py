@@ -23,20 +23,20 @@ needs_hf = pytest.mark.skipif(not (find_spec("torch") and find_spec("llguidance"
 
 @pytest.mark.skipif(find_spec("torch") is not None, reason="the extra hf is installed")
 def test_the_missing_extra_is_named() -> None:
-    with pytest.raises(MissingExtraError, match=r"trace-ves\[hf\]"):
+    with pytest.raises(MissingExtraError, match=r"\.\[hf\]"):
         open_backbone("hf:Qwen/Qwen3-VL-8B-Instruct")
 
 
-@pytest.mark.parametrize("spec", ["hf:", "openai:m@http://127.0.0.1:9/v1", "none"])
-def test_torch_is_not_imported_for_other_backbones(spec: str) -> None:
+def test_torch_is_not_imported_for_other_backbones() -> None:
     code = (
         "import sys, trace_ves, trace_ves.backbone\n"
         "from trace_ves.core import TraceVesError\n"
-        f"try: trace_ves.backbone.open_backbone({spec!r})\n"
-        "except TraceVesError: pass\n"
+        "for spec in ('hf:', 'openai:m@http://127.0.0.1:9/v1', 'none'):\n"
+        "    try: trace_ves.backbone.open_backbone(spec)\n"
+        "    except TraceVesError: pass\n"
         "print(sorted({'torch', 'transformers'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout == "[]\n"
 
 

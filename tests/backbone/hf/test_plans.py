@@ -145,7 +145,7 @@ def test_more_memory_never_makes_batches_smaller(shape: ModelShape, free_bytes: 
 
 
 def test_a_large_card_takes_whole_batches_and_a_small_one_fewer_rows() -> None:
-    assert plan_memory(QWEN3_VL_8B, free_bytes=120 * GIB, own_tokens=2048) == BatchLimits(64, 262_144, 32_768)
+    assert plan_memory(QWEN3_VL_8B, free_bytes=120 * GIB, own_tokens=2048) == BatchLimits(128, 262_144, 32_768)
     small = plan_memory(QWEN3_VL_8B, free_bytes=6 * GIB, own_tokens=2048)
     assert 1 <= small.max_rows <= 8
     assert small.max_prefix_tokens < 65_536

@@ -11,7 +11,7 @@ transformers = pytest.importorskip("transformers", reason="needs the extra hf")
 
 from tests.backbone.hf.tiny_models import Noise  # noqa: E402
 
-from trace_ves.backbone.hf.vision import VisionEncoder  # noqa: E402  after the skip
+from trace_ves.backbone.hf.vision import FrameFeatures, VisionEncoder  # noqa: E402  after the skip
 from trace_ves.core import Frame  # noqa: E402
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def test_frames_of_several_sizes_at_once_are_what_the_stock_model_sees(kind: str
     images = transformers.AutoImageProcessor.from_pretrained(checkpoints[kind])
     vision = VisionEncoder(load(checkpoints[kind]), images)
     keys = vision.keys(FRAMES)
-    found = vision.features(dict(zip(keys, FRAMES, strict=True)))
+    found = vision.features(vision.begin(dict(zip(keys, FRAMES, strict=True))))
     seen = images(images=[frame.rgb() for frame in FRAMES], return_tensors="pt")
     with torch.inference_mode():
         expected = stock.model.get_image_features(seen["pixel_values"], seen["image_grid_thw"], return_dict=True)
@@ -47,14 +47,20 @@ def test_frames_of_several_sizes_at_once_are_what_the_stock_model_sees(kind: str
 def test_the_features_used_longest_ago_are_dropped_first(checkpoints: dict[str, Path]) -> None:
     model = transformers.AutoModelForImageTextToText.from_pretrained(checkpoints["qwen3_vl"])
     images = transformers.AutoImageProcessor.from_pretrained(checkpoints["qwen3_vl"])
-    one, two, three = ({str(number): FRAMES[number]} for number in (0, 1, 3))
-    size = VisionEncoder(model, images).features(one)["0"].bytes
+
+    def see(encoder: VisionEncoder, number: int) -> FrameFeatures:
+        begun = encoder.begin({str(number): FRAMES[number]})
+        features = encoder.features(begun)[str(number)]
+        assert begun[str(number)].tokens == features.tokens
+        return features
+
+    size = see(VisionEncoder(model, images), 0).bytes
     encoder = VisionEncoder(model, images, max_bytes=2 * size)
-    for frames in (one, two, one, three, one):
-        encoder.features(frames)
+    for number in (0, 1, 0, 3, 0):
+        see(encoder, number)
     assert encoder.frames_encoded == 3
-    encoder.features(two)
+    see(encoder, 1)
     assert encoder.frames_encoded == 4
     tiny = VisionEncoder(model, images, max_bytes=1)
-    assert [tiny.features(one)["0"].tokens for _ in range(2)] == [encoder.features(one)["0"].tokens] * 2
+    assert [see(tiny, 0).tokens for _ in range(2)] == [see(encoder, 0).tokens] * 2
     assert tiny.frames_encoded == 2

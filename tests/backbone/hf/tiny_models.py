@@ -76,20 +76,21 @@ TEXT = {
 }
 
 
+VISION = {
+    "depth": 3,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_heads": 2,
+    "out_hidden_size": 64,
+    "patch_size": 8,
+}
+
+
 def qwen3_vl(vocabulary: int, ids: dict[str, int]) -> Any:
     rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [8, 4, 4], "mrope_interleaved": True}
     config = transformers.Qwen3VLConfig(
         text_config=TEXT | {"head_dim": 32, "vocab_size": vocabulary, "rope_parameters": rope},
-        vision_config={
-            "depth": 3,
-            "hidden_size": 32,
-            "intermediate_size": 48,
-            "num_heads": 2,
-            "out_hidden_size": 64,
-            "patch_size": 8,
-            "num_position_embeddings": 64,
-            "deepstack_visual_indexes": [0, 1],
-        },
+        vision_config=VISION | {"num_position_embeddings": 64, "deepstack_visual_indexes": [0, 1]},
         **ids,
     )
     return transformers.Qwen3VLForConditionalGeneration(config)
@@ -111,16 +112,7 @@ def qwen2_5_vl(vocabulary: int, ids: dict[str, int]) -> Any:
     rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [4, 2, 2]}
     config = transformers.Qwen2_5_VLConfig(
         text_config=TEXT | {"vocab_size": vocabulary, "rope_parameters": rope},
-        vision_config={
-            "depth": 3,
-            "hidden_size": 32,
-            "intermediate_size": 48,
-            "num_heads": 2,
-            "out_hidden_size": 64,
-            "patch_size": 8,
-            "window_size": 64,
-            "fullatt_block_indexes": [2],
-        },
+        vision_config=VISION | {"window_size": 64, "fullatt_block_indexes": [2]},
         **ids,
     )
     return transformers.Qwen2_5_VLForConditionalGeneration(config)

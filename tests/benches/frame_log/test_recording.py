@@ -18,12 +18,13 @@ import trace_ves
 from trace_ves import InputError, Interval, Item, Question, frame_log
 from trace_ves.benches.frame_log import hooks
 from trace_ves.benches.frame_log.frames import LoggedLook, Seen
-from trace_ves.benches.frame_log.recorder import MOST_WAITING, FramesFile
+from trace_ves.benches.frame_log.recorder import MOST_WAITING, RECORDER, FramesFile
 from trace_ves.benches.logs.recorded_frames import read_recorded
 from trace_ves.frame_log import main
 from trace_ves.records.run_file import read_predictions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 av: Any = pytest.importorskip("av")
@@ -186,29 +187,42 @@ print("done")
 """
 
 
-def record(folder: Path, *program: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "trace_ves.frame_log", str(folder), *program]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+@pytest.fixture
+def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Runs a script with arguments in this process, and writes the frames that it sees to a folder."""
+    monkeypatch.setattr(sys, "argv", sys.argv)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+    def run(script: str, *arguments: str) -> None:
+        (tmp_path / "look.py").write_text(script)
+        main([str(tmp_path / "frames"), str(tmp_path / "look.py"), *arguments])
+
+    yield run
+    RECORDER.file = None
+    RECORDER.uninstall()
 
 
-def test_a_whole_program_is_recorded(film: Path, truth: list[float], tmp_path: Path) -> None:
-    script = tmp_path / "look.py"
-    script.write_text(SCRIPT)
-    done = record(tmp_path / "frames", str(script), str(film), "--fast")
-    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
-    [file] = (tmp_path / "frames").glob("frames-*.jsonl")
-    lines = [json.loads(line) for line in file.read_text().splitlines()]
-    assert [(line.get("question_id"), line["timestamps"], line["exact"]) for line in lines] == [
+def test_a_whole_program_is_recorded(
+    film: Path,
+    truth: list[float],
+    tmp_path: Path,
+    record: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    record(SCRIPT, str(film), "--fast")
+    assert capsys.readouterr().out == "done\n"
+    assert [(line.get("question_id"), line["timestamps"], line["exact"]) for line in lines_of(tmp_path / "frames")] == [
         (None, truth[:3], True),
         ("q9", truth[1:2], True),
     ]
 
 
-def test_a_program_that_fails_fails_the_same_and_keeps_what_it_saw(film: Path, tmp_path: Path) -> None:
-    script = tmp_path / "look.py"
-    script.write_text("import sys, cv2\ncv2.VideoCapture(sys.argv[1]).read()\nraise SystemExit(7)\n")
-    assert record(tmp_path / "frames", str(script), str(film)).returncode == 7
-    assert len(list((tmp_path / "frames").glob("*.jsonl"))) == 1
+def test_a_program_that_fails_fails_the_same_and_keeps_what_it_saw(
+    film: Path, tmp_path: Path, record: Callable[..., None]
+) -> None:
+    with pytest.raises(SystemExit, match="7"):
+        record("import sys, cv2\ncv2.VideoCapture(sys.argv[1]).read()\nraise SystemExit(7)\n", str(film))
+    assert len(lines_of(tmp_path / "frames")) == 1
 
 
 @pytest.mark.parametrize("program", [(), ("none.py",), ("-m",)])
@@ -312,11 +326,12 @@ if sys.argv[2] == "at the end":
 
 
 @pytest.mark.parametrize("when", ["at once", "at the end", "never"])
-def test_a_scan_is_marked_unless_the_program_says_what_it_keeps(when: str, tmp_path: Path) -> None:
+def test_a_scan_is_marked_unless_the_program_says_what_it_keeps(
+    when: str, tmp_path: Path, record: Callable[..., None]
+) -> None:
     film = footage.make(tmp_path / "long.mp4", [40 * number for number in range(120)])
-    (tmp_path / "scan.py").write_text(SCANNING)
-    done = record(tmp_path / "frames", str(tmp_path / "scan.py"), str(film), when)
-    assert done.returncode == 0, done.stderr
+    record(SCANNING, str(film), when)
+    RECORDER.file = None
     items = [item("q1", "long.mp4")]
     recorded = read_recorded(tmp_path / "frames", items)["q1"]
     with trace_ves.recording("q1") as log:
@@ -366,6 +381,7 @@ class VideoDecoder:
 """
 
 
+@pytest.mark.parametrize("film", ["film.mp4"], indirect=True)
 def test_torchcodecs_interface_is_watched(film: Path, truth: list[float], tmp_path: Path) -> None:
     """The real library needs torch and is tested with the integrations; this stand-in has its interface."""
     package = tmp_path / "torchcodec" / "decoders"
@@ -408,10 +424,12 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.parametrize("film", ["film.mp4"], indirect=True)
 def test_processes_that_are_forked_off_write_files_of_their_own(film: Path, truth: list[float], tmp_path: Path) -> None:
     script = tmp_path / "look.py"
     script.write_text(FORKING)
-    done = record(tmp_path / "frames", str(script), str(film))
+    command = [sys.executable, "-m", "trace_ves.frame_log", str(tmp_path / "frames"), str(script), str(film)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     assert len(list((tmp_path / "frames").glob("*.jsonl"))) == 3
     assert sorted(line["timestamps"] for line in lines_of(tmp_path / "frames")) == [truth[:1], truth[:1], truth[:2]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import math
 import re
@@ -93,16 +94,27 @@ def test_fields_say_where_id_and_answer_stand(tmp_path: Path) -> None:
         read_log(path, "lmms-eval", ITEMS, sampler=LINSPACE)
 
 
+def test_a_log_without_ids_is_matched_by_its_prompts(tmp_path: Path) -> None:
+    """lmms-eval's tasks lvbench and nextqa log a score, the response and the prompt, but not the question's id."""
+    asked = {"7": "Who comes first?", "8": "Who comes last?", "9": "Who comes last?"}
+    items = [Item(Question(name, "v.mp4", text, OPTIONS), "B", (), 100.0) for name, text in asked.items()]
+    prompt = "{}\n(A) a red car\n(B)  a blue car\n(C) Nobody\nAnswer the question with the option letter"
+    texts = ["Who comes first?", "Who comes last?", "Who comes LAST?", "Who comes last?", "Who leaves?"]
+    lines = [
+        {"doc_id": n, "target": "B", "filtered_resps": ["B", "C"], "lvbench_score": True, "input": prompt.format(text)}
+        for n, text in enumerate(texts)
+    ]
+    run = read_log(write_lines(tmp_path / "s.jsonl", lines), "lmms-eval", items)
+    assert [(each.question_id, each.answer) for each in run.predictions] == [("7", "B"), ("8", "B"), ("9", "B")]
+    assert [warning.partition("s.jsonl: ")[2] for warning in run.warnings] == [
+        "3 samples have no question id; they were matched by the question and options in the prompt (7, 8, 9).",
+        "2 samples are not questions of this bench and were skipped (line 4, line 5).",
+    ]
+
+
 TABLE = [
     {"index": 0, "video": "v", "question": "?", "answer": "B", "qid": 7, "prediction": "B. a blue car"},
-    {
-        "index": 1,
-        "video": "v",
-        "question": "?",
-        "answer": "B",
-        "qid": 8,
-        "prediction": "Failed to obtain answer: x",
-    },
+    {"index": 1, "video": "v", "question": "?", "answer": "B", "qid": 8, "prediction": "Failed to obtain answer: x"},
     {"index": 2, "video": "v", "question": "?", "answer": "B", "qid": 99, "prediction": "A"},
 ]
 
@@ -199,18 +211,41 @@ def test_a_folder_is_all_of_its_logs(tmp_path: Path) -> None:
     (tmp_path / "results.json").write_text("{}")
     runs = read_logs([tmp_path], "lmms-eval", ITEMS, sampler=LINSPACE)
     assert [run.name for run in runs] == ["a", "b"]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_folder_of_several_models_is_read_as_lmms_eval_writes_it(packed: bool, tmp_path: Path) -> None:
+    for model, date in (("Qwen__Qwen3-VL-8B", "20261101_120000"), ("lmms-lab__llava", "20261102_130000")):
+        (tmp_path / model).mkdir()
+        (tmp_path / model / f"{date}_results.json").write_text("{}")
+        for task, qid in (("cgbench", 7), ("mlvu", 99)):
+            log = write_lines(tmp_path / model / f"{date}_samples_{task}.jsonl", [lmms_eval_line(0, qid, "B", "B")])
+            if packed:
+                log.with_suffix(".jsonl.gz").write_bytes(gzip.compress(log.read_bytes()))
+                log.unlink()
+    runs = read_logs([tmp_path], "lmms-eval", ITEMS, sampler=LINSPACE)
+    assert [run.name for run in runs] == ["Qwen__Qwen3-VL-8B_20261101_120000", "lmms-lab__llava_20261102_130000"]
+    assert [len(run.predictions) for run in runs] == [1, 1]
+    assert sum("the first sample is '99'. It was skipped." in warning for warning in runs[0].warnings) == 2
+    for log in tmp_path.rglob("*cgbench*"):
+        log.unlink()
+    with pytest.raises(InputError, match="no question of the bench is in this log"):
+        read_logs([tmp_path], "lmms-eval", ITEMS, sampler=LINSPACE)
+
+
+def test_a_folder_without_logs_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no log of inspect in this folder"):
         read_logs([tmp_path / "empty"], "inspect", ITEMS)
 
 
 PHRASES = [
-    ("{}", "letter alone"),
-    ("({})", "letter alone"),
-    ("**{}.**", "letter alone"),
-    ("<think>maybe the answer is {other}</think> {}", "letter alone"),
-    ("reasoning about {other}</think>{}", "letter alone"),
-    ("<answer>{}</answer>", "letter alone"),
+    ("{}", "single letter"),
+    ("({})", "single letter"),
+    ("**{}.**", "single letter"),
+    ("<think>maybe the answer is {other}</think> {}", "single letter"),
+    ("reasoning about {other}</think>{}", "single letter"),
+    ("<answer>{}</answer>", "single letter"),
     ("The correct option is {}.", "statement"),
     ("final: ({})", "statement"),
     ("Answer {other} is wrong. I pick {}", "statement"),
@@ -310,7 +345,7 @@ def test_published_logs_are_scored_without_frames_and_compared(
         assert caught.value.code == 0
     run = report["runs"][0]
     assert [each["name"] for each in report["runs"]] == ["aks", "mdp", "own"]
-    assert (run["answer_only"]["Acc"], run["metrics"]["Fr"], run["read_by"]) == (75.0, None, {"letter alone": 40})
+    assert (run["answer_only"]["Acc"], run["metrics"]["Fr"], run["read_by"]) == (75.0, None, {"single letter": 40})
     assert run["groups"]["duration_group"]["short"] == {"questions": 20, "Acc": 50.0}
     pairs = {(pair["a"], pair["b"]): (pair["answers"], pair["responses"]) for pair in report["agreement"]}
     assert pairs == {("aks", "mdp"): (100.0, 100.0), ("aks", "own"): (50.0, 50.0), ("mdp", "own"): (50.0, 50.0)}
@@ -442,3 +477,15 @@ def test_a_video_that_is_there_gives_its_true_frame_times(tmp_path: Path, capsys
     assert report["runs"][0]["reconstructed"] == "linspace-3 on video"
     assert "|frames-of:video|" in report["signature"]
     assert report["runs"][0]["metrics"]["EP"] == pytest.approx(200 / 3)  # frames 0, 2 and 5: 0 s, 1 s, 99 s
+    lists = tmp_path / "aks.json"
+    for indices in ([1, 2, 4.0], [1, 6]):
+        lists.write_text(json.dumps([indices]))
+        with pytest.raises(SystemExit) as caught:
+            main(["audit", str(bench), "--frames", str(lists), "--fps", "1", "--json"])
+        out, err = capsys.readouterr()
+        if indices == [1, 6]:
+            assert caught.value.code == 2
+            assert "aks.json: question '7': frame 6 is not in its video, which has 6 frames" in err
+        else:  # frames 1, 2 and 4: 0.04 s, 1 s and 5 s, whatever --fps says
+            [run] = json.loads(out)["runs"]
+            assert (run["reconstructed"], run["metrics"]["EP"]) == ("frame indices on video", pytest.approx(200 / 3))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import simplejpeg
 
 from trace_ves.core import Clip, Frame, Interval, ObservationStrategy
 from trace_ves.twin.glance.glance import Glance
@@ -26,16 +27,35 @@ SCENES = tuple(sorted(lexicon().scenes))
 FPS = 4
 
 
-@dataclass(frozen=True)
-class CodePicture:
-    """The first pixel names the scene; each further one is a thing: its number, its score, its size."""
+@dataclass
+class ArrayPicture:
+    """A picture that is its pixels, and counts how often they were asked for."""
 
     pixels: NDArray[np.uint8]
-    width: int = 640
-    height: int = 360
+    made: int = 0
+
+    @property
+    def width(self) -> int:
+        return self.pixels.shape[1]
+
+    @property
+    def height(self) -> int:
+        return self.pixels.shape[0]
 
     def rgb(self) -> NDArray[np.uint8]:
+        self.made += 1
         return self.pixels
+
+    def jpeg(self, quality: int = 90) -> bytes:
+        data: bytes = simplejpeg.encode_jpeg(self.pixels, quality=quality)
+        return data
+
+
+class CodePicture(ArrayPicture):
+    """The first pixel names the scene; each further one is a thing: its number, its score, its size."""
+
+    width = 640
+    height = 360
 
     def jpeg(self, quality: int = 90) -> bytes:
         raise AssertionError("glance never compresses")

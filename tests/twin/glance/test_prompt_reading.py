@@ -49,9 +49,9 @@ class Rereading:
 
 
 def reread(backbone: RuleBackbone, request: Request[Any]) -> object:
-    read = read_prompt(request.text, reply_schema(request.reply)["properties"])
+    stage, variables = read_prompt(request.text, reply_schema(request.reply)["properties"])
     try:
-        return backbone.reply_to(read.stage, read.variables, request.clips, sample=request.sample)
+        return backbone.reply_to(stage, variables, request.clips, sample=request.sample)
     except (KeyError, TypeError) as error:
         return repr(error)
 
@@ -59,7 +59,7 @@ def reread(backbone: RuleBackbone, request: Request[Any]) -> object:
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("twin") / "bench"
-    write_twin(out, make_twin(12, 40), videos=False)
+    write_twin(out, make_twin(4, 40), videos=False)
     return out
 
 
@@ -108,16 +108,16 @@ def test_questions_of_other_kinds_can_be_read(question: Question) -> None:
 
 def test_what_a_prompt_leaves_out_is_not_known() -> None:
     whole = 'Question: How often does a taxi go by?\nOptions: {"A": "1", "B": "2"}\nClaims: []'
-    assert set(read_prompt(whole, ()).variables) == {"question", "options", "claims"}
-    assert "claims" not in read_prompt(whole.replace("Claims", "Cake"), ()).variables
-    assert "options" not in read_prompt(whole.replace("Options: ", "Options "), ()).variables
+    assert set(read_prompt(whole, ())[1]) == {"question", "options", "claims"}
+    assert "claims" not in read_prompt(whole.replace("Claims", "Cake"), ())[1]
+    assert "options" not in read_prompt(whole.replace("Options: ", "Options "), ())[1]
 
 
 @pytest.mark.parametrize("text", ["", ":", ": ", "Question", "Options: {", "Options: [[[[", "t=1", "Question: " * 5000])
 def test_any_text_can_be_read(text: str) -> None:
-    assert read_prompt(text, ["answer"]).stage == "final-answer-replay"
+    assert read_prompt(text, ["answer"])[0] == "final-answer-replay"
 
 
 def test_whether_an_answer_must_be_given_is_read() -> None:
-    assert read_prompt("Question: x\nIt is never null.", ["answer"]).stage == "direct-answer"
-    assert read_prompt("Question: x\nIt is null where nothing decides.", ["answer"]).stage == "final-answer-replay"
+    assert read_prompt("Question: x\nIt is never null.", ["answer"])[0] == "direct-answer"
+    assert read_prompt("Question: x\nIt is null where nothing decides.", ["answer"])[0] == "final-answer-replay"

@@ -1,4 +1,4 @@
-"""Glance behind HTTP: the same answers as in process, from words and JPEGs alone, and nothing that breaks it."""
+"""Glance behind HTTP: the same answers as in process, from text and JPEGs only, and nothing that breaks it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import simplejpeg
-from tests.twin.glance.conftest import SCENES, THINGS, CodeVideo, Entrance
+from tests.twin.glance.conftest import SCENES, THINGS, ArrayPicture, CodeVideo, Entrance
 
-from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.registry import open_backbone
-from trace_ves.backbone.replies import answer_reply, question_variables
 from trace_ves.cli import main
 from trace_ves.core import Frame, Question
 from trace_ves.observer import Observer
@@ -36,37 +34,15 @@ if TYPE_CHECKING:
 
 BLOCK_PX = 16
 STEP = 12
-"""Colours this far apart are told from each other through a JPEG of flat blocks."""
+"""Colours this far apart survive a JPEG of flat blocks."""
 LEVELS = 255 // STEP
 
 
-@dataclass(frozen=True)
-class BlockPicture:
-    """A coded picture whose code survives a JPEG: each digit is a grey block."""
-
-    pixels: NDArray[np.uint8]
-
-    @property
-    def width(self) -> int:
-        return self.pixels.shape[1]
-
-    @property
-    def height(self) -> int:
-        return self.pixels.shape[0]
-
-    def rgb(self) -> NDArray[np.uint8]:
-        return self.pixels
-
-    def jpeg(self, quality: int = 90) -> bytes:
-        data: bytes = simplejpeg.encode_jpeg(self.pixels, quality=quality)
-        return data
-
-
-def blocks_of(code: NDArray[np.uint8]) -> BlockPicture:
-    """Each number of a code as two digits to the base of the levels."""
+def blocks_of(code: NDArray[np.uint8]) -> ArrayPicture:
+    """A coded picture that survives a JPEG: each number is two grey blocks, its digits to the base of the levels."""
     digits = np.array([list(divmod(int(number), LEVELS)) for number in code.reshape(-1)], np.uint8)
     row = (digits.reshape(1, -1) * STEP).repeat(BLOCK_PX, axis=0).repeat(BLOCK_PX, axis=1)
-    return BlockPicture(np.ascontiguousarray(np.stack([row] * 3, axis=-1)))
+    return ArrayPicture(np.ascontiguousarray(np.stack([row] * 3, axis=-1)))
 
 
 def read_blocks(pixels: NDArray[np.uint8]) -> View:
@@ -119,8 +95,10 @@ def server() -> Iterator[GlanceServer]:
         thread.join()
 
 
-@pytest.mark.parametrize("method", ["trace", "uniform-32", "blind", "avp", "vca"])
-@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.id)
+@pytest.mark.parametrize(
+    ("method", "question"),
+    [("trace", each) for each in QUESTIONS] + [(each, QUESTIONS[1]) for each in ("uniform-32", "blind", "avp", "vca")],
+)
 def test_answers_are_those_of_glance_in_process(method: str, question: Question, server: GlanceServer) -> None:
     near = Observer(VIDEO, Glance(read_blocks), budget=default_budget(method))
     far = Observer(VIDEO, open_backbone(f"openai:glance@{server.url}", cache=False), budget=default_budget(method))
@@ -128,19 +106,6 @@ def test_answers_are_those_of_glance_in_process(method: str, question: Question,
     assert (theirs.option, theirs.termination) == (ours.option, ours.termination)
     assert [call.timestamps for call in far.log.calls] == [call.timestamps for call in near.log.calls]
     assert not [call.fault for call in far.log.calls if call.fault]
-
-
-def test_a_prompt_that_leaves_out_the_options_is_answered_otherwise(server: GlanceServer) -> None:
-    question = QUESTIONS[1]
-    clip = Observer(VIDEO, Glance(read_blocks)).survey(Observer(VIDEO, Glance(read_blocks)).whole, 60, height=360)
-    backbone = open_backbone(f"openai:glance@{server.url}", cache=False)
-    texts = ("Question: $question\nOptions: $options", "Question: $question\nThey are: $options")
-    prompts = [Prompt("direct-answer", text) for text in texts]
-    batch = [Request(p, question_variables(question), answer_reply(question), (clip,)) for p in prompts]
-    whole, lacking = (generation.reply for generation in backbone.generate(batch))
-    assert not isinstance(whole, ModelFault)
-    assert whole.answer == "C"
-    assert isinstance(lacking, ModelFault) or lacking.answer != "C"
 
 
 # --- hostile requests ------------------------------------------------------------------------------
@@ -176,7 +141,7 @@ def jpeg_url(data: bytes) -> str:
     return f"data:image/jpeg;base64,{base64.b64encode(data).decode()}"
 
 
-HUGE = simplejpeg.encode_jpeg(np.zeros((8, 9000, 3), np.uint8))
+HUGE = simplejpeg.encode_jpeg(np.zeros((4200, 4200, 3), np.uint8))
 
 
 @pytest.mark.parametrize(
@@ -185,19 +150,17 @@ HUGE = simplejpeg.encode_jpeg(np.zeros((8, 9000, 3), np.uint8))
         (b"", "body"),
         (b"nonsense", "Invalid JSON"),
         (b"[" * 100_000, "Invalid JSON"),
-        (b'{"model": "glance"}', "messages"),
         (b'{"model": "glance", "messages": []}', "messages"),
-        (chat(words("hello"), model="gpt-4o"), "there is no model 'gpt-4o'"),
-        (chat(words("hello"), model="glance:0"), "there is no model"),
+        (chat(words("hello"), model="gpt-4o"), "unknown model 'gpt-4o'"),
         (chat(words("hello"), stream=True), "stream"),
         (chat({"type": "file", "file": "/etc/passwd"}), "messages.0.content"),
         (chat(picture("http://127.0.0.1:1/secret.jpg")), "part of the request"),
         (chat(picture("file:///etc/passwd")), "part of the request"),
-        (chat(picture("data:image/jpeg;base64,!!!!")), "no JPEG"),
-        (chat(picture(jpeg_url(b"GIF89a"))), "no JPEG"),
+        (chat({"type": "image_url"}), "part of the request"),
+        (chat(picture("data:image/jpeg;base64,!!!!")), "not a JPEG"),
+        (chat(picture(jpeg_url(b"GIF89a"))), "not a JPEG"),
         (chat(picture(jpeg_url(HUGE))), "too many"),
-        (chat(words("Clip 1, 9.0-3.0 s")), "ends before it begins"),
-        (chat(words("x" * 300_000)), "letters are too many"),
+        (chat(words("Clip 1, 9.0-3.0 s")), "ends before it starts"),
     ],
 )
 def test_what_cannot_be_used_is_refused_in_a_sentence(server: GlanceServer, body: bytes, said: str) -> None:
@@ -206,16 +169,13 @@ def test_what_cannot_be_used_is_refused_in_a_sentence(server: GlanceServer, body
     assert said in reply["error"]["message"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "Question: ?\nOptions: 5", "Question: x\nOptions: [1]", "Claims: {}", "Evidence: [[[", 'Options: {"A": null}'],
-)
 @pytest.mark.parametrize("wanted", ["answer", "facts_supported", "candidates", "target_anchors", "scores", "segment"])
-def test_no_prompt_breaks_the_server(server: GlanceServer, text: str, wanted: str) -> None:
+def test_no_prompt_breaks_the_server(server: GlanceServer, wanted: str) -> None:
     form = {"type": "json_schema", "json_schema": {"name": "reply", "schema": {"properties": {wanted: {}}}}}
-    status, reply = post(server, chat(words(text), response_format=form))
-    assert status == 200
-    assert isinstance(reply["choices"][0]["message"]["content"], str)
+    for text in ("", "Question: ?\nOptions: 5", "Question: x\nOptions: [1]", "Claims: {}", 'Options: {"A": null}'):
+        status, reply = post(server, chat(words(text), response_format=form))
+        assert status == 200
+        assert isinstance(reply["choices"][0]["message"]["content"], str)
 
 
 def test_other_names_and_other_forms_are_refused(server: GlanceServer) -> None:

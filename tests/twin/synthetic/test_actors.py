@@ -19,6 +19,7 @@ from trace_ves.twin.synthetic.actors import Hints
 from trace_ves.twin.synthetic.bench import TwinVideo, make_twin
 from trace_ves.twin.synthetic.drawing import track_stamp
 from trace_ves.twin.synthetic.layout import FPS, HEIGHT, WIDTH
+from trace_ves.twin.synthetic.questions import fair_order_sets
 from trace_ves.twin.synthetic.scenery import paint
 from trace_ves.twin.synthetic.tracks import ACROSS, ACTS, LARGEST, REST, SMALLEST, UP, Act, Track, pose
 from trace_ves.twin.synthetic.vocabulary import vocabulary
@@ -72,6 +73,19 @@ def worlds() -> list[TwinVideo]:
     return [video for seed in SEEDS for video in make_twin(600, seed)]
 
 
+Asked = tuple[str, "Item", dict[str, list[Span]], tuple[int, int]]
+
+
+@pytest.fixture(scope="module")
+def asked(worlds: list[TwinVideo]) -> list[Asked]:
+    """Family, item, presences of its actors and seed of each question."""
+    return [
+        (str(item.question.family), item, presences(video, number), (place, number))
+        for place, video in enumerate(worlds)
+        for number, item in enumerate(video.items)
+    ]
+
+
 def likeliest(item: Item, there: dict[str, list[Span]], rng: np.random.Generator) -> int:
     """The option for which most choices of one presence for each actor speak."""
     orders = offered_orders(item, list(there))
@@ -116,13 +130,12 @@ ORDERING_ORACLES: dict[str, Callable[[Item, dict[str, list[Span]], np.random.Gen
     ("family", "name"),
     [(EVENT_COUNTING, name) for name in COUNTING_ORACLES] + [(TEMPORAL_ORDERING, name) for name in ORDERING_ORACLES],
 )
-def test_who_knows_every_presence_but_no_act_is_at_chance(worlds: list[TwinVideo], family: str, name: str) -> None:
+def test_who_knows_every_presence_but_no_act_is_at_chance(asked: list[Asked], family: str, name: str) -> None:
     oracle = (COUNTING_ORACLES if family == EVENT_COUNTING else ORDERING_ORACLES)[name]
     right = [
-        LETTERS[oracle(item, presences(video, number), np.random.default_rng([place, number]))] == item.answer
-        for place, video in enumerate(worlds)
-        for number, item in enumerate(video.items)
-        if item.question.family == family
+        LETTERS[oracle(item, there, np.random.default_rng(seed))] == item.answer
+        for of, item, there, seed in asked
+        if of == family
     ]
     assert len(right) == 300 * len(SEEDS)
     assert abs(100 * fmean(right) - CHANCE) <= NEAR
@@ -164,12 +177,15 @@ def test_evidence_is_exactly_the_frames_of_the_acts(worlds: list[TwinVideo]) -> 
 
 def test_an_actor_is_in_one_place_at_a_time_and_no_cut_falls_into_its_stay(worlds: list[TwinVideo]) -> None:
     for video in worlds:
+        scenes = video.world.scenes
+        assert (scenes[0].first, scenes[-1].last) == (0, video.world.frames - 1)
+        assert all(a.last + 1 == b.first for a, b in itertools.pairwise(scenes))
         asked = {event.sprite for events in video.world.asked for event in events}
         for name in asked:
             stays = sorted((each.first, each.last) for each in video.world.tracks if each.sprite == name)
             assert all(earlier[1] < later[0] for earlier, later in itertools.pairwise(stays))
             for first, last in stays:
-                assert any(scene.first <= first and last <= scene.last for scene in video.world.scenes)
+                assert any(scene.first <= first and last <= scene.last for scene in scenes)
         for each in video.world.tracks:
             acts = each.acts
             assert all(a.last < b.first for a, b in itertools.pairwise(acts))
@@ -179,7 +195,7 @@ def test_an_actor_is_in_one_place_at_a_time_and_no_cut_falls_into_its_stay(world
 def test_rest_is_there_as_often_as_the_two_numbers_say() -> None:
     for hints in (Hints(0.8, 2.0), Hints(0.3, 1.0), Hints(1.0, 3.5)):
         rested, elsewhere, actors = [], 0, 0
-        for video in make_twin(600, 12, hints):
+        for video in make_twin(200, 12, hints):
             asked = {(event.sprite, event.act) for events in video.world.asked for event in events}
             actors += len(asked)
             for each in video.world.tracks:
@@ -197,6 +213,58 @@ def test_actors_also_do_other_things(worlds: list[TwinVideo]) -> None:
     acts = [act for video in worlds for each in video.world.tracks for act in each.acts]
     assert {act.act for act in acts} == set(ACTS)
     assert 0.1 < fmean(act.question is None for act in acts) < 0.4
+
+
+def test_most_acts_are_where_one_expects_them_and_look_alikes_are_near(worlds: list[TwinVideo]) -> None:
+    at_home, with_double, sizes = [], [], []
+    for video in worlds:
+        actors = {event.sprite for events in video.world.asked for event in events}
+        others = {track.sprite for track in video.world.tracks} - actors
+        with_double.append(any(set(vocabulary().events[name].resembles) & others for name in actors))
+        for track in video.world.tracks:
+            sizes += [track.size_px] if track.sprite in actors else []
+            for act in track.acts:
+                if act.question is not None:
+                    scene = next(each.scene for each in video.world.scenes if each.last >= act.first)
+                    at_home.append(scene in vocabulary().events[track.sprite].homes)
+    assert 0.8 < fmean(at_home) < 0.97
+    assert fmean(with_double) > 0.6
+    assert (min(sizes), max(sizes)) == (14, 100)
+    assert 0.05 < fmean(size < 20 for size in sizes) < 0.3
+
+
+def test_options_do_not_give_the_answer_away(worlds: list[TwinVideo]) -> None:
+    items = [item for video in worlds for item in video.items]
+    letters = Counter((item.question.family, item.answer) for item in items)
+    assert len(letters) == 8
+    assert all(150 <= count <= 300 for count in letters.values()), letters
+    assert all(len(set(item.question.options)) == 4 for item in items)
+    counts = [item for item in items if item.question.family == EVENT_COUNTING]
+    remaining = [sum(int(option) >= len(item.evidence) - 1 for option in item.question.options) for item in counts]
+    assert min(remaining) >= 2  # with one occurrence unseen, two counts remain possible
+
+
+@pytest.mark.parametrize("events", [3, 4])
+def test_fair_sets_are_closed_for_every_option(events: int) -> None:
+    sets = fair_order_sets(events)
+    assert sets
+    for orders in sets:
+        assert len(set(orders)) == 4
+        assert set(orders) <= set(itertools.permutations(range(events)))
+        for order in orders:
+            for unseen in order:
+                rest = [event for event in order if event != unseen]
+                alike = [o for o in orders if [event for event in o if event != unseen] == rest]
+                assert len(alike) >= 2, (orders, order, unseen)
+
+
+@settings(max_examples=6, deadline=None)
+@given(questions=st.integers(2, 20), seed=st.integers(0, 2**40))
+def test_any_twin_can_be_made(questions: int, seed: int) -> None:
+    twin = make_twin(questions, seed)
+    ids = [item.question.id for video in twin for item in video.items]
+    assert ids == [f"q{number:04}" for number in range(1, questions + 1)]
+    assert twin == make_twin(questions, seed) != make_twin(questions, seed + 1)
 
 
 tracks = st.builds(
@@ -243,7 +311,7 @@ def test_every_pose_of_an_act_also_occurs_at_rest(track: Track, part: float) -> 
     shown = pose(track, round(act.first + part * (act.last - act.first)), BANDS, size)
     longer = max(size)
     resting = Track(track.sprite, REST, 0, 400_000, track.size_px, track.place, track.depth)
-    poses = [pose(resting, frame, BANDS, size) for frame in range(20, 399_000, 20)]
+    poses = [pose(resting, frame, BANDS, size) for frame in range(20, 399_000, 60)]
     away = min(
         max(
             abs(each.x - shown.x) / (ACROSS * longer),
@@ -289,9 +357,9 @@ def test_hints_have_bounds() -> None:
 
 # --- single frames ----------------------------------------------------------------------------------
 
-STUDIED: Final = (490, 491)
-"""Worlds from whose frames the oracle learns what acts and rest look like; it is tried on others."""
-FRAMES: Final = 4
+STUDIED: Final = 490
+"""A world from whose frames the oracle learns what acts and rest look like; it is tried on others."""
+FRAMES: Final = 8
 """Frames of each presence that it studies."""
 
 Look = tuple[int, int, int, bool]
@@ -322,12 +390,11 @@ def odds() -> dict[Look, float]:
     """How much likelier each look is in an act than at rest, as the logarithm of the ratio."""
     rng = np.random.default_rng(0)
     seen: dict[bool, Counter[Look]] = {True: Counter(), False: Counter()}
-    for seed in STUDIED:
-        for video in make_twin(600, seed):
-            for number in range(len(video.items)):
-                for _, track, act in asked_tracks(video, number):
-                    for frame in rng.integers(track.first, track.last + 1, FRAMES).tolist():
-                        seen[acts_at(track, act, frame)][look(track, frame)] += 1
+    for video in make_twin(600, STUDIED):
+        for number in range(len(video.items)):
+            for _, track, act in asked_tracks(video, number):
+                for frame in rng.integers(track.first, track.last + 1, FRAMES).tolist():
+                    seen[acts_at(track, act, frame)][look(track, frame)] += 1
     totals = {acting: looks.total() + 100 for acting, looks in seen.items()}
     return {
         each: float(np.log((seen[True][each] + 1) / totals[True]) - np.log((seen[False][each] + 1) / totals[False]))

@@ -43,17 +43,12 @@ def test_perfect_eyes_have_perfect_figures(chunk: Chunk) -> None:
     assert figures["scene"] == 100.0
 
 
-def test_wrong_names_are_misnamed_and_not_found(chunk: Chunk) -> None:
+def test_wrong_names_are_misnamed_and_blind_eyes_find_nothing(chunk: Chunk) -> None:
     boxes, scores, labels, scene = perfect(chunk)
-    figures = measure([(chunk, (boxes, scores, labels + 1, scene))], threshold=0.5)
-    assert figures["recall"]["all"] == 0.0  # type: ignore[index]
-    assert figures["misnamed"] == 100.0
-
-
-def test_blind_eyes_find_nothing(chunk: Chunk) -> None:
-    boxes, scores, labels, scene = perfect(chunk)
-    figures = measure([(chunk, (boxes, 0 * scores, labels, scene))], threshold=0.5)
-    assert figures["recall"]["all"] == 0.0  # type: ignore[index]
+    for wrong, misnamed in (((boxes, scores, labels + 1, scene), 100.0), ((boxes, 0 * scores, labels, scene), 0.0)):
+        figures = measure([(chunk, wrong)], threshold=0.5)
+        assert figures["recall"]["all"] == 0.0  # type: ignore[index]
+        assert figures["misnamed"] == misnamed
 
 
 def test_doubtful_sprites_count_neither_way(chunk: Chunk) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from trace_ves.twin.synthetic.drawing import Planes, draw, make_planes, track_stamp
 from trace_ves.twin.synthetic.layout import HEIGHT, WIDTH
 from trace_ves.twin.synthetic.scenery import paint
-from trace_ves.twin.synthetic.tracks import Track, pose
+from trace_ves.twin.synthetic.tracks import MOTIONS, Track, pose
 from trace_ves.twin.synthetic.vocabulary import vocabulary
 
 BACKDROP = paint("park", [7])
@@ -51,7 +51,7 @@ def test_drawn_within_its_visit_and_never_outside(track: Track) -> None:
         assert draw(BASE, BACKDROP, [track], frame) is BASE
 
 
-@pytest.mark.parametrize("motion", sorted(vocabulary().actions))
+@pytest.mark.parametrize("motion", sorted(MOTIONS))
 def test_every_motion_moves(motion: str) -> None:
     track = Track("red balloon", motion, 0, 100, 40, 0.3, 0.5)
     stamp = track_stamp(track)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import random
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+BODY = b"\0\0\0\x20ftypisom" + random.Random(5).randbytes(3_000_000)
+
+
 @pytest.fixture
 def server() -> Iterator[FilmServer]:
     """A server with 3 MB of bytes that are no page and no playlist."""
-    film = FilmServer(b"\0\0\0\x20ftypisom" + random.Random(5).randbytes(3_000_000))
+    film = FilmServer(BODY)
     yield film
     film.close()
 
@@ -22,4 +26,5 @@ def server() -> Iterator[FilmServer]:
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TRACE_VES_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # no test cuts the power
     return tmp_path / "cache" / "videos"

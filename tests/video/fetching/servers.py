@@ -73,7 +73,7 @@ class FilmServer:
         body: bytes,
         more: dict[str, str],
         *,
-        length: int | None = None,
+        length: object = None,
     ) -> None:
         handler.send_response(status)
         for name, value in {**self.headers, **more}.items():

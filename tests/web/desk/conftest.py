@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -21,7 +22,7 @@ from tests.web.web_bench import write_video
 from trace_ves.construction.desk.app import create_desk
 from trace_ves.construction.ledger import PROPOSAL_SLOT, Change
 from trace_ves.construction.people import Role, invite
-from trace_ves.construction.project import Project, create_project
+from trace_ves.construction.project import Project, create_project, open_project
 from trace_ves.core import Interval
 from trace_ves.web.guard import LOOPBACK_NAMES
 
@@ -58,7 +59,7 @@ class Client:
     http: httpx.Client = field(init=False)
 
     def __post_init__(self) -> None:
-        self.http = httpx.Client(base_url=self.address, timeout=30)
+        self.http = httpx.Client(base_url=self.address, timeout=30, verify=False)  # to load certificates takes longest
 
     def sign_in(self, name: str, token: str) -> httpx.Response:
         self.csrf = self.csrf_of("/sign-in")
@@ -121,52 +122,60 @@ class World:
             assert made.sign_in(name, self.tokens[name]).is_success
         return made
 
+    def with_task(self, name: str) -> Client:
+        """A client of someone who holds an assignment."""
+        client = self.client(name)
+        assert client.post("/api/next").json() == {"go": "/task"}
+        return client
+
     def written(self, slot: str) -> LedgerEntry:
         """The one entry whose slot begins so."""
         [entry] = [each for each in self.store.ledger().entries if each.slot.startswith(slot)]
         return entry
 
-    def sign_in(self, page: Any, name: str) -> None:
-        """Sign in with a browser."""
-        page.goto(self.address)
-        page.get_by_label("Name").fill(name)
-        page.get_by_label("Token").fill(self.tokens[name])
-        page.get_by_role("button", name="Sign in").click()
-        page.wait_for_url(f"{self.address}/")
+    def sign_in(self, page: Any, name: str, path: str = "/") -> None:
+        """Open a page of the desk in a browser, with the session of a client that has signed in."""
+        client = self.client(name)
+        cookies = [{"name": key, "value": value, "url": self.address} for key, value in client.http.cookies.items()]
+        page.context.add_cookies(cookies)
+        page.goto(self.address + path, wait_until="domcontentloaded")
 
     def open_task(self, page: Any, name: str) -> None:
-        """Sign in with a browser and take an item to verify."""
-        self.sign_in(page, name)
-        page.get_by_role("button", name="Next assignment").click()
+        """Open an item to verify in a browser."""
+        self.with_task(name)
+        self.sign_in(page, name, "/task")
         page.wait_for_selector("#intervals[data-ready]")
         page.wait_for_selector("#player[data-ready]")
 
-    def propose(self, item: str, made: ProposedItem | None = None) -> None:
+    def propose(self, *items: str, made: ProposedItem | None = None) -> None:
         value = (made or proposal(NAME, EVIDENCE)).to_json()
-        self.store.append([Change(item, PROPOSAL_SLOT, "build", value)])
+        self.store.append([Change(item, PROPOSAL_SLOT, "build", value) for item in items])
+
+
+ROLES = dict.fromkeys(("ann", "bob", "cat", "dan"), Role.ANNOTATOR) | {"dora": Role.ADJUDICATOR, "olga": Role.OPERATOR}
 
 
 @pytest.fixture(scope="session")
-def footage(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("footage")
-    write_video(folder / "a.mp4", seconds=32)
-    return folder / "a.mp4"
+def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """The folder of a build, and the tokens of its people."""
+    folder = tmp_path_factory.mktemp("template")
+    (folder / "videos").mkdir()
+    write_video(folder / NAME, seconds=32)
+    with pytest.MonkeyPatch.context() as patch:  # an id with which the queue takes c0000 to c0004 in this order
+        patch.setattr("secrets.token_hex", lambda _: "00000000000000a9")
+        store = create_project(folder).open_store()
+    tokens = {name: invite(store, name, role) for name, role in ROLES.items()}
+    store.close()
+    return folder, tokens
 
 
 @pytest.fixture
-def world(tmp_path: Path, footage: Path) -> Iterator[World]:
+def world(tmp_path: Path, template: tuple[Path, dict[str, str]]) -> Iterator[World]:
     """One item over one video, four annotators, an adjudicator and an operator."""
-    (tmp_path / "b" / "videos").mkdir(parents=True)
-    (tmp_path / "b" / NAME).hardlink_to(footage)
-    with pytest.MonkeyPatch.context() as patch:  # an id with which the queue takes c0000 to c0004 in this order
-        patch.setattr("secrets.token_hex", lambda _: "00000000000000a9")
-        project = create_project(tmp_path / "b", database="", audited=())
+    project = open_project(shutil.copytree(template[0], tmp_path / "b"))
     store = project.open_store()
     store.clock = Clock()
-    tokens = {name: invite(store, name, Role.ANNOTATOR) for name in ("ann", "bob", "cat", "dan")}
-    tokens["dora"] = invite(store, "dora", Role.ADJUDICATOR)
-    tokens["olga"] = invite(store, "olga", Role.OPERATOR)
-    made = World(project, store, tokens, store.clock)
+    made = World(project, store, dict(template[1]), store.clock)
     made.propose("c0001")
     (tmp_path / "scratch").mkdir()
     app = create_desk(project, store, scratch=tmp_path / "scratch", hosts=LOOPBACK_NAMES)
@@ -190,6 +199,14 @@ def page(world: World, new_page: Callable[..., Any]) -> Any:
     opened = new_page()
     world.open_task(opened, "ann")
     return opened
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Wait until something is so; a busy machine takes its time."""
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 @contextmanager

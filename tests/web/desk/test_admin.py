@@ -57,8 +57,7 @@ def test_people_are_invited_signed_out_and_revoked(world: World) -> None:
 
 
 def test_an_assignment_is_given_back(world: World) -> None:
-    olga, ann = world.client("olga"), world.client("ann")
-    ann.post("/api/next")
+    olga, ann = world.client("olga"), world.with_task("ann")
     assert "c0001 since" in olga.get("/").text
     assert olga.post("/api/release", who="ann", item="c0001").is_success
     assert olga.post("/api/release", who="ann", item="c0001").status_code == 409
@@ -122,7 +121,7 @@ def test_accepted_items_can_be_fetched(world: World) -> None:
 
 
 def test_an_invitation_in_the_browser(new_page: Callable[..., Any], world: World) -> None:
-    accept_one(world)
+    assert accept(world.with_task("ann")).is_success
     page = new_page()
     world.sign_in(page, "olga")
     page.wait_for_selector("#people")
@@ -132,9 +131,3 @@ def test_an_invitation_in_the_browser(new_page: Callable[..., Any], world: World
     page.get_by_text("gus signs in with the token").wait_for()
     page.reload()
     assert "gus" in page.locator("#people").inner_text()
-
-
-def accept_one(world: World) -> None:
-    ann = world.client("ann")
-    ann.post("/api/next")
-    assert accept(ann).is_success

@@ -78,9 +78,12 @@ def test_edges_move_by_frames_and_seconds_and_the_frame_is_shown(page: Any, worl
 @pytest.mark.parametrize("mode", ["video", "stills"])
 def test_nothing_asks_for_a_video_while_its_judgement_is_on_its_way(browser: Any, world: World, mode: str) -> None:
     """The server shows it only while the task is open. If the task stays open after all, so does the video."""
-    page = browser.new_page()
+    page, ended = browser.new_page(), []
     if mode == "stills":
         page.route("**/video?*", lambda route: route.abort())
+    strips: list[Any] = []
+    page.route("**/strip?*", lambda route: strips.append(route))  # noqa: PLW0108  Playwright marks the handler
+    page.on("requestfailed", lambda request: ended.append(request.url.partition("?")[0].removeprefix(world.address)))
     world.open_task(page, "ann")
     assert number_on_screen(page) == 30
     asked: list[str] = []
@@ -92,8 +95,10 @@ def test_nothing_asks_for_a_video_while_its_judgement_is_on_its_way(browser: Any
     page.keyboard.press("Enter")  # in the reason's field, it rejects
     page.keyboard.press("Escape")
     page.keyboard.press("q")
+    page.keyboard.press("+")  # the timeline would ask for a closer strip of pictures
     page.wait_for_timeout(2000)  # longer than the player waits for a seek before it asks for a picture
     assert [url.removeprefix(world.address) for url in asked] == ["/api/verification"]
+    assert "/strip" in ended  # the one that was under way is called off
     held[0].abort()
     page.wait_for_selector("#notice:not([hidden])")
     assert "not saved yet" in page.locator("#notice").inner_text()
@@ -104,6 +109,22 @@ def test_nothing_asks_for_a_video_while_its_judgement_is_on_its_way(browser: Any
     page.get_by_role("button", name="Reject").click()
     page.wait_for_url(world.address + "/")
     page.context.close()
+
+
+def test_a_judgement_does_not_overtake_a_report_of_what_was_played(page: Any, world: World) -> None:
+    """The server would refuse the report: the task that it is about is closed."""
+    held: list[Any] = []
+    page.route("**/api/watched", lambda route: held.append(route))  # noqa: PLW0108  Playwright marks the handler
+    page.keyboard.press("Enter")
+    while not held:
+        page.wait_for_timeout(50)
+    page.locator("input[name=reason]").fill("not there")
+    page.get_by_role("button", name="Skip").click()
+    page.wait_for_timeout(500)
+    assert not [each for each in world.store.ledger().entries if each.slot.startswith("skip/")]
+    for route in held:
+        route.continue_()
+    page.get_by_text("You have no item open").wait_for()
 
 
 def test_an_interval_plays_in_a_loop(page: Any, world: World) -> None:
@@ -118,7 +139,7 @@ def test_an_interval_plays_in_a_loop(page: Any, world: World) -> None:
         rounds += moments[-1] < max(moments[-2:])
     assert page.locator("#intervals").get_attribute("data-looping") == "0"
     assert min(moments) >= 30
-    assert max(moments) <= 70  # a busy browser turns back late, but it does
+    assert max(moments) <= 100  # a busy browser turns back late, but it does
     assert rounds == 2
     page.keyboard.press("Enter")
     assert page.locator("#intervals").get_attribute("data-looping") == ""
@@ -127,8 +148,8 @@ def test_an_interval_plays_in_a_loop(page: Any, world: World) -> None:
 
 def test_hostile_words_do_nothing(new_page: Callable[..., Any], world: World) -> None:
     """Whatever would run would be an error of the page, and the fixture fails on those."""
-    made = proposal(NAME, EVIDENCE)
-    world.propose("c0000", ProposedItem(NAME, 32.0, "x", XSS, (XSS, "b", "c", "d"), "A", made.evidence, (XSS,) * 3))
+    hostile = ProposedItem(NAME, 32.0, "x", XSS, (XSS, "b", "c", "d"), "A", EVIDENCE, (XSS,) * 3)
+    world.propose("c0000", made=hostile)
     page = new_page()
     page.on("dialog", lambda dialog: pytest.fail(dialog.message))
     world.open_task(page, "ann")
@@ -146,7 +167,7 @@ def test_every_key_is_in_the_help(page: Any, world: World) -> None:
 
 def test_a_film_that_the_browser_cannot_play_loops_as_pictures(new_page: Callable[..., Any], world: World) -> None:
     write_video(world.project.folder / "videos" / "h.mp4", codec="libx265", seconds=8)
-    world.propose("c0000", proposal("videos/h.mp4", (Interval(1, 2), Interval(4, 6))))
+    world.propose("c0000", made=proposal("videos/h.mp4", (Interval(1, 2), Interval(4, 6))))
     page = new_page()
     world.open_task(page, "ann")
     page.wait_for_selector("#player[data-mode=stills]")
@@ -182,6 +203,9 @@ def test_edits_of_every_kind_and_they_survive_a_reload(page: Any, world: World) 
     assert page.locator("#intervals .interval").count() == 4
     assert "your answer" in page.locator(".options li.gold").inner_text()
     play_all(page)
+    page.reload()
+    page.wait_for_selector("#intervals[data-ready]")
+    assert page.locator("#intervals .played.done").count() == 4
     page.keyboard.press("y")
     page.wait_for_url(world.address + "/")
     entry = world.written("verification/ann")
@@ -189,15 +213,6 @@ def test_edits_of_every_kind_and_they_survive_a_reload(page: Any, world: World) 
     assert entry.after["evidence"] == [[3, 6], [8, 10], [12, 15], [22, 26]]
     assert (entry.after["answer"], entry.after["comment"]) == ("C", "the second one is short")
     assert entry.after["looking"]["watched_share"] >= 0.95
-
-
-def test_what_was_played_is_known_after_a_reload(page: Any, world: World) -> None:
-    page.evaluate("document.querySelector('#player video').playbackRate = 4")
-    page.keyboard.press("Enter")
-    page.wait_for_selector(".interval.chosen .played.done")
-    page.reload()
-    page.wait_for_selector(".interval.chosen .played.done")
-    assert page.locator("#intervals .played.done").count() == 1
 
 
 def test_unsure_and_skip_need_a_reason(page: Any, world: World) -> None:

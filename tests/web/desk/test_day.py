@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 
 def test_the_first_page_tells_what_waits_and_what_was_done(world: World) -> None:
-    for number in range(2, 5):
-        world.propose(f"c000{number}")
+    world.propose("c0002", "c0003", "c0004")
     ann = world.client("ann")
     assert '<dd id="left">4 items</dd>' in ann.get("/").text
     ann.post("/api/next")
@@ -80,7 +79,6 @@ def test_pause_keeps_the_place_and_undo_is_everywhere(new_page: Callable[..., An
     world.open_task(page, "ann")
     page.keyboard.press("n")
     page.keyboard.press("ArrowRight")
-    page.wait_for_timeout(300)
     page.keyboard.press("e")
     page.get_by_text("You have c0001 open").wait_for()
     page.get_by_role("button", name="Continue").click()

@@ -1,4 +1,4 @@
-"""The desk in Firefox: an item is judged with the keyboard. Debian's Firefox is driven over WebDriver BiDi."""
+"""The desk in Firefox: items are judged with the keyboard. Debian's Firefox is driven over WebDriver BiDi."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.web.desk.test_server import accept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,6 +55,20 @@ class Firefox:
             assert time.monotonic() < deadline, (script, self.value("document.body.innerText"))
             time.sleep(0.1)
 
+    def resize(self, width: int) -> None:
+        viewport = {"width": width, "height": 700}
+        self.send("browsingContext.setViewport", context=self._context, viewport=viewport)
+
+    def sign_in(self, world: World, name: str) -> None:
+        """Sign in and take an assignment."""
+        self.goto(f"{world.address}/sign-in")
+        self.wait("!document.querySelector('#sign-in button').disabled")
+        for field, value in {"name": name, "token": world.tokens[name]}.items():
+            self.value(f"document.querySelector('[name={field}]').value = {json.dumps(value)}")
+        self.value("document.querySelector('#sign-in button').click()")
+        self.wait("document.querySelector('[data-post=\"/api/next\"]:enabled') !== null")
+        self.press("n")
+
     def press(self, key: str) -> None:
         typed = [{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]
         source = {"type": "key", "id": "keyboard", "actions": typed}
@@ -80,24 +96,30 @@ def firefox(world: World, tmp_path: Path) -> Iterator[Firefox]:
         process.communicate()
 
 
-def test_an_item_is_verified_in_firefox(world: World, firefox: Firefox) -> None:
-    firefox.goto(f"{world.address}/sign-in")
-    firefox.wait("!document.querySelector('#sign-in button').disabled")
-    for name, value in {"name": "ann", "token": world.tokens["ann"]}.items():
-        firefox.value(f"document.querySelector('[name={name}]').value = {json.dumps(value)}")
-    firefox.value("document.querySelector('#sign-in button').click()")
-    firefox.wait("location.pathname === '/' && !document.querySelector('[data-post=\"/api/next\"]').disabled")
-    firefox.press("n")
+NOTICE = "document.querySelector('#notice')"
+TOP = "document.querySelector('{}').getBoundingClientRect().top"
+
+
+def test_items_are_judged_in_firefox(world: World, firefox: Firefox) -> None:
+    firefox.sign_in(world, "ann")
     firefox.wait(
         "document.querySelector('#intervals')?.dataset.ready && document.querySelector('#player').dataset.ready"
     )
     assert firefox.value("document.querySelectorAll('#desk-timeline .tick').length") > 2
+    firefox.press("?")
+    firefox.wait("document.querySelector('#help').open")
+    assert firefox.value("document.querySelector('#help').scrollTop") == 0
+    firefox.press("\ue00c")  # Escape
+    firefox.resize(390)
+    assert firefox.value(TOP.format("#desk-timeline")) < firefox.value(TOP.format(".verdict"))
+    assert firefox.value("document.documentElement.scrollWidth <= innerWidth")
+    firefox.resize(1280)
     firefox.press("y")
-    firefox.wait("document.querySelector('#notice').innerText.includes('interval 1 is not played yet')")
+    firefox.wait(f"{NOTICE}.innerText.includes('interval 1 is not played yet')")
     for place in (1, 2, 3):
         firefox.press("\ue007")  # Enter: plays the interval in a loop
         firefox.wait(f"document.querySelector('.interval:nth-child({place}) .played.done') !== null")
-        assert firefox.value("document.querySelector('#notice').hidden")
+        assert firefox.value(f"{NOTICE}.hidden")
         firefox.press("n")
     firefox.press("y")
     firefox.wait("location.pathname === '/'")
@@ -105,3 +127,17 @@ def test_an_item_is_verified_in_firefox(world: World, firefox: Firefox) -> None:
     assert entry.after is not None
     assert entry.after["accepted"]
     assert 10 / 4 <= entry.seconds < 600
+
+    bob = world.with_task("bob")
+    assert accept(bob, spans=entry.after["evidence"]).is_success
+    firefox.sign_in(world, "cat")
+    firefox.wait("location.pathname === '/task' && document.querySelector('[data-choose]:enabled') !== null")
+    firefox.press("0")
+    firefox.wait(f"{NOTICE}.innerText.includes('clip 1 is not played yet')")
+    for place in (1, 2):
+        firefox.press("n")
+        firefox.wait(f"document.querySelector('#clips figure:nth-of-type({place}) .played.done') !== null")
+        assert firefox.value(f"{NOTICE}.hidden")
+    firefox.press("0")
+    firefox.wait("location.pathname === '/'")
+    assert world.written("without/cat").after["answer"] is None

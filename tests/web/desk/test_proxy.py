@@ -9,7 +9,7 @@ import socket
 import ssl
 import subprocess
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -119,9 +119,7 @@ def test_an_item_is_judged_through_the_proxy(world: World, proxy: int) -> None:
     pieces = iter([b'{"item": ', b'"c0001"}'])  # the proxy knows the length of a body when it passes it on
     headers = {"X-CSRF-Token": ann.csrf, "Content-Type": "application/json"}
     assert ann.http.post("/api/undo", content=pieces, headers=headers).is_success
-
-
-def test_failed_sign_ins_count_for_the_address_of_the_client(world: World, proxy: int) -> None:
+    # The desk knows the address of the client, for whom failed sign-ins are counted.
     with connect(proxy, "127.0.0.2") as client:
         client.sendall(b"GET /video?id=c0001 HTTP/1.1\r\nHost: desk.example.org\r\nConnection: close\r\n\r\n")
         assert b" 401 " in client.recv(100)
@@ -143,3 +141,23 @@ def test_slow_bodies_of_one_client_do_not_block_another(world: World, proxy: int
     assert answers.count(b"") == 4  # given up after the timeout
     log = (world.project.folder / "desk-audit.jsonl").read_text(encoding="utf-8")
     assert "/api/next" not in log  # the desk has seen none of them
+
+
+def test_clients_that_never_read_do_not_block_others(world: World, proxy: int) -> None:
+    """An annotator asks for the video again and again, on more connections than allowed, and reads nothing."""
+    ann = through(world, proxy)
+    assert ann.sign_in("ann", world.tokens["ann"]).is_success
+    assert ann.post("/api/next").json() == {"go": "/task"}
+    cookies = "; ".join(f"{name}={value}" for name, value in ann.http.cookies.items())
+    wanted = f"GET /video?id=c0001 HTTP/1.1\r\nHost: desk.example.org\r\nCookie: {cookies}\r\n\r\n".encode()
+    with ExitStack() as stack:
+        for _ in range(20):
+            deaf = stack.enter_context(connect(proxy, "127.0.0.2"))
+            deaf.settimeout(1)
+            with suppress(OSError):  # refused, or full
+                deaf.sendall(wanted * 400)
+        bob = through(world, proxy)
+        assert bob.sign_in("bob", world.tokens["bob"]).is_success
+        assert bob.post("/api/next").json() == {"go": "/task"}
+        assert bob.play("c0001").is_success
+        assert ann.get("/task").status_code == 200  # from another address than the deaf connections

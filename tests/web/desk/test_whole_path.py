@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,34 +18,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-SEED = 10
-"""A twin on which glance proposes items of both families, and some of them go all the way."""
-
-
+FILMS = (
+    (("taxi", 2), ("fox", 12), ("cow", 26), ("taxi", 31), ("rabbit", 45), ("taxi", 59)),
+    (("bus", 12), ("bus", 45)),
+)
+"""What is seen in each film and from which second on: over one film an item of each family, with three intervals; over
+the other a counting item with two. The sixteen frames of a gist show only the taxi."""
 OTHERS = ("cat", "dan", "eve", "fay", "gil", "hal")
 """Two for each partial set of an item with three intervals: nobody judges a second one of the same video."""
-"""Over one film an item of each family, with three intervals; over the other a counting item with two."""
 
 
 @pytest.fixture
 def build(tmp_path: Path) -> Path:
-    """Two drawn films of about 75 seconds; what is seen lasts a few seconds, which people play four times as fast."""
+    """Two drawn films of 75 seconds; what is seen lasts four seconds, which people play four times as fast."""
     from trace_ves.twin.synthetic.bench import write_film
-    from trace_ves.twin.synthetic.layout import FITTED, draw_layout
-    from trace_ves.twin.synthetic.world import make_world
+    from trace_ves.twin.synthetic.layout import FPS
+    from trace_ves.twin.synthetic.tracks import Track
+    from trace_ves.twin.synthetic.world import SceneSpan, VideoWorld
 
-    short = replace(
-        FITTED,
-        duration_median_s=75.0,
-        duration_sigma=0.03,
-        counting_length_s=3.0,
-        counting_duration_power=0.0,
-        counting_sigma_between=0.1,
-    )
     (tmp_path / "build" / "videos").mkdir(parents=True)
-    for number, layout in enumerate(draw_layout(4, [SEED, 1], short)):
-        path = tmp_path / "build" / "videos" / f"v{number}.mp4"
-        write_film(make_world(layout, [SEED, 2, number]), [SEED, 4, number], path)
+    for number, film in enumerate(FILMS):
+        tracks = tuple(Track(name, "appear", start * FPS, (start + 4) * FPS, 60, 0.5, 0.5) for name, start in film)
+        world = VideoWorld(75 * FPS, (SceneSpan("park", 0, 75 * FPS - 1),), tracks, ())
+        write_film(world, [number], tmp_path / "build" / "videos" / f"v{number}.mp4")
     return tmp_path / "build"
 
 

@@ -17,6 +17,7 @@ import anthropic
 from trace_ves.backbone.model_settings import RequestLimits, Thinking
 from trace_ves.backbone.provider import (
     BROKEN_OFF,
+    NO_ANSWER,
     Completion,
     FinishReason,
     ImagePart,
@@ -31,7 +32,7 @@ from trace_ves.backbone.retry import retry_after_seconds
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from anthropic.types import Message
     from anthropic.types import Usage as AnthropicUsage
@@ -60,58 +61,45 @@ _NO_CREDIT: Final = re.compile(r"credit balance|billing|spend_limit", re.IGNOREC
 # Of temporary errors inside a stream, whose own status is 200: https://platform.claude.com/docs/en/api/errors
 _TEMPORARY: Final = {"api_error": 500, "overloaded_error": 529, "rate_limit_error": 429, "timeout_error": 504}
 # The SDK asserts that a stream has a beginning.
-_TRANSPORT_ERRORS: Final = transport_errors(anthropic.AnthropicError, json.JSONDecodeError, AssertionError)
+_ERRORS: Final = transport_errors(anthropic.AnthropicError, json.JSONDecodeError, AssertionError)
+_OPTIONAL: Final = {
+    "temperature": refusal(r"temperature"),
+    "thinking_off": refusal(r"thinking|reasoning|effort|'none'"),
+    "schema": refusal(r"output_config|output_format|schema|structured"),
+    "stream": refusal(r"\bstream"),
+}
 
 
 class AnthropicProvider(Provider):
     """One model of Anthropic's API."""
 
+    errors = _ERRORS
+    optional = _OPTIONAL
+
     def __init__(self, name: str, model: str, *, key: Key) -> None:
-        super().__init__(name, model, key)
-        self._base_url = os.environ.get(BASE_URL_VARIABLE) or None
-        self._client = anthropic.Anthropic(api_key=key.secret, base_url=self._base_url, max_retries=0)
+        base_url = os.environ.get(BASE_URL_VARIABLE) or None
+        super().__init__(name, model, key, identity={"base_url": base_url})
+        if not _TAKES_TEMPERATURE.match(model):  # models since Opus 4.7 and Sonnet 5 take only their own
+            self.default_temperature = None
+        self.limits = LIMITS_200K if _THINKS_BY_BUDGET.match(model) else LIMITS
+        http = anthropic.DefaultHttpxClient(follow_redirects=False)  # a redirect would send the key to another host
+        self._client = anthropic.Anthropic(api_key=key.secret, base_url=base_url, max_retries=0, http_client=http)
         weakref.finalize(self, self._client.close)
 
-    @property
-    def optional(self) -> Mapping[str, re.Pattern[str]]:
-        """What older and newer models do not take."""
-        return {
-            "temperature": refusal(r"temperature"),
-            "thinking_off": refusal(r"thinking|reasoning|effort|'none'"),
-            "schema": refusal(r"output_config|output_format|schema|structured"),
-            "stream": refusal(r"\bstream"),
-        }
-
-    @property
-    def default_temperature(self) -> float | None:
-        """0 for models that take one; those since Opus 4.7 and Sonnet 5 refuse whatever is not the default."""
-        return 0.0 if _TAKES_TEMPERATURE.match(self._model) else None
-
-    @property
-    def limits(self) -> RequestLimits:
-        """Fewer images where the context window has 200,000 tokens."""
-        return LIMITS_200K if _THINKS_BY_BUDGET.match(self._model) else LIMITS
-
-    @property
-    def identity(self) -> Mapping[str, object]:
-        """The server that answers."""
-        return {"base_url": self._base_url}
-
-    def complete(self, call: CompletionRequest, *, features: frozenset[str], timeout_seconds: float) -> Completion:
-        """Make one call."""
+    def _send(self, call: CompletionRequest, features: frozenset[str], timeout_seconds: float) -> Completion:
         body = self._body(call, features) | {"timeout": timeout_seconds}
-        try:
-            return self._mask(_read(self._respond(call, body, stream="stream" in features)))
-        except anthropic.APIStatusError as error:
-            raise self._failure(error) from None
-        except anthropic.APITimeoutError:
-            raise ServiceError(None, f"no response within {timeout_seconds:g} s") from None
-        except _TRANSPORT_ERRORS as error:
-            raise self._no_response(error) from None
+        if call.on_begin is not None and "stream" in features:
+            return _read(self._stream(body, call.on_begin))
+        response: Message | str = self._client.messages.create(**body)
+        if isinstance(response, str):  # the SDK returns the text of a response that is not JSON
+            raise self._not_json(response)
+        return _read(response)
 
     def _body(self, call: CompletionRequest, features: frozenset[str]) -> dict[str, Any]:
         schema = strict_schema(call.schema) if "schema" in features else None
-        blocks = _blocks(call.with_schema_as_text() if schema is None else call.parts, call.shared_ends)
+        blocks = [_block(part) for part in (call.with_schema_as_text() if schema is None else call.parts)]
+        for end in call.shared_ends:  # a beginning that another request shares; each mark costs a quarter more
+            blocks[end - 1]["cache_control"] = {"type": "ephemeral"}
         extra: dict[str, Any] = {}
         most_output = call.max_output_tokens or MAX_OUTPUT_TOKENS
         # This API takes no temperature where thinking is chosen.
@@ -133,24 +121,20 @@ class AnthropicProvider(Provider):
         messages = call.messages(blocks)
         return {"model": self._model, "max_tokens": most_output, "messages": messages, "extra_body": extra}
 
-    def _respond(self, call: CompletionRequest, body: dict[str, Any], *, stream: bool) -> Message:
-        if call.on_begin is None or not stream:
-            response: Message = self._client.messages.create(**body)
-            return response
-        with self._client.messages.stream(**body) as events:
-            usage = Usage()
-            try:
+    def _stream(self, body: dict[str, Any], on_begin: Callable[[], object]) -> Message:
+        """The response that comes in events. Where it breaks off, the failure has what was charged."""
+        usage = Usage()
+        try:
+            with self._client.messages.stream(**body) as events:
                 for event in events:
                     if event.type == "message_start":
-                        call.on_begin()
+                        on_begin()
                         usage = _usage(event.message.usage)
                 message = events.get_final_message()
-            except _TRANSPORT_ERRORS as error:
-                failure = ServiceError(None, self._key.redact(error) or BROKEN_OFF)
-                if isinstance(error, anthropic.APIStatusError):
-                    failure = self._failure(error)
-                failure.usage = usage
-                raise failure from None
+        except self.errors as error:
+            failure = self._failure(error)
+            failure.usage = usage
+            raise failure from None
         if message.stop_reason is None:
             raise ServiceError(None, BROKEN_OFF, usage=usage)
         return message
@@ -163,12 +147,15 @@ class AnthropicProvider(Provider):
             return {"type": "enabled", "budget_tokens": max(1024, min(THINKING_BUDGETS[thinking], most_output // 2))}
         return {"type": "adaptive"}
 
-    def _failure(self, error: anthropic.APIStatusError) -> ServiceError:
+    def _failure(self, error: Exception) -> ServiceError:
+        if not isinstance(error, anthropic.APIStatusError):
+            return super()._failure(error)
         body = error.body if isinstance(error.body, dict) else {}
         inner = body.get("error")
-        message = (inner.get("message") if isinstance(inner, dict) else None) or error.message
+        said = (inner.get("message") if isinstance(inner, dict) else None) or error.message
+        message = error.response.headers.get("location") or said
         status = error.status_code
-        if status < 400:
+        if status < 300:
             status = _TEMPORARY.get(str(inner.get("type")), 400) if isinstance(inner, dict) else 500
         return ServiceError(
             status,
@@ -176,14 +163,6 @@ class AnthropicProvider(Provider):
             retry_after_seconds=retry_after_seconds(error.response.headers),
             permanent=bool(_NO_CREDIT.search(f"{message} {error.body}")),
         )
-
-
-def _blocks(parts: Sequence[Part], shared_ends: Sequence[int]) -> list[dict[str, Any]]:
-    """Content blocks, marked where a beginning ends that another request shares: each mark costs a quarter more."""
-    blocks = [_block(part) for part in parts]
-    for end in shared_ends:
-        blocks[end - 1]["cache_control"] = {"type": "ephemeral"}
-    return blocks
 
 
 def _block(part: Part) -> dict[str, Any]:
@@ -196,7 +175,7 @@ def _read(response: Message) -> Completion:
     """The completion in a response."""
     content: Sequence[Any] | None = getattr(response, "content", None)
     if content is None:
-        raise ServiceError(None, "a response without an answer in it")
+        raise ServiceError(None, NO_ANSWER)
     text = "".join(block.text for block in content if block.type == "text")
     return Completion(text, _usage(response.usage), _FINISHES.get(response.stop_reason or "", FinishReason.STOP))
 

@@ -14,10 +14,12 @@ from google.auth.exceptions import GoogleAuthError
 from google.genai import errors, types
 from pydantic import ValidationError
 
+from trace_ves.backbone.frame_tokens import frame_detail
 from trace_ves.backbone.gemini import PROJECT_VARIABLE
 from trace_ves.backbone.model_settings import Detail, RequestLimits, ServiceTier, Thinking
 from trace_ves.backbone.provider import (
     BROKEN_OFF,
+    NO_ANSWER,
     Completion,
     FinishReason,
     ImagePart,
@@ -32,20 +34,12 @@ from trace_ves.backbone.secret import Key
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from trace_ves.backbone.provider import CompletionRequest, Part
 
 GEMINI_BASE_URL_VARIABLE: Final = "GOOGLE_GEMINI_BASE_URL"
 VERTEX_BASE_URL_VARIABLE: Final = "GOOGLE_VERTEX_BASE_URL"
-MEDIA_LEVELS: Final = ((360, "LOW"), (720, "MEDIUM"))  # up to this height; taller frames get HIGH
-# From Gemini 3 on. MINIMAL is the least there is: https://ai.google.dev/gemini-api/docs/thinking.
-THINKING_LEVELS: Final = {
-    Thinking.NONE: types.ThinkingLevel.MINIMAL,
-    Thinking.LOW: types.ThinkingLevel.LOW,
-    Thinking.MEDIUM: types.ThinkingLevel.MEDIUM,
-    Thinking.HIGH: types.ThinkingLevel.HIGH,
-}
 # Before Gemini 3, in tokens, as Google maps efforts to budgets: https://ai.google.dev/gemini-api/docs/openai.
 THINKING_BUDGETS: Final = {Thinking.NONE: 0, Thinking.LOW: 1024, Thinking.MEDIUM: 8192, Thinking.HIGH: 24576}
 # https://docs.cloud.google.com/vertex-ai/generative-ai/docs/multimodal/image-understanding and
@@ -53,16 +47,31 @@ THINKING_BUDGETS: Final = {Thinking.NONE: 0, Thinking.LOW: 1024, Thinking.MEDIUM
 LIMITS: Final = RequestLimits(images=3000, payload_bytes=100 * 2**20, longest_side_px=3072)
 _GENERATION: Final = re.compile(r"gemini-(\d+(?:\.\d+)?)")
 _API_VERSION: Final = "v1beta"  # the first that knows JSON schemas and a resolution for each frame
+_CLIENT: Final = {"follow_redirects": False}  # a redirect would send the key to another host
 _LEVELS: Final = ("LOW", "MEDIUM", "HIGH")
-_TRANSPORT_ERRORS: Final = transport_errors(
-    errors.APIError, errors.UnknownApiResponseError, ValidationError, json.JSONDecodeError
+_ERRORS: Final = transport_errors(
+    errors.APIError, errors.UnknownApiResponseError, ValidationError, json.JSONDecodeError, GoogleAuthError
 )
 _BLOCKED: Final = frozenset({"SAFETY", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"})
 _DECLINED: Final = frozenset({"RECITATION", "LANGUAGE", "OTHER", "MALFORMED_RESPONSE"})
+_OPTIONAL: Final = {
+    "frame_detail": refusal(r"media.?resolution"),
+    "detail": refusal(r"media.?resolution"),
+    "temperature": refusal(r"temperature"),
+    "thinking_off": refusal(r"thinking|reasoning|effort|'none'"),
+    "seed": refusal(r"\bseed\b"),
+    "schema": refusal(r"schema|json mode"),
+    "stream": refusal(r"\bstream"),
+    "flex": refusal(r"tier|flex"),
+}
 
 
 class GeminiProvider(Provider):
     """One model of the Gemini API or of Vertex AI."""
+
+    errors = _ERRORS
+    optional = _OPTIONAL
+    limits = LIMITS
 
     def __init__(
         self,
@@ -74,8 +83,10 @@ class GeminiProvider(Provider):
         identity: Mapping[str, object],
         key_hint: str | None = None,
     ) -> None:
-        super().__init__(name, model, key, key_hint=key_hint)
-        self._identity = identity
+        super().__init__(name, model, key, identity=identity, key_hint=key_hint)
+        generation = _GENERATION.search(model)
+        self._is_old = generation is not None and float(generation[1]) < 3
+        self.default_temperature = 0.0 if self._is_old else None  # Google advises against it from Gemini 3 on
         self._client = client
         weakref.finalize(self, client.close)
 
@@ -83,7 +94,7 @@ class GeminiProvider(Provider):
     def with_key(cls, name: str, model: str, *, key: Key) -> GeminiProvider:
         """The Gemini API, by key."""
         base_url = os.environ.get(GEMINI_BASE_URL_VARIABLE) or None
-        options = types.HttpOptions(base_url=base_url, api_version=_API_VERSION)
+        options = types.HttpOptions(base_url=base_url, api_version=_API_VERSION, client_args=_CLIENT)
         client = genai.Client(vertexai=False, api_key=key.secret, http_options=options)
         return cls(name, model, client, key=key, identity={"base_url": base_url})
 
@@ -91,105 +102,58 @@ class GeminiProvider(Provider):
     def with_project(cls, name: str, model: str, *, project: str, location: str) -> GeminiProvider:
         """Vertex AI, by the project and the credentials of this machine."""
         base_url = os.environ.get(VERTEX_BASE_URL_VARIABLE) or None
-        options = types.HttpOptions(base_url=base_url)
+        options = types.HttpOptions(base_url=base_url, client_args=_CLIENT)
         client = genai.Client(vertexai=True, project=project, location=location, http_options=options)
         hint = f"GOOGLE_APPLICATION_CREDENTIALS and {PROJECT_VARIABLE}, or run `gcloud auth application-default login`"
         no_key = Key(PROJECT_VARIABLE, "")  # its tokens are short-lived, and masked by their pattern
         identity = {"base_url": base_url, "location": location}
         return cls(name, model, client, key=no_key, key_hint=hint, identity=identity)
 
-    @property
-    def optional(self) -> Mapping[str, re.Pattern[str]]:
-        """What older models do not take."""
-        return {
-            "frame_detail": refusal(r"media.?resolution"),
-            "detail": refusal(r"media.?resolution"),
-            "temperature": refusal(r"temperature"),
-            "thinking_off": refusal(r"thinking|reasoning|effort|'none'"),
-            "seed": refusal(r"\bseed\b"),
-            "schema": refusal(r"schema|json mode"),
-            "stream": refusal(r"\bstream"),
-        }
-
-    @property
-    def identity(self) -> Mapping[str, object]:
-        """The server and, for Vertex AI, the location."""
-        return self._identity
-
-    @property
-    def default_temperature(self) -> float | None:
-        """0 for models before Gemini 3; from 3 on Google advises against anything but the model's own."""
-        return 0.0 if self._generation < 3 else None
-
-    @property
-    def limits(self) -> RequestLimits:
-        """The limits of the Gemini API, which are not above those of Vertex AI."""
-        return LIMITS
-
-    @property
-    def _generation(self) -> float:
-        """The number in `gemini-2.5-flash`; a name without one counts as the newest."""
-        match = _GENERATION.search(self._model)
-        return float(match.group(1)) if match else 99.0
-
-    def _thinking(self, call: CompletionRequest) -> types.ThinkingConfig | None:
-        if call.thinking is Thinking.DEFAULT:
-            return None
-        if self._generation < 3:
-            return types.ThinkingConfig(thinking_budget=THINKING_BUDGETS[call.thinking])
-        return types.ThinkingConfig(thinking_level=THINKING_LEVELS[call.thinking])
-
-    def complete(self, call: CompletionRequest, *, features: frozenset[str], timeout_seconds: float) -> Completion:
-        """Make one call."""
+    def _send(self, call: CompletionRequest, features: frozenset[str], timeout_seconds: float) -> Completion:
         parts = call.parts if "schema" in features else call.with_schema_as_text()
         contents = [types.Content(role="user", parts=[_part(part, call.detail, features) for part in parts])]
         for repair in call.repairs:
             contents.append(types.Content(role="model", parts=[types.Part(text=repair.reply)]))
             contents.append(types.Content(role="user", parts=[types.Part(text=repair.instruction)]))
-        try:
-            config = self._config(call, parts, features, timeout_seconds)
-            response = self._respond(call, list(contents), config, features)
-            tier = ServiceTier.STANDARD if call.service_tier is ServiceTier.STANDARD else ServiceTier.FLEX
-            return self._mask(replace(_read(response), service_tier=tier))
-        except errors.APIError as error:
-            raise self._failure(error) from None
-        except GoogleAuthError as error:
-            raise ServiceError(401, self._key.redact(error), permanent=True) from None
-        except _TRANSPORT_ERRORS as error:
-            raise self._no_response(error) from None
-
-    def _respond(
-        self,
-        call: CompletionRequest,
-        contents: list[Any],
-        config: types.GenerateContentConfig,
-        features: frozenset[str],
-    ) -> types.GenerateContentResponse:
+        config = self._config(call, parts, features, timeout_seconds)
+        asked: dict[str, Any] = {"model": self._model, "contents": contents, "config": config}
         if call.on_begin is None or "stream" not in features:
-            return self._client.models.generate_content(model=self._model, contents=contents, config=config)
-        stream = self._client.models.generate_content_stream(model=self._model, contents=contents, config=config)
-        chunks = []
-        try:
-            for chunk in stream:
-                call.on_begin()
-                chunks.append(chunk)
-        except _TRANSPORT_ERRORS as error:
-            failure = self._failure(error) if isinstance(error, errors.APIError) else self._no_response(error)
-            if any(chunk.candidates for chunk in chunks):
-                failure.usage = _read(_join_chunks(chunks)).usage
-            raise failure from None
-        whole = _join_chunks(chunks)
-        if whole.candidates and not whole.candidates[0].finish_reason:
-            raise ServiceError(None, BROKEN_OFF, usage=_read(whole).usage)
-        return whole
+            response = [self._client.models.generate_content(**asked)]
+        else:
+            response = self._stream(asked, call.on_begin)
+        tier = ServiceTier.STANDARD if call.service_tier is ServiceTier.STANDARD else ServiceTier.FLEX
+        return replace(_read(response), service_tier=tier)
 
-    def _failure(self, error: errors.APIError) -> ServiceError:
-        quotas = re.findall(
-            r"'quotaId': '(\w{1,99}PerDay[\w-]{0,99})'", str(error.details)
-        )  # the message leaves it out
+    def _stream(self, asked: dict[str, Any], on_begin: Callable[[], object]) -> list[types.GenerateContentResponse]:
+        """The chunks of a response. Where it breaks off, the failure has what was charged."""
+        chunks: list[types.GenerateContentResponse] = []
+        try:
+            for chunk in self._client.models.generate_content_stream(**asked):
+                on_begin()
+                chunks.append(chunk)
+        except self.errors as error:
+            failure = self._failure(error)
+            failure.usage = _usage(chunks)
+            raise failure from None
+        candidates = _candidates(chunks)
+        if candidates and not any(each.finish_reason for each in candidates):
+            raise ServiceError(None, BROKEN_OFF, usage=_usage(chunks))
+        return chunks
+
+    def _failure(self, error: Exception) -> ServiceError:
+        if isinstance(error, GoogleAuthError):
+            return ServiceError(401, self._key.redact(error), permanent=True)
+        if not isinstance(error, errors.APIError):
+            return super()._failure(error)
+        details = str(error.details)
+        quotas = re.findall(r"'quotaId': '(\w{1,99}PerDay[\w-]{0,99})'", details)  # the message leaves it out
         message = self._key.redact(" ".join([error.message or error.status or "", *quotas[:1]]))
         bad_key = "API key" in message and error.code == 400  # this API answers a wrong key with 400
-        return ServiceError(401 if bad_key else error.code, message, retry_after_seconds=_retry_after_seconds(error))
+        seconds = retry_after_seconds(getattr(error.response, "headers", None) or {})
+        delay = re.search(r"'retryDelay': '(\d{1,6}(?:\.\d{1,9})?)s'", details)  # of this API's `RetryInfo`
+        if seconds is None and delay:
+            seconds = float(delay[1])
+        return ServiceError(401 if bad_key else error.code, message, retry_after_seconds=seconds)
 
     def _config(
         self, call: CompletionRequest, parts: Sequence[Part], features: frozenset[str], timeout_seconds: float
@@ -205,15 +169,21 @@ class GeminiProvider(Provider):
             config.temperature = call.temperature
         if "seed" in features:
             config.seed = call.seed
-        config.thinking_config = self._thinking(call)
+        if call.thinking is not Thinking.DEFAULT:
+            config.thinking_config = self._thinking(call.thinking)
         if call.service_tier is not ServiceTier.STANDARD:
             config.service_tier = types.ServiceTier.FLEX
-        levels = [
-            _LEVELS.index(media_level(part.height_px, call.detail)) for part in parts if isinstance(part, ImagePart)
-        ]
+        levels = [_LEVELS.index(_media_level(part, call.detail)) for part in parts if isinstance(part, ImagePart)]
         if levels and "detail" in features and "frame_detail" not in features:
             config.media_resolution = types.MediaResolution(f"MEDIA_RESOLUTION_{_LEVELS[max(levels)]}")
         return config
+
+    def _thinking(self, thinking: Thinking) -> types.ThinkingConfig:
+        if self._is_old:
+            return types.ThinkingConfig(thinking_budget=THINKING_BUDGETS[thinking])
+        # MINIMAL is the least there is: https://ai.google.dev/gemini-api/docs/thinking.
+        level = "MINIMAL" if thinking is Thinking.NONE else thinking.value.upper()
+        return types.ThinkingConfig(thinking_level=types.ThinkingLevel(level))
 
 
 def _part(part: Part, detail: Detail, features: frozenset[str]) -> types.Part:
@@ -222,47 +192,42 @@ def _part(part: Part, detail: Detail, features: frozenset[str]) -> types.Part:
     blob = types.Blob(data=part.jpeg, mime_type="image/jpeg")
     if "frame_detail" not in features:
         return types.Part(inline_data=blob)
-    level = types.PartMediaResolutionLevel(f"MEDIA_RESOLUTION_{media_level(part.height_px, detail)}")
+    level = types.PartMediaResolutionLevel(f"MEDIA_RESOLUTION_{_media_level(part, detail)}")
     return types.Part(inline_data=blob, media_resolution=types.PartMediaResolution(level=level))
 
 
-def media_level(height_px: int, detail: Detail = Detail.AUTO) -> str:
-    """The media resolution of a frame: the chosen one, else LOW, MEDIUM or HIGH by its height."""
-    if detail is not Detail.AUTO:
-        return detail.value.upper()
-    return next((level for height, level in MEDIA_LEVELS if height_px <= height), "HIGH")
+def _media_level(part: ImagePart, detail: Detail) -> str:
+    return frame_detail("gemini", part.height_px, detail).upper()
 
 
-def _join_chunks(chunks: Sequence[types.GenerateContentResponse]) -> types.GenerateContentResponse:
-    """The response that came in chunks: their parts one after the other, and the counts of the last that has them."""
-    candidates = [chunk.candidates[0] for chunk in chunks if chunk.candidates]
-    parts = [part for candidate in candidates if candidate.content for part in candidate.content.parts or []]
-    reason = next((each.finish_reason for each in reversed(candidates) if each.finish_reason), None)
-    whole = types.Candidate(content=types.Content(role="model", parts=parts), finish_reason=reason)
-    return types.GenerateContentResponse(
-        candidates=[whole] if candidates else None,
-        usage_metadata=next((chunk.usage_metadata for chunk in reversed(chunks) if chunk.usage_metadata), None),
-        prompt_feedback=next((chunk.prompt_feedback for chunk in chunks if chunk.prompt_feedback), None),
-    )
+def _candidates(response: Sequence[types.GenerateContentResponse]) -> list[types.Candidate]:
+    return [chunk.candidates[0] for chunk in response if chunk.candidates]
 
 
-def _read(response: types.GenerateContentResponse) -> Completion:
-    """The completion in a response: thoughts are counted as output and left out of the text."""
-    counts = response.usage_metadata or types.GenerateContentResponseUsageMetadata()
-    tokens = Usage(
+def _read(response: Sequence[types.GenerateContentResponse]) -> Completion:
+    """The completion in a response, which may come in chunks; thoughts are left out of the text."""
+    tokens = _usage(response)
+    for chunk in response:
+        if chunk.prompt_feedback and chunk.prompt_feedback.block_reason:
+            return Completion("", tokens, FinishReason.BLOCKED, note=chunk.prompt_feedback.block_reason.value)
+    candidates = _candidates(response)
+    if not candidates:
+        raise ServiceError(None, NO_ANSWER)
+    parts = [part for each in candidates if each.content for part in each.content.parts or []]
+    text = "".join(part.text for part in parts if part.text and not part.thought)
+    reasons = [each.finish_reason.value for each in candidates if each.finish_reason]
+    return Completion(text, tokens, *_finish(reasons[-1] if reasons else "STOP", text))
+
+
+def _usage(response: Sequence[types.GenerateContentResponse]) -> Usage:
+    """The tokens of a response, as its last chunk with counts has them; thoughts are output."""
+    stated = [chunk.usage_metadata for chunk in response if chunk.usage_metadata]
+    counts = stated[-1] if stated else types.GenerateContentResponseUsageMetadata()
+    return Usage(
         input_tokens=token_count(counts.prompt_token_count),
         cached_tokens=token_count(counts.cached_content_token_count),
         output_tokens=token_count(counts.candidates_token_count) + token_count(counts.thoughts_token_count),
     )
-    if response.prompt_feedback and response.prompt_feedback.block_reason:
-        return Completion("", tokens, FinishReason.BLOCKED, note=response.prompt_feedback.block_reason.value)
-    if not response.candidates:
-        raise ServiceError(None, "a response without an answer in it")
-    candidate = response.candidates[0]
-    parts = (candidate.content.parts if candidate.content else None) or []
-    text = "".join(part.text for part in parts if part.text and not part.thought)
-    reason = candidate.finish_reason.value if candidate.finish_reason else "STOP"
-    return Completion(text, tokens, *_finish(reason, text))
 
 
 def _finish(reason: str, text: str) -> tuple[FinishReason, str]:
@@ -273,11 +238,3 @@ def _finish(reason: str, text: str) -> tuple[FinishReason, str]:
     if text and reason not in _BLOCKED | _DECLINED:  # a reason that is newer than this package
         return FinishReason.STOP, ""
     return (FinishReason.REFUSED if reason in _DECLINED else FinishReason.BLOCKED), reason
-
-
-def _retry_after_seconds(error: errors.APIError) -> float | None:
-    """How long the service asks to wait: a header, or this API's own `RetryInfo` such as `"retryDelay": "34s"`."""
-    headers: Any = getattr(error.response, "headers", None) or {}
-    asked = retry_after_seconds(headers)
-    delay = re.search(r"'retryDelay': '(\d{1,6}(?:\.\d{1,9})?)s'", str(error.details))
-    return float(delay.group(1)) if asked is None and delay else asked

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.backbone.hf.chat_format import LocalRequest
 from trace_ves.backbone.hf.combining_queue import CombiningQueue
@@ -16,27 +14,21 @@ from trace_ves.backbone.protocol import Generation
 from trace_ves.backbone.provider import lay_out, sampling_seed
 from trace_ves.backbone.remote import SAMPLED_TEMPERATURE
 from trace_ves.backbone.replies import complete_with_repair, reply_schema
-from trace_ves.core import BackboneConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from trace_ves.backbone.hf.combining_queue import LocalModel
-    from trace_ves.backbone.protocol import Request
+    from trace_ves.backbone.protocol import R, Request
     from trace_ves.backbone.provider import Completion, RepairTurn
-    from trace_ves.core import Frame
     from trace_ves.records.transcript import ModelText
-
-R = TypeVar("R", bound=BaseModel)
 
 
 class TransformersBackbone:
     """A model on this machine. Safe to share among threads, whose requests are answered together."""
 
-    def __init__(self, name: str, model: LocalModel, *, temperature: float = 0.0) -> None:
-        if not 0 <= temperature <= 2:
-            raise BackboneConfigError(f"A local model needs 0 <= temperature <= 2, got temperature={temperature}.")
-        self._name = name
+    def __init__(self, name: str, model: LocalModel[Any], *, temperature: float = 0.0) -> None:
+        self.name: Final = name
         self._queue = CombiningQueue(model)
         self._temperature = temperature
 
@@ -49,11 +41,6 @@ class TransformersBackbone:
 
     def __repr__(self) -> str:
         return f"TransformersBackbone({self.name!r})"
-
-    @property
-    def name(self) -> str:
-        """The spec that names it."""
-        return self._name
 
     @property
     def answer_settings(self) -> Mapping[str, object]:
@@ -91,12 +78,8 @@ class TransformersBackbone:
         if request.sample and not temperature:
             temperature = SAMPLED_TEMPERATURE
         return LocalRequest(
-            content=lay_out(request, _frame),
+            content=lay_out(request, lambda frame, _: frame),
             schema=reply_schema(request.reply),
             temperature=temperature,
             seed=sampling_seed(request) if temperature else 0,
         )
-
-
-def _frame(frame: Frame, _: bool) -> Frame:
-    return frame

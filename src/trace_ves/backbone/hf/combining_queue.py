@@ -4,54 +4,60 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from trace_ves.backbone.hf.chat_format import LocalRequest
     from trace_ves.backbone.provider import Completion
 
-
+T = TypeVar("T")
 _LINGER_SHARE: Final = 0.05  # of the last batch: how long the next waits for threads that were just answered
 
 
-class LocalModel(Protocol):
-    """A model that answers batches of requests. Called by one thread at a time."""
+class LocalModel(Protocol[T]):
+    """A model that answers batches of requests."""
 
-    def complete(self, requests: Sequence[LocalRequest]) -> list[Completion]:
-        """One completion for each request, in order."""
+    def prepare(self, requests: Sequence[LocalRequest]) -> Sequence[T]:
+        """What can be done for requests before their turn; several threads call this at once."""
+
+    def complete(self, requests: Sequence[T], answer: Callable[[int, Completion], None]) -> None:
+        """Call `answer` for every request, by its number, once its reply is complete; one thread calls this at a time.
+
+        A request may be answered twice, with the same reply.
+        """
 
 
 @dataclass(slots=True)
-class _Job:
+class _Job(Generic[T]):
     """What one thread asks for."""
 
-    requests: tuple[LocalRequest, ...]
-    completions: list[Completion] | None = None
+    requests: Sequence[T]
+    completions: dict[int, Completion] = field(default_factory=dict)
     error: Exception | None = None
-    seconds: float = 0.0  # the model's time for each of the requests: an equal share of what their batch took
+    seconds: float = 0.0  # the model's time for each of the requests: an equal share of its batch's until they are done
 
     @property
     def is_done(self) -> bool:
-        return self.completions is not None or self.error is not None
+        return len(self.completions) == len(self.requests) or self.error is not None
 
 
-class CombiningQueue:
+class CombiningQueue(Generic[T]):
     """Puts requests of several threads together and hands each thread its own completions."""
 
-    def __init__(self, model: LocalModel) -> None:
+    def __init__(self, model: LocalModel[T]) -> None:
         self._model = model
         self._changed = threading.Condition()
-        self._waiting: list[_Job] = []
+        self._waiting: list[_Job[T]] = []
         self._is_busy = False
-        self._absent = 0  # threads that were answered in the last batch and have not asked again
+        self._absent = 0  # threads that were answered since the last batch began and have not asked again
         self._linger_seconds = 0.0
 
     def complete(self, requests: Sequence[LocalRequest]) -> tuple[list[Completion], float]:
-        """The completions, and the seconds that the model spent on each request; time of waiting is not in it."""
-        job = _Job(tuple(requests))
+        """The completions, and the seconds that the model spent on each request, without the time of waiting."""
+        job = _Job(self._model.prepare(requests))
         with self._changed:
             self._waiting.append(job)
             self._absent = max(0, self._absent - 1)
@@ -63,42 +69,49 @@ class CombiningQueue:
             self._answer_waiting(job)
         if job.error is not None:
             raise job.error
-        return job.completions or [], job.seconds
+        return [job.completions[number] for number in range(len(requests))], job.seconds
 
-    def _answer_waiting(self, own: _Job) -> None:
+    def _answer_waiting(self, own: _Job[T]) -> None:
         """Answer what waits. Threads that were just answered get a moment to ask again: a larger batch is cheaper."""
-        jobs: list[_Job] = []
+        jobs: list[_Job[T]] = []
         started = time.monotonic()
         try:
             with self._changed:
                 self._changed.wait_for(lambda: not self._absent, self._linger_seconds)
-                jobs, self._waiting = self._waiting, []
+                jobs, self._waiting, self._absent = self._waiting, [], 0
             started = time.monotonic()
             self._answer(jobs)
         finally:
             with self._changed:
                 left = [job for job in jobs if not job.is_done and job is not own]
                 self._waiting = left + self._waiting  # this thread was interrupted; one of the others continues
-                self._absent = len(jobs) - len(left)
                 self._linger_seconds = _LINGER_SHARE * (time.monotonic() - started)
                 self._is_busy = False
                 self._changed.notify_all()
 
-    def _answer(self, jobs: Sequence[_Job]) -> None:
-        """Answer all jobs at once; where that fails, one by one, so that each has its own error alone."""
-        requests = [request for job in jobs for request in job.requests]
+    def _answer(self, jobs: Sequence[_Job[T]]) -> None:
+        """Answer all jobs at once; where that fails, one by one, so that each gets only its own error."""
+        owners = [(job, number) for job in jobs for number in range(len(job.requests))]
         started = time.monotonic()
-        try:
-            completions = iter(self._model.complete(requests))
-        except Exception as error:  # noqa: BLE001  it is raised again in the thread whose requests it concerns
-            if len(jobs) == 1:
-                jobs[0].error = error
+
+        def answer(place: int, completion: Completion) -> None:
+            job, number = owners[place]
+            if job.is_done:
                 return
-        else:
-            share = (time.monotonic() - started) / len(requests)
+            with self._changed:
+                job.seconds = (time.monotonic() - started) / len(owners)
+                job.completions[number] = completion
+                if len(job.completions) == len(job.requests):  # its thread prepares its next requests meanwhile
+                    self._absent += 1
+                    self._changed.notify_all()
+
+        try:
+            self._model.complete([job.requests[number] for job, number in owners], answer)
+        except Exception as error:  # noqa: BLE001  it is raised again in the thread whose requests it concerns
             for job in jobs:
-                job.seconds = share
-                job.completions = [next(completions) for _ in job.requests]
-            return
-        for job in jobs:
-            self._answer([job])
+                if job.is_done:
+                    continue
+                if len(jobs) == 1:
+                    job.error = error
+                else:
+                    self._answer([job])

@@ -12,7 +12,15 @@ import torch
 from cachetools import LRUCache
 
 from trace_ves.backbone.hf.kv_store import KVCache, KVStore, Prefill, PrefillMemory, StepMemory, StoreShape, inside
-from trace_ves.backbone.hf.layers import PIECE_TOKENS, DecoderLayers, Deeper, Reads, ReadShape, kernels_for, pieces_of
+from trace_ves.backbone.hf.layers import (
+    PIECE_TOKENS,
+    DecoderLayers,
+    Deeper,
+    Reads,
+    ReadShape,
+    compile_on_gpu,
+    pieces_of,
+)
 from trace_ves.backbone.hf.plans import PREFILL_TOKENS, ModelShape
 
 if TYPE_CHECKING:
@@ -23,6 +31,12 @@ if TYPE_CHECKING:
 
 _BITS: Final = 32
 _EVERY_TOKEN: Final = -1
+
+
+@compile_on_gpu
+def _restrict(logits: torch.Tensor, noise: torch.Tensor, allowed: torch.Tensor, bit: torch.Tensor) -> torch.Tensor:
+    bits = (allowed.unsqueeze(-1) >> bit) & 1
+    return torch.where(bits.flatten(1)[:, : logits.shape[1]].bool(), logits + noise, float("-inf"))
 
 
 class Sampler:
@@ -40,7 +54,7 @@ class Sampler:
         self._noise.zero_()
 
     def allow(self, bits: torch.Tensor) -> None:
-        """Allow these tokens alone, a bit for each: int32, rows x words. Rows and tokens not in it are left alone."""
+        """Allow only these tokens, a bit for each: int32, rows x words. Rows and tokens not in it do not change."""
         self._allowed[: bits.shape[0], : bits.shape[1]].copy_(bits, non_blocking=True)
         self._allowed[: bits.shape[0], bits.shape[1] :] = 0
 
@@ -51,9 +65,7 @@ class Sampler:
 
     def restrict(self, logits: torch.Tensor) -> torch.Tensor:
         """The logits with their noise, those of tokens that are not allowed at minus infinity."""
-        bits = (self._allowed.unsqueeze(-1) >> self._bit) & 1
-        allowed = bits.flatten(1)[:, : logits.shape[1]].bool()
-        return torch.where(allowed, logits + self._noise, float("-inf"))
+        return _restrict(logits, self._noise, self._allowed, self._bit)
 
     def pick(self, logits: torch.Tensor) -> torch.Tensor:
         """The token of each row."""
@@ -74,14 +86,13 @@ class DecodeStep:
         reads: ReadShape,
         *,
         rows: int,
-        graph_pool: Callable[[], Any] = lambda: None,
+        graph_pool: Callable[[], Any],
     ) -> None:
         self.store = store
         self._rows = rows
         self._graph_pool = graph_pool  # the memory that all captured steps share, as only one runs at a time
         config, device = model.config.get_text_config(), model.device
         self.sampler = Sampler(rows, config.vocab_size, device)
-        self._groups = config.num_attention_heads // config.num_key_value_heads
         self._starts = torch.zeros(rows, dtype=torch.long, device=device)  # where the own tokens of each row are
         self._lengths = torch.zeros(rows, dtype=torch.long, device=device)  # how many there are
         self._firsts = torch.zeros(rows, dtype=torch.long, device=device)  # position of the first own token of each row
@@ -150,7 +161,7 @@ class DecodeStep:
 
     def _run(self) -> None:
         positions = (self._firsts + self._lengths).expand(3, -1)
-        memory = StepMemory(self.store, self._reads, self._starts, self._lengths, groups=self._groups)
+        memory = StepMemory(self.store, self._reads, self._starts, self._lengths)
         hidden = self._layers(self._model.get_input_embeddings()(self._ids), positions, memory)
         self._logits.copy_(self._model.lm_head(hidden))
         self._lengths.add_(1)
@@ -166,6 +177,7 @@ class DecodeStep:
 
 MODEL_TYPES: Final = frozenset({"qwen3_vl", "qwen3_vl_moe", "qwen2_5_vl"})  # others use their own `generate`
 _MOST_GRAPHS: Final = 32
+_LEAST_TOKENS: Final = 8_192  # of a store on a GPU, where a step reads only what is used
 
 
 class NonFiniteError(Exception):
@@ -213,17 +225,12 @@ class BatchDecoder:
             layers=config.num_hidden_layers,
             heads=config.num_attention_heads,
             key_heads=config.num_key_value_heads,
-            head_size=self._head_size,
+            head_size=int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads),
             hidden_size=config.hidden_size,
             intermediate_size=config.intermediate_size,
             vocabulary=config.vocab_size,
             bytes_per_number=self._model.dtype.itemsize,
         )
-
-    @property
-    def _head_size(self) -> int:
-        config = self._language_model.config
-        return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
 
     def forget(self) -> None:
         """Drop all cached prefixes."""
@@ -277,43 +284,44 @@ class BatchDecoder:
         step = self._step_for(plan, own)
         store = step.store
         store.clear(plan.prefix_tokens)
-        self.reused = {leader: self._reuse(plan, leader, store) for leader in plan.leaders}
+        self.reused = dict.fromkeys(plan.leaders, 0)
+        for leader in plan.leaders:
+            if (cached := self._cache.find(rows[leader])) is not None:
+                self.reused[leader] = int(cached.shape[-2])
+                store.prefix(slots[leader])[..., : self.reused[leader], :] = cached
         positions = {leader: self._positions(rows[leader], features) for leader in plan.leaders}
         prefill = Prefill.of(plan, own, features, positions=positions, reused=self.reused)
         logits = self._prefill(prefill, store, prefill_tokens)
         firsts = [int(positions[slot.leader][0, row.prefix_tokens]) for row, slot in zip(rows, slots, strict=True)]
         prefixes = [slice(slot.start, slot.end) for slot in slots]
         step.begin(prefixes, own, lengths=lengths, firsts=firsts, logits=logits)
-        if not bool(store.is_finite & torch.isfinite(logits).all()):
+        if not (store.is_finite and torch.isfinite(logits).all()):
             raise NonFiniteError
         for leader in plan.leaders:
             self._cache.put(rows[leader], store.prefix(slots[leader]))
         return step, logits
 
-    def _reuse(self, plan: BatchPlan, leader: int, store: KVStore) -> int:
-        """Put what is cached of a leading row's prefix into the store; gives the number of its tokens."""
-        found = self._cache.find(plan.rows[leader])
-        if found is None:
-            return 0
-        tokens = int(found.shape[-2])
-        store.prefix(plan.slots[leader])[..., :tokens, :] = found
-        return tokens
-
     def _step_for(self, plan: BatchPlan, own: Sequence[slice]) -> DecodeStep:
         """The step for this many rows and tokens, rounded up so that a captured one is often found again."""
-        config = self._language_model.config
+        of_model, least = self.shape, _LEAST_TOKENS if self._model.device.type == "cuda" else PIECE_TOKENS
         used = own[-1].stop + PIECE_TOKENS  # the last piece is for rows that the batch does not have
         shape = StoreShape(
-            layers=config.num_hidden_layers,
-            key_heads=config.num_key_value_heads,
-            head_size=self._head_size,
-            tokens=_round_up(used, _granularity(used)),
+            layers=of_model.layers,
+            key_heads=of_model.key_heads,
+            head_size=of_model.head_size,
+            tokens=_round_tokens(used, least),
         )
         if self._memory is None or self._memory.numel() < shape.elements:
             self._steps.clear()  # captured steps point into the old memory
             self._memory = None
             self._memory = torch.zeros(shape.elements, dtype=self._model.dtype, device=self._model.device)
-        return self._step_in(shape, _read_shape(plan, own, shape), _round_rows(len(plan.rows)), self._memory)
+        key = (shape, _read_shape(plan, own, shape), _round_to_power(len(plan.rows), 2))
+        if key not in self._steps:
+            store = KVStore(shape, self._memory)
+            self._steps[key] = DecodeStep(
+                self._model, self._layers, store, key[1], rows=key[2], graph_pool=self._graph_pool
+            )
+        return self._steps[key]
 
     def _prefill(self, prefill: Prefill, store: KVStore, chunk_tokens: int) -> torch.Tensor:
         """Put a stream of tokens into the store, chunk by chunk; gives the logits after the last token of each row."""
@@ -330,8 +338,7 @@ class BatchDecoder:
                 places = (where[shown] - chunk.start).to(device)
                 tokens[places] = levels[0][shown].to(tokens.dtype)
                 deeper = Deeper(places, [level[shown] for level in levels[1:]])
-            with kernels_for(max(stretch.tokens for stretch in stretches)):
-                hidden = self._layers(tokens, positions[:, chunk], PrefillMemory(store, stretches), deeper)
+            hidden = self._layers(tokens, positions[:, chunk], PrefillMemory(store, stretches, device), deeper)
             last.append(hidden[(ends[inside(ends, chunk)] - chunk.start).to(device)])
         logits: torch.Tensor = self._model.lm_head(torch.cat(last)).float()
         return logits
@@ -347,15 +354,6 @@ class BatchDecoder:
         of_row: torch.Tensor = positions[:, 0]
         return of_row
 
-    def _step_in(self, shape: StoreShape, reads: ReadShape, rows: int, memory: torch.Tensor) -> DecodeStep:
-        key = (shape, reads, rows)
-        step = self._steps.get(key)
-        if step is None:
-            store = KVStore(shape, memory)
-            step = DecodeStep(self._model, self._layers, store, reads, rows=rows, graph_pool=self._graph_pool)
-            self._steps[key] = step
-        return step
-
     def _graph_pool(self) -> Any:
         """The pool of a captured step that is still there: PyTorch gives up a pool with the last graph in it."""
         return next((step.pool for step in self._steps.values() if step.pool is not None), None)
@@ -363,11 +361,6 @@ class BatchDecoder:
 
 def _round_up(number: int, step: int) -> int:
     return -(-number // step) * step
-
-
-def _round_rows(rows: int) -> int:
-    """1, 2 or 4 rows, then multiples of 4, then of 16."""
-    return rows if rows < 3 else _round_up(rows, 4 if rows <= 16 else 16)
 
 
 def _place_own_tokens(plan: BatchPlan, new_tokens: int) -> list[slice]:
@@ -383,21 +376,21 @@ def _place_own_tokens(plan: BatchPlan, new_tokens: int) -> list[slice]:
 
 def _read_shape(plan: BatchPlan, own: Sequence[slice], shape: StoreShape) -> ReadShape:
     """A shape that holds the reads of the batch, and is the same for most batches."""
-    pieces = shape.tokens // PIECE_TOKENS
     prefixes = [pieces_of(slice(slot.start, slot.end)) for slot in plan.slots]
     parts = max(len(prefix) + len(pieces_of(mine)) for prefix, mine in zip(prefixes, own, strict=True))
     readers = Counter(piece for prefix in prefixes for piece in prefix)
-    seats = max(readers.values(), default=1)
-    if len(plan.leaders) == 1:
-        return ReadShape(pieces, _round_rows(len(plan.rows)), _round_up(parts, 4))
-    return ReadShape(pieces, _power_of_4(seats), min(_power_of_4(parts), pieces))
+    return ReadShape(
+        shape.tokens // PIECE_TOKENS, _round_to_power(max(readers.values(), default=1), 4), _round_to_power(parts, 4)
+    )
 
 
-def _power_of_4(least: int) -> int:
-    return 1 << 2 * max(1, -(-(least - 1).bit_length() // 2))
+def _round_to_power(number: int, base: int) -> int:
+    power = 1
+    while power < number:
+        power *= base
+    return power
 
 
-def _granularity(tokens: int) -> int:
-    """Granularity of the store: less than an eighth of it."""
-    pieces = max(tokens // (8 * PIECE_TOKENS), 1)
-    return PIECE_TOKENS << (pieces.bit_length() - 1)
+def _round_tokens(tokens: int, least: int) -> int:
+    """The size of a store; up to a quarter of it stays empty, so that stores have few sizes."""
+    return _round_up(tokens, max(_round_to_power(tokens, 2) // 8, least))

@@ -5,7 +5,7 @@ docs/local-models.md says why this library, with figures.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import llguidance
@@ -17,7 +17,7 @@ from trace_ves.backbone.replies import ENFORCED_KEYWORDS, strict_schema
 from trace_ves.core import BackboneError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from trace_ves.backbone.hf.chat_format import LocalRequest
     from trace_ves.backbone.hf.decoder import Sampler
@@ -53,15 +53,23 @@ class ReplyState:
     matcher: Any
     temperature: float = 0.0
     random: torch.Generator | None = None  # where the draws of a sampled reply come from
-    length: int = 0  # tokens so far
+    tokens: list[int] = field(default_factory=list)
     over: bool = False
 
-    def take(self, token: int) -> None:
-        """Note the next token; what comes after the end is ignored."""
-        if not self.over:
-            self.matcher.consume_token(token)
-            self.length += 1
-            self.over = self.matcher.is_stopped()
+    @classmethod
+    def of(cls, request: LocalRequest, matcher: Any, device: torch.device) -> ReplyState:
+        """The state before the first token; the matcher of the request's schema stays as it is."""
+        random = torch.Generator(device).manual_seed(request.seed) if request.temperature else None
+        return cls(matcher.deep_copy(), request.temperature, random)
+
+    def take(self, token: int) -> bool:
+        """Note the next token; True if the reply ends with it. What comes after the end is ignored."""
+        if self.over:
+            return False
+        self.matcher.consume_token(token)
+        self.tokens.append(token)
+        self.over = self.matcher.is_stopped()
+        return self.over
 
 
 class Grammars:
@@ -71,12 +79,7 @@ class Grammars:
         self.vocabulary = vocabulary
         self._tokenizer = llguidance.hf.from_tokenizer(tokenizer, n_vocab=vocabulary)
 
-    def reply(self, request: LocalRequest, device: torch.device) -> ReplyState:
-        """The state of a reply before its first token."""
-        random = torch.Generator(device).manual_seed(request.seed) if request.temperature else None
-        return ReplyState(self._matcher(request.schema), request.temperature, random)
-
-    def _matcher(self, schema: Mapping[str, Any]) -> Any:
+    def matcher(self, schema: Mapping[str, Any]) -> Any:
         """A matcher for replies of this schema. Every field is required, in the order of the schema."""
         strict = strict_schema(schema, keep=KEPT_KEYWORDS) or dict(schema)
         grammar = llguidance.LLMatcher.grammar_from_json_schema(_bound_numbers(strict), overrides=STYLE)
@@ -89,8 +92,11 @@ class Grammars:
 class JsonGuide:
     """Guides all rows of a batch."""
 
-    def __init__(self, replies: Sequence[ReplyState], vocabulary: int) -> None:
+    def __init__(
+        self, replies: Sequence[ReplyState], vocabulary: int, *, end: Callable[[int], None] = lambda _: None
+    ) -> None:
         self._replies = replies
+        self._end = end  # called with the number of a row when its reply is complete
         self._executor = llguidance.LLExecutor()
         bits = torch.from_numpy(llguidance.numpy.allocate_token_bitmask(len(replies), vocabulary))
         self._bits = bits.pin_memory() if torch.cuda.is_available() else bits  # so that copying it waits for nothing
@@ -108,6 +114,7 @@ class JsonGuide:
 
     def take(self, tokens: Sequence[int]) -> bool:
         """Note what was chosen; False once every reply is complete."""
-        for reply, token in zip(self._replies, tokens, strict=True):
-            reply.take(token)
+        for row, (reply, token) in enumerate(zip(self._replies, tokens, strict=True)):
+            if reply.take(token):
+                self._end(row)
         return not all(reply.over for reply in self._replies)

@@ -44,22 +44,19 @@ class KVStore:
         self.shape = shape
         whole = (2, shape.layers, shape.key_heads, shape.tokens, shape.head_size)
         self._stored = memory[: shape.elements].view(whole)
-        self.is_finite = torch.ones((), dtype=torch.bool, device=memory.device)
-        """Whether all that was prefilled is finite. What is not would reach every row of its piece, masked or not."""
 
     def clear(self, prefix_tokens: int) -> None:
         """Begin a batch: zero what its prefixes will not overwrite, since what is masked still takes part in sums."""
         self._stored[:, :, :, prefix_tokens:] = 0
-        self.is_finite.fill_(True)
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether every number is finite; one that is not would reach every row of its piece, masked or not."""
+        return bool(torch.isfinite(self._stored.sum(dtype=torch.float32)))
 
     def prefix(self, slot: PrefixSlot) -> torch.Tensor:
         """Keys and values of one prefix, all layers: 2 x layers x key heads x tokens x size."""
         return self._stored[:, :, :, slot.start : slot.end]
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Of the numbers."""
-        return self._stored.dtype
 
     def write(self, layer: int, places: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> Pair:
         """Keep keys and values, each tokens x key heads x size, at these places; gives all of the layer."""
@@ -143,39 +140,36 @@ def inside(numbers: Sequence[int] | torch.Tensor, chunk: slice) -> slice:
 class PrefillMemory:
     """Takes tokens of several rows, one stretch after the other, each after what its row has already."""
 
-    def __init__(self, store: KVStore, stretches: Sequence[Stretch]) -> None:
+    def __init__(self, store: KVStore, stretches: Sequence[Stretch], device: torch.device) -> None:
         self._store = store
         self._stretches = stretches
-        places = [torch.arange(stretch.places.start, stretch.places.stop) for stretch in stretches]
-        self._places = torch.cat(places).to(store.is_finite.device)
+        places = [torch.arange(one.places.start, one.places.stop) for one in stretches]
+        self._places = torch.cat(places).to(device)
+        self._blocks = layers.query_blocks(stretches).to(device)
 
     def attend(
         self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float
     ) -> torch.Tensor:
         """Write the tokens of one layer and attend."""
         stored = self._store.write(layer, self._places, key, value)
-        # A sum is finite where all of its numbers are, and takes one kernel.
-        self._store.is_finite &= torch.isfinite(key.sum(dtype=torch.float32) + value.sum(dtype=torch.float32))
-        return torch.cat(layers.attend_stretches(query, stored, self._stretches, scaling))
+        return layers.attend_stretches(query, stored, self._stretches, self._blocks, scaling)
 
 
 class StepMemory:
     """Takes one token for each row. All that changes from step to step is in tensors."""
 
-    def __init__(
-        self, store: KVStore, reads: Reads, starts: torch.Tensor, lengths: torch.Tensor, *, groups: int
-    ) -> None:
+    def __init__(self, store: KVStore, reads: Reads, starts: torch.Tensor, lengths: torch.Tensor) -> None:
         self._store = store
         self._reads = reads
         self._places = starts + lengths
-        self._bias = reads.bias(lengths + 1, groups, store.dtype)
+        self._lengths = lengths + 1
 
     def attend(
         self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float
     ) -> torch.Tensor:
         """Write the new token of every row after its others and attend."""
         stored = self._store.write(layer, self._places, key, value)
-        return layers.attend_step(query, stored, self._reads, self._bias, scaling=scaling)
+        return layers.attend_step(query, stored, self._reads, self._lengths, scaling)
 
 
 class KVCache:

@@ -28,28 +28,36 @@ R = TypeVar("R")
 _LOG: Final = logging.getLogger(__name__)
 
 
+def faster_on_gpu(make: Callable[[Callable[P, R]], Callable[P, R]]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Replace a function by what `make` returns, from its first call with a tensor on a GPU."""
+
+    def decorate(work: Callable[P, R]) -> Callable[P, R]:
+        fast: Callable[P, R] | None = None
+
+        @functools.wraps(work)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            nonlocal fast
+            first: Any = args[0]
+            if not first.is_cuda or fast is work:
+                return work(*args, **kwargs)
+            try:
+                fast = fast or make(work)
+                return fast(*args, **kwargs)
+            except torch.OutOfMemoryError:
+                raise
+            except Exception as error:  # noqa: BLE001  whatever a compiler may lack, the answer is the same without it
+                _LOG.warning("Local models are slower here: torch cannot compile (%s).", type(error).__name__)
+                fast = work
+                return work(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
 def compile_on_gpu(work: Callable[P, R]) -> Callable[P, R]:
     """The function, compiled at its first call with a tensor on a GPU."""
-    compiled: Callable[P, R] | None = None
-
-    @functools.wraps(work)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        nonlocal compiled
-        first: Any = args[0]
-        if not first.is_cuda or compiled is work:
-            return work(*args, **kwargs)
-        if compiled is None:
-            compiled = torch.compile(work, dynamic=True)
-        try:
-            return compiled(*args, **kwargs)
-        except torch.OutOfMemoryError:
-            raise
-        except Exception as error:  # noqa: BLE001  whatever a compiler may lack, the answer is the same without it
-            _LOG.warning("Steps are slower than they could be: torch cannot compile here (%s).", type(error).__name__)
-            compiled = work
-            return work(*args, **kwargs)
-
-    return call
+    return faster_on_gpu(torch.compile)(work)
 
 
 @compile_on_gpu
@@ -84,17 +92,6 @@ def rotate(
     left, right = heads.chunk(2, dim=-1)
     turned = torch.cat([-right, left], dim=-1)
     return (heads * cos[:, None] + turned * sin[:, None]).to(heads.dtype)
-
-
-@compile_on_gpu
-def merge(parts: torch.Tensor, logs: torch.Tensor, places: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
-    """Attention over several parts of the keys, from that over each and its log-sum-exp.
-
-    `parts` is places x groups x key heads x size, `logs` the same without the size; each row has its parts at
-    `places`, rows x parts. Gives rows x key heads x groups x size.
-    """
-    shares = torch.softmax(logs[places] + counted[:, :, None, None], dim=1)
-    return (parts[places] * shares[..., None]).sum(dim=1).transpose(1, 2).to(parts.dtype)
 
 
 def _rms_norm(hidden: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Tensor:
@@ -199,6 +196,7 @@ def _join(parts: Sequence[Any]) -> Callable[[torch.Tensor], torch.Tensor]:
 
 Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor]  # keys and values, each key heads x tokens x size
 PIECE_TOKENS: Final = 256  # stored keys are read in pieces of this size, so that a GPU works on many side by side
+QUERIES_AT_ONCE: Final = 128  # of a prefill, in a block of a GPU's work
 _WORTH_A_PLAN: Final = 16_384
 _WITHOUT_PLANS: Final = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 _NEVER: Final = -1e30  # finite: a piece that a row does not see must give a number, which the merge then drops
@@ -230,26 +228,53 @@ class Stretch(NamedTuple):
         return self._replace(tokens=tokens), self._replace(done=self.done + tokens, tokens=self.tokens - tokens)
 
 
+def query_blocks(stretches: Sequence[Stretch]) -> torch.Tensor:
+    """What each block of queries of a GPU needs to know, those with the most work first: blocks x 6.
+
+    That is its first query, how many it has, where the keys before the stretch are and how many, where the stretch's
+    own keys are and how many of them come before the block.
+    """
+    blocks, first = [], 0
+    for one in stretches:
+        before = one.before.stop - one.before.start
+        blocks += [
+            (
+                first + start,
+                min(QUERIES_AT_ONCE, one.tokens - start),
+                one.before.start,
+                before,
+                one.start,
+                one.done + start,
+            )
+            for start in range(0, one.tokens, QUERIES_AT_ONCE)
+        ]
+        first += one.tokens
+    return torch.tensor(sorted(blocks, key=lambda block: -block[3] - block[5]), dtype=torch.int32)
+
+
+def _import_kernel(work: Callable[P, R]) -> Callable[P, R]:
+    from trace_ves.backbone.hf import kernels  # Triton is there where torch has a GPU
+
+    kernel: Callable[P, R] = getattr(kernels, work.__name__)
+    return kernel
+
+
+@faster_on_gpu(_import_kernel)
 def attend_stretches(
-    query: torch.Tensor, stored: Pair, stretches: Sequence[Stretch], scaling: float
-) -> list[torch.Tensor]:
-    """Causal attention of each stretch, whose own keys are stored already; all are tokens x heads x size."""
-    attended = []
-    first = 0
-    for stretch in stretches:
-        keys, values = (_seen(one, stretch) for one in stored)
-        mine = query[first : first + stretch.tokens].transpose(0, 1)[None]
-        mask: Any = causal_lower_right(stretch.tokens, keys.shape[2])
-        out = scaled_dot_product_attention(mine, keys, values, mask, scale=scaling, enable_gqa=True)
-        attended.append(out[0].transpose(0, 1))
-        first += stretch.tokens
-    return attended
-
-
-def _seen(stored: torch.Tensor, stretch: Stretch) -> torch.Tensor:
-    mine = stored[:, stretch.start : stretch.start + stretch.done + stretch.tokens]
-    before = stored[:, stretch.before]
-    return (torch.cat([before, mine], dim=1) if before.shape[1] else mine)[None]
+    query: torch.Tensor, stored: Pair, stretches: Sequence[Stretch], _: torch.Tensor, scaling: float
+) -> torch.Tensor:
+    """Causal attention of each stretch, whose own keys are stored already; tokens x heads x size."""
+    parts = []
+    sizes = [one.tokens for one in stretches]
+    with kernels_for(max(sizes)):
+        for mine, stretch in zip(query.split(sizes), stretches, strict=True):
+            own = slice(stretch.start, stretch.places.stop)
+            keys, values = (torch.cat([one[:, stretch.before], one[:, own]], dim=1)[None] for one in stored)
+            mask: Any = causal_lower_right(stretch.tokens, keys.shape[2])
+            queries = mine.transpose(0, 1)[None]
+            out = scaled_dot_product_attention(queries, keys, values, mask, scale=scaling, enable_gqa=True)
+            parts.append(out[0].transpose(0, 1))
+    return torch.cat(parts)
 
 
 class ReadShape(NamedTuple):
@@ -298,14 +323,6 @@ class Reads:
         for field in fields(self):
             getattr(self, field.name).copy_(getattr(other, field.name))
 
-    def bias(self, lengths: torch.Tensor, groups: int, dtype: torch.dtype) -> torch.Tensor:
-        """What is added to the scores when rows have this many own tokens: pieces x 1 x seats and groups x tokens."""
-        column = torch.arange(PIECE_TOKENS, device=lengths.device)
-        last = self.last + self.grows * lengths[self.rows]
-        seen = (column >= self.first[:, :, None]) & (column < last[:, :, None])
-        bias = torch.where(seen, 0.0, _NEVER).to(dtype)
-        return bias[:, None].repeat_interleave(groups, dim=2)
-
 
 def pieces_of(tokens: slice) -> range:
     """The numbers of the pieces that hold these tokens."""
@@ -314,31 +331,24 @@ def pieces_of(tokens: slice) -> range:
     return range(tokens.start // PIECE_TOKENS, -(-tokens.stop // PIECE_TOKENS))
 
 
-def attend_step(query: torch.Tensor, stored: Pair, reads: Reads, bias: torch.Tensor, *, scaling: float) -> torch.Tensor:
-    """Attention of one new token of each row, whose key is stored already, over all that the row sees.
+@faster_on_gpu(_import_kernel)
+def attend_step(query: torch.Tensor, stored: Pair, reads: Reads, lengths: torch.Tensor, scaling: float) -> torch.Tensor:
+    """Attention of one new token of each row over all that the row sees; rows have this many own tokens with it.
 
-    Query is rows x heads x size; `bias` is that of the reads. Gives rows x heads x size.
+    Query is rows x heads x size, and so is the result.
     """
     rows, heads, size = query.shape
     key_heads = stored[0].shape[0]
-    pieces, seats = reads.rows.shape
-    groups = heads // key_heads
-    by_group = query.view(rows, key_heads, groups, size).transpose(1, 2).contiguous()
-    seated = by_group[reads.rows].view(pieces, seats * groups, key_heads, size).transpose(1, 2)
-    keys, values = (one.view(key_heads, pieces, PIECE_TOKENS, size).transpose(0, 1) for one in stored)
-    parts, logs = _attend_pieces(seated, keys, values, bias.expand(-1, key_heads, -1, -1), scaling)
-    parts = parts.transpose(1, 2).reshape(pieces * seats, groups, key_heads, size)
-    logs = logs.transpose(1, 2).reshape(pieces * seats, groups, key_heads)
-    return merge(parts, logs, reads.places, reads.counted).reshape(rows, heads, size)
-
-
-def _attend_pieces(
-    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, bias: torch.Tensor, scaling: float
-) -> Pair:
-    """Attention over each piece, pieces x heads x queries x size, and the log-sum-exp of its scores."""
-    if query.is_cuda:
-        attend = torch.ops.aten._scaled_dot_product_efficient_attention
-        parts, logs, *_ = attend(query, keys, values, bias, compute_log_sumexp=True, scale=scaling)
-        return parts, logs[:, :, : query.shape[2]]
-    scores = query.float() @ keys.float().transpose(-1, -2) * scaling + bias
-    return (scores.softmax(dim=-1) @ values.float()).to(query.dtype), scores.logsumexp(dim=-1)
+    pieces, groups = len(reads.rows), heads // key_heads
+    seated = query.view(rows, key_heads, groups, size)[reads.rows].transpose(1, 2)  # pieces x heads x seats x groups
+    keys, values = (one.view(key_heads, pieces, PIECE_TOKENS, size).transpose(0, 1).float() for one in stored)
+    column = torch.arange(PIECE_TOKENS, device=query.device)
+    last = reads.last + reads.grows * lengths[reads.rows]
+    is_seen = (column >= reads.first[:, :, None]) & (column < last[:, :, None])
+    scores = torch.einsum("pksgd,pktd->psgkt", seated.float(), keys) * scaling
+    scores = scores.masked_fill(~is_seen[:, :, None, None], _NEVER)
+    parts = torch.einsum("psgkt,pktd->psgkd", scores.softmax(dim=-1), values).flatten(0, 1)
+    logs = scores.logsumexp(dim=-1).flatten(0, 1)
+    shares = torch.softmax(logs[reads.places] + reads.counted[:, :, None, None], dim=1)
+    merged = (parts[reads.places] * shares[..., None]).sum(dim=1)
+    return merged.transpose(1, 2).reshape(rows, heads, size).to(query.dtype)

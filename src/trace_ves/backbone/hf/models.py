@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -14,7 +16,7 @@ from transformers import LogitsProcessorList
 
 from trace_ves.backbone.hf.chat_format import ChatFormatter
 from trace_ves.backbone.hf.decoder import BatchDecoder, NonFiniteError, Sampler
-from trace_ves.backbone.hf.grammar import MAX_NEW_TOKENS, Grammars, JsonGuide
+from trace_ves.backbone.hf.grammar import MAX_NEW_TOKENS, Grammars, JsonGuide, ReplyState
 from trace_ves.backbone.hf.plans import micro_batches, plan_batch, plan_memory
 from trace_ves.backbone.hf.vision import VisionEncoder
 from trace_ves.backbone.provider import Completion, FinishReason
@@ -22,15 +24,25 @@ from trace_ves.core import BackboneError, MissingExtraError
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from trace_ves.backbone.hf.chat_format import LocalRequest
     from trace_ves.backbone.hf.loading import Loaded
     from trace_ves.backbone.hf.plans import BatchPlan, PromptTokens
-    from trace_ves.backbone.hf.vision import FrameFeatures
+    from trace_ves.backbone.hf.vision import FrameFeatures, PendingFrame
     from trace_ves.core import Frame
 
 _CACHE_SHARE: Final = 0.2  # of the free memory, for keys and values that later requests may begin with
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRequest:
+    """A request with all that the GPU needs for it."""
+
+    request: LocalRequest
+    prompt: PromptTokens
+    frames: Mapping[str, FrameFeatures | PendingFrame]
+    matcher: Any
 
 
 class SharedPrefixModel:
@@ -54,24 +66,30 @@ class SharedPrefixModel:
         )
         self.vision = VisionEncoder(model, loaded.image_processor)
 
-    def complete(self, requests: Sequence[LocalRequest]) -> list[Completion]:
-        """One completion for each request, in order."""
+    def prepare(self, requests: Sequence[LocalRequest]) -> list[PreparedRequest]:
+        """What needs no GPU, and not the turn of these requests."""
         frames = {id(frame): frame for request in requests for frame in request.frames}  # bundles share frames
         names = dict(zip(frames, self.vision.keys(list(frames.values())), strict=True))
-        features = self.vision.features({names[number]: frame for number, frame in frames.items()})
-        rows = [
-            self._formatter.prompt(
-                request, [(name, features[name].tokens) for name in (names[id(frame)] for frame in request.frames)]
-            )
-            for request in requests
-        ]
-        check_length(max(len(row.ids) for row in rows), self._max_new_tokens, self._most_tokens)
-        completions: dict[int, Completion] = {}
+        begun = self.vision.begin({names[number]: frame for number, frame in frames.items()})
+        prepared = []
+        matchers: dict[str, Any] = {}
+        for request in requests:
+            mine = [names[id(frame)] for frame in request.frames]
+            prompt = self._formatter.prompt(request, [(name, begun[name].tokens) for name in mine])
+            check_length(len(prompt.ids), self._max_new_tokens, self._most_tokens)
+            if (schema := json.dumps(request.schema)) not in matchers:
+                matchers[schema] = self._grammars.matcher(request.schema)
+            frames_of_row = {name: begun[name] for name in mine}
+            prepared.append(PreparedRequest(request, prompt, frames_of_row, matchers[schema]))
+        return prepared
+
+    def complete(self, requests: Sequence[PreparedRequest], answer: Callable[[int, Completion], None]) -> None:
+        """Answer every request, each as soon as its reply is complete."""
+        features = self.vision.features({name: one for request in requests for name, one in request.frames.items()})
+        rows = [request.prompt for request in requests]
         limits = self.limits
         for batch in micro_batches(rows, max_rows=limits.max_rows, max_prefix_tokens=limits.max_prefix_tokens):
-            answers = self._answer([rows[i] for i in batch], [requests[i] for i in batch], features)
-            completions.update(zip(batch, answers, strict=True))
-        return [completions[number] for number in range(len(requests))]
+            self._answer([(number, requests[number]) for number in batch], features, answer)
 
     def forget(self) -> None:
         """Drop all cached frames and prefixes, as if nothing had been asked yet."""
@@ -79,56 +97,68 @@ class SharedPrefixModel:
         self.vision.forget()
 
     def _answer(
-        self, rows: Sequence[PromptTokens], requests: Sequence[LocalRequest], features: Mapping[str, FrameFeatures]
-    ) -> list[Completion]:
+        self,
+        batch: Sequence[tuple[int, PreparedRequest]],
+        features: Mapping[str, FrameFeatures],
+        answer: Callable[[int, Completion], None],
+    ) -> None:
         """Answer a micro-batch; one that does not fit into the memory, or breaks the model's numbers, in two halves."""
         try:
-            return self._decode(rows, requests, features)
+            self._decode(batch, features, answer)
         except torch.OutOfMemoryError:
             self.limits = self.limits.halved()
-            if len(rows) == 1:
+            if len(batch) == 1:
                 raise BackboneError(
-                    f"The memory of the GPU is too small for a request with {len(requests[0].frames)} frames; "
+                    f"The memory of the GPU is too small for a request with {len(batch[0][1].prompt.frames)} frames; "
                     "use fewer or smaller frames, or a smaller model."
                 ) from None
         except NonFiniteError:
-            if len(rows) == 1:
+            if len(batch) == 1:
                 raise BackboneError(
                     "The model computed numbers that are not finite for a request; its weights may be damaged, or too "
                     "large for 16 bits."
                 ) from None
+        else:
+            return
         self._decoder.release()
-        half = len(rows) // 2
-        return self._answer(rows[:half], requests[:half], features) + self._answer(
-            rows[half:], requests[half:], features
-        )
+        half = len(batch) // 2
+        self._answer(batch[:half], features, answer)
+        self._answer(batch[half:], features, answer)
 
     def _decode(
-        self, rows: Sequence[PromptTokens], requests: Sequence[LocalRequest], features: Mapping[str, FrameFeatures]
-    ) -> list[Completion]:
-        replies = [self._grammars.reply(request, self._device) for request in requests]
-        guide = JsonGuide(replies, self._grammars.vocabulary)
-        plan = plan_batch(rows)
-        tokens = self._decoder.generate(
+        self,
+        batch: Sequence[tuple[int, PreparedRequest]],
+        features: Mapping[str, FrameFeatures],
+        answer: Callable[[int, Completion], None],
+    ) -> None:
+        replies = [ReplyState.of(one.request, one.matcher, self._device) for _, one in batch]
+        plan = plan_batch([one.prompt for _, one in batch])
+
+        def end(row: int) -> None:
+            number, one = batch[row]
+            usage = Usage(len(one.prompt.ids), self._cached_tokens(plan, row), len(replies[row].tokens))
+            answer(number, _completion(self._tokenizer, replies[row], usage))
+
+        self._decoder.generate(
             plan,
             features,
-            guide,
+            JsonGuide(replies, self._grammars.vocabulary, end=end),
             max_new_tokens=self._max_new_tokens,
             prefill_tokens=self.limits.prefill_tokens,
         )
-        return [
-            Completion(
-                self._tokenizer.decode(said[: reply.length], skip_special_tokens=True),
-                Usage(len(rows[number].ids), self._cached_tokens(plan, number), reply.length),
-                FinishReason.STOP if reply.over else FinishReason.LENGTH,
-            )
-            for number, (reply, said) in enumerate(zip(replies, tokens, strict=True))
-        ]
+        for row, reply in enumerate(replies):
+            if not reply.over:
+                end(row)
 
     def _cached_tokens(self, plan: BatchPlan, number: int) -> int:
         """Tokens of a row that were computed for another one, of this batch or an earlier one."""
         slot = plan.slots[number]
         return self._decoder.reused[number] if slot.leader == number else slot.end - slot.start
+
+
+def _completion(tokenizer: Any, reply: ReplyState, usage: Usage) -> Completion:
+    text = tokenizer.decode(reply.tokens, skip_special_tokens=True)
+    return Completion(text, usage, FinishReason.STOP if reply.over else FinishReason.LENGTH)
 
 
 def check_length(prompt_tokens: int, reply_tokens: int, most_tokens: int) -> None:
@@ -160,9 +190,14 @@ class PlainModel:
         self._most_tokens: int = getattr(text, "max_position_embeddings", None) or sys.maxsize
         self._grammars = Grammars(loaded.tokenizer, loaded.model.config.get_text_config().vocab_size)
 
-    def complete(self, requests: Sequence[LocalRequest]) -> list[Completion]:
-        """One completion for each request, in order."""
-        return [self._complete(request) for request in requests]
+    def prepare(self, requests: Sequence[LocalRequest]) -> Sequence[LocalRequest]:
+        """Nothing: the model's own processor does it in turn."""
+        return requests
+
+    def complete(self, requests: Sequence[LocalRequest], answer: Callable[[int, Completion], None]) -> None:
+        """Answer one request after the other."""
+        for number, request in enumerate(requests):
+            answer(number, self._complete(request))
 
     def _complete(self, request: LocalRequest) -> Completion:
         inputs = self._processor.apply_chat_template(
@@ -175,10 +210,10 @@ class PlainModel:
         ).to(self._model.device, self._model.dtype)
         prompt_tokens = inputs["input_ids"].shape[1]
         check_length(prompt_tokens, self._max_new_tokens, self._most_tokens)
-        reply = self._grammars.reply(request, self._model.device)
+        reply = ReplyState.of(request, self._grammars.matcher(request.schema), self._model.device)
         end = self._processor.tokenizer.eos_token_id
         guided = _GuidedLogits(JsonGuide([reply], self._grammars.vocabulary), self._grammars.vocabulary, end)
-        tokens = self._model.generate(
+        self._model.generate(
             **inputs,
             do_sample=False,  # a draw is the most likely token after noise; the guide adds the noise
             max_new_tokens=self._max_new_tokens,
@@ -186,12 +221,7 @@ class PlainModel:
             pad_token_id=end,
             logits_processor=LogitsProcessorList([guided]),
         )
-        said = tokens[0, prompt_tokens : prompt_tokens + reply.length].tolist()
-        return Completion(
-            self._processor.tokenizer.decode(said, skip_special_tokens=True),
-            Usage(prompt_tokens, 0, reply.length),
-            FinishReason.STOP if reply.over else FinishReason.LENGTH,
-        )
+        return _completion(self._processor.tokenizer, reply, Usage(prompt_tokens, 0, len(reply.tokens)))
 
 
 class _GuidedLogits:

@@ -109,20 +109,22 @@ def micro_batches(rows: Sequence[PromptTokens], *, max_rows: int, max_prefix_tok
 
     A row that is above the limit by itself still gets its own micro-batch; the caller decides what to do with it.
     """
-    plan = plan_batch(rows)
+    slots = plan_batch(rows).slots
     batch: list[int] = []
-    for number in sorted(range(len(rows)), key=lambda number: (plan.slots[number].start, -rows[number].prefix_tokens)):
-        grown = [*batch, number]
-        fits = len(grown) <= max_rows and plan_batch([rows[i] for i in grown]).prefix_tokens <= max_prefix_tokens
-        if batch and not fits:
+    tokens = 0
+    for number in sorted(range(len(rows)), key=lambda number: (slots[number].start, -rows[number].prefix_tokens)):
+        is_shared = bool(batch) and slots[number].leader == slots[batch[-1]].leader  # the longest came first
+        more = 0 if is_shared else rows[number].prefix_tokens
+        if batch and (len(batch) == max_rows or tokens + more > max_prefix_tokens):
             yield tuple(batch)
-            grown = [number]
-        batch = grown
+            batch, tokens, more = [], 0, rows[number].prefix_tokens
+        batch.append(number)
+        tokens += more
     if batch:
         yield tuple(batch)
 
 
-MAX_ROWS: Final = 64  # beyond this, more rows in a step no longer save much reading of weights
+MAX_ROWS: Final = 128  # beyond this, more rows in a step no longer save much reading of weights
 MAX_PREFIX_TOKENS: Final = 262_144  # beyond this, reading the keys takes several times as long as reading the weights
 PREFILL_TOKENS: Final = 32_768  # prefixes are prefilled in chunks of this many tokens
 _MIN_PREFIX_TOKENS: Final = 4_096

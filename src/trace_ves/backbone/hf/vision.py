@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import os
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby, islice
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from cachetools import LRUCache
 from torch.nn.functional import linear, scaled_dot_product_attention
 
-from trace_ves.backbone.hf import layers
-from trace_ves.backbone.hf.layers import kernels_for
+from trace_ves.backbone.hf.layers import compile_on_gpu, kernels_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 DEFAULT_MAX_BYTES: Final = 2 * 1024**3  # size of the cache; the least recently used features are dropped first
 _FRAMES_AT_ONCE: Final = 32
-_FRAMES_PER_THREAD: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +43,14 @@ class FrameFeatures:
     def bytes(self) -> int:
         """Memory that it takes."""
         return sum(level.numel() * level.element_size() for level in self.levels)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingFrame:
+    """A frame that is being prepared for the vision tower."""
+
+    tokens: int
+    patches: Future[tuple[torch.Tensor, torch.Tensor]]  # and their grid
 
 
 def frame_key(frame: Frame) -> str:
@@ -91,6 +98,13 @@ def _embed_patches(convolution: Any, patches: torch.Tensor) -> torch.Tensor:
     return linear(patches.view(-1, weight.shape[1]).to(weight.dtype), weight, convolution.bias)
 
 
+@compile_on_gpu
+def _rotate_frames(heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    """Like `layers.rotate`, which is compiled for the sizes of the language model."""
+    left, right = heads.chunk(2, dim=-1)
+    return (heads * cos[:, None] + torch.cat([-right, left], dim=-1) * sin[:, None]).to(heads.dtype)
+
+
 def _attend_frames(
     module: Any,
     one_by_one: Callable[..., torch.Tensor],
@@ -107,7 +121,7 @@ def _attend_frames(
     patches = len(hidden_states)
     query, key, value = module.qkv(hidden_states).view(patches, 3, module.num_heads, -1).unbind(1)
     cos, sin = (one.float() for one in position_embeddings)
-    query, key = (layers.rotate(one, cos, sin, None, 0.0) for one in (query, key))
+    query, key = (_rotate_frames(one, cos, sin) for one in (query, key))
     query, key, value = (one.view(-1, max_seqlen, *one.shape[1:]).transpose(1, 2) for one in (query, key, value))
     seen = scaled_dot_product_attention(query, key, value, scale=module.scaling).transpose(1, 2)
     attended: torch.Tensor = module.proj(seen.reshape(patches, -1))
@@ -122,6 +136,7 @@ class VisionEncoder:
         self._model = model
         self._image_processor = image_processor
         self._cache: LRUCache[str, FrameFeatures] = LRUCache(max_bytes, getsizeof=lambda features: features.bytes)
+        self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="frames")
         self.frames_encoded = 0  # how many frames went through the vision tower so far
 
@@ -129,39 +144,52 @@ class VisionEncoder:
         """What identifies each of the pictures."""
         return list(self._pool.map(frame_key, frames))
 
-    def features(self, frames: Mapping[str, Frame]) -> dict[str, FrameFeatures]:
+    def begin(self, frames: Mapping[str, Frame]) -> dict[str, FrameFeatures | PendingFrame]:
+        """Start to prepare the frames that are not cached; any thread may call this."""
+        cached = {key: self._cached(key) for key in frames}
+        return {key: cached[key] or self._begin(frame) for key, frame in frames.items()}
+
+    def features(self, frames: Mapping[str, FrameFeatures | PendingFrame]) -> dict[str, FrameFeatures]:
         """Features of these frames; only those that are not cached are computed."""
-        features = {key: self._cache[key] for key in frames if key in self._cache}
-        new = [key for key in frames if key not in features]
-        groups = [new[start : start + _FRAMES_PER_THREAD] for start in range(0, len(new), _FRAMES_PER_THREAD)]
-        prepared = self._pool.map(lambda keys: self._prepare([frames[key] for key in keys]), groups)
+        features = {key: one for key, one in frames.items() if isinstance(one, FrameFeatures)}
+        features |= {key: one for key in frames if key not in features and (one := self._cached(key)) is not None}
+        new = [(key, one) for key, one in frames.items() if key not in features and isinstance(one, PendingFrame)]
         for start in range(0, len(new), _FRAMES_AT_ONCE):  # encoded while the next ones are prepared
-            keys = new[start : start + _FRAMES_AT_ONCE]
-            pictures = zip(*islice(prepared, -(-len(keys) // _FRAMES_PER_THREAD)), strict=True)
-            features.update(zip(keys, self._encode(*map(torch.cat, pictures)), strict=True))
+            keys, pending = zip(*new[start : start + _FRAMES_AT_ONCE], strict=True)
+            patches, grids = zip(*(one.patches.result() for one in pending), strict=True)
+            encoded = encode(self._model, self._normalise(torch.cat(patches)), torch.cat(grids))
+            features.update(zip(keys, encoded, strict=True))
         self.frames_encoded += len(new)
-        for key in frames:
-            if features[key].bytes <= self._cache.maxsize:
-                self._cache[key] = features[key]
+        with self._lock:
+            for key in frames:
+                if features[key].bytes <= self._cache.maxsize:
+                    self._cache[key] = features[key]
         return {key: features[key] for key in frames}
+
+    def _cached(self, key: str) -> FrameFeatures | None:
+        with self._lock:
+            return self._cache.get(key)
+
+    def _begin(self, frame: Frame) -> PendingFrame:
+        rule = self._image_processor
+        patches: int = rule.get_number_of_image_patches(frame.picture.height, frame.picture.width)
+        return PendingFrame(patches // rule.merge_size**2, self._pool.submit(self._prepare, frame))
 
     def forget(self) -> None:
         """Drop all cached features."""
-        self._cache.clear()
+        with self._lock:
+            self._cache.clear()
 
-    def _prepare(self, frames: Sequence[Frame]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Patches of the frames, resized by the model's own rule, and their grids. Without a GPU, and so slow."""
+    def _prepare(self, frame: Frame) -> tuple[torch.Tensor, torch.Tensor]:
+        """Patches of the frame, resized by the model's own rule on the CPU, and its grid."""
         pictures = self._image_processor(
-            images=[frame.rgb() for frame in frames],
+            images=[frame.rgb()],
             return_tensors="pt",
             do_rescale=False,
             do_normalize=False,
             temporal_patch_size=1,
         )
         return pictures["pixel_values"].to(torch.uint8), pictures["image_grid_thw"]
-
-    def _encode(self, patches: torch.Tensor, grids: torch.Tensor) -> list[FrameFeatures]:
-        return encode(self._model, self._normalise(patches), grids)
 
     def _normalise(self, patches: torch.Tensor) -> torch.Tensor:
         """The patches in the model's range, repeated for each picture of a temporal patch."""

@@ -47,10 +47,10 @@ def _open(spec: Spec, options: BackboneOptions) -> Backbone:
             )
         url = f"{endpoint.removesuffix('/openai/v1')}/openai/v1"
     if options.model.detail is Detail.MEDIUM:
-        raise BackboneConfigError(f"{spec.text} knows the details low and high, not medium.")
+        raise BackboneConfigError(f"{spec.text} accepts the details low and high, not medium.")
     if url is None and options.server is not ServerKind.AUTO:
         raise BackboneConfigError(
-            f"{spec.text} is no server of your own; leave out --server, or name one with @http://…."
+            f"{spec.text} is not your own server; leave out --server, or name one with @http://…."
         )
     host = urlsplit(url).hostname or "" if url else "api.openai.com"
     by_host = [variable for end, variable in _HOSTS.items() if f".{host}".endswith(f".{end}")]
@@ -60,7 +60,7 @@ def _open(spec: Spec, options: BackboneOptions) -> Backbone:
     from trace_ves.backbone.openai.provider import OpenAIProvider  # the SDK is loaded when used
 
     server = ServerKind.OTHER if known and url else options.server
-    hint = None if known else f"{variable}, since OPENAI_API_KEY is sent to api.openai.com alone"
+    hint = None if known else f"{variable}, since OPENAI_API_KEY is sent only to api.openai.com"
     provider = OpenAIProvider(spec.text, model, key=key, base_url=url, server=server, key_hint=hint)
     return open_remote(provider, options, paid=url is None or not is_local_network(url))
 

@@ -18,7 +18,7 @@ def _open(spec: Spec, options: BackboneOptions) -> Backbone:
         raise BackboneConfigError(f"{spec.text} names no model: {model!r} is an option of vLLM.")
     from trace_ves.backbone.vllm.backbone import VllmBackbone  # the SDK is loaded when used
 
-    backbone = VllmBackbone.open(spec.text, model, options)
+    backbone = VllmBackbone(spec.text, model, options)
     return with_cache(backbone) if options.cache else backbone
 
 

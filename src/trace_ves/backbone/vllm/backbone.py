@@ -29,7 +29,7 @@ from trace_ves.backbone.secret import Key
 from trace_ves.core import BackboneConfigError, BackboneError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from trace_ves.backbone.protocol import Generation, R, Request
     from trace_ves.backbone.provider import Completion, CompletionRequest
@@ -41,7 +41,6 @@ MAX_IMAGES: Final = 256
 START_SECONDS: Final = 1800.0  # a model of some hundred gigabytes is read, or fetched, before the server is healthy
 MAX_STARTS: Final = 3  # a server that died this often is not started again
 _POLL_SECONDS: Final = 0.25
-_NOTICE_SECONDS: Final = 15.0
 _STOP_SECONDS: Final = 20.0
 _LOG_LINES: Final = 12
 _LOG_BYTES: Final = 20_000
@@ -53,7 +52,7 @@ def find_command(spec: str) -> Path:
     named = os.environ.get(COMMAND_VARIABLE, "").strip()
     found = shutil.which(named or "vllm")
     if found is None:
-        where = f"{COMMAND_VARIABLE} names {named!r}, which is no command" if named else "there is no command vllm"
+        where = f"{COMMAND_VARIABLE} names {named!r}, which is not a command" if named else "there is no command vllm"
         raise BackboneConfigError(
             f"{spec}: {where}; install vLLM in a separate environment and set {COMMAND_VARIABLE} to its bin/vllm, "
             "or start a server yourself and use openai:MODEL@URL."
@@ -114,7 +113,9 @@ class VllmServer:
             if self._process is not None and self._process.poll() is None:
                 return self._url
             if self._starts == MAX_STARTS:
-                raise BackboneError(f"{self._spec}: vLLM ended {MAX_STARTS} times; its last words: {self._log_end()}")
+                raise BackboneError(
+                    f"{self._spec}: vLLM ended {MAX_STARTS} times; the end of its log: {self._log_end()}"
+                )
             self._end()
             self._starts += 1
             self._start()
@@ -149,18 +150,15 @@ class VllmServer:
 
     def _wait_until_healthy(self, process: subprocess.Popen[bytes], health: str) -> None:
         deadline = time.monotonic() + self._start_seconds
-        while time.monotonic() < deadline:
-            if process.poll() is not None:
-                raise BackboneConfigError(f"{self._spec}: vLLM did not start; its last words: {self._log_end()}")
-            left = deadline - time.monotonic()
+        while process.poll() is None and (left := deadline - time.monotonic()) > 0:
             with self._announcer.waits("vLLM is loading the model", left, then="giving up"):
-                if _is_healthy(process, health, min(left, _NOTICE_SECONDS)):
+                if _is_healthy(health):
                     return
+                time.sleep(_POLL_SECONDS)
+        problem = "did not start" if process.poll() is not None else f"was not ready after {self._start_seconds:.0f} s"
         log_end = self._log_end()
         self._end()
-        raise BackboneConfigError(
-            f"{self._spec}: vLLM was not ready after {self._start_seconds:.0f} s; its last words: {log_end}"
-        )
+        raise BackboneConfigError(f"{self._spec}: vLLM {problem}; the end of its log: {log_end}")
 
     def _end(self) -> None:
         process, self._process = self._process, None
@@ -187,14 +185,9 @@ class VllmServer:
         return self.key.redact(" | ".join(line.strip() for line in lines[-_LOG_LINES:] if line.strip())) or "none"
 
 
-def _is_healthy(process: subprocess.Popen[bytes], health: str, seconds: float) -> bool:
-    """Whether the server says so within this time; ends early where its process does."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and process.poll() is None:
-        with suppress(urllib.error.URLError, OSError, ValueError), _DIRECT.open(health, timeout=5) as response:
-            if response.status == 200:
-                return True
-        time.sleep(_POLL_SECONDS)
+def _is_healthy(health: str) -> bool:
+    with suppress(urllib.error.URLError, OSError, ValueError), _DIRECT.open(health, timeout=5) as response:
+        return bool(response.status == 200)
     return False
 
 
@@ -204,15 +197,10 @@ CONCURRENCY: Final = 32  # requests at once: the server batches what it is given
 class VllmBackbone(RemoteBackbone):
     """Answers with a vLLM server, which is started at the first request and ended with this process."""
 
-    def __init__(self, name: str, model: str, server: VllmServer, options: BackboneOptions) -> None:
+    def __init__(self, name: str, model: str, options: BackboneOptions, server: VllmServer | None = None) -> None:
+        self._server = server or VllmServer(name, model, find_command(name))
         settings = RemoteSettings.of(options, local=True, concurrency=CONCURRENCY)
-        super().__init__(VllmProvider(name, model, server), settings)
-        self._server = server
-
-    @classmethod
-    def open(cls, spec: str, model: str, options: BackboneOptions) -> VllmBackbone:
-        """A backbone whose server is not started yet. Raises where there is no vLLM."""
-        return cls(spec, model, VllmServer(spec, model, find_command(spec)), options)
+        super().__init__(VllmProvider(name, model, self._server), settings)
 
     def generate_as_completed(self, batch: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
         """Each request's position in the batch with its answer or what went wrong."""
@@ -225,19 +213,11 @@ class VllmProvider(OpenAIProvider):
 
     def __init__(self, name: str, model: str, server: VllmServer) -> None:
         super().__init__(name, model, key=server.key, base_url="http://127.0.0.1/v1", server=ServerKind.VLLM)
-        self._server = server
-
-    @property
-    def limits(self) -> RequestLimits:
-        """As the server is started."""
-        return RequestLimits(images=MAX_IMAGES)
-
-    @property
-    def identity(self) -> Mapping[str, object]:
-        """The server's arguments, and not its port, which changes."""
-        return {"arguments": list(self._server.arguments)}
+        self.limits = RequestLimits(images=MAX_IMAGES)
+        self.identity = {"arguments": list(server.arguments)}  # and not its port, which changes
+        self._running = server
 
     def complete(self, call: CompletionRequest, *, features: frozenset[str], timeout_seconds: float) -> Completion:
         """One completion of the server at the address that it has now."""
-        self._client.base_url = self._server.ensure()
+        self._client.base_url = self._running.ensure()
         return super().complete(call, features=features, timeout_seconds=timeout_seconds)

@@ -15,29 +15,25 @@ import time
 _GRACE_SECONDS = 15.0
 
 
-class Keeper:
-    """Holds one command."""
+def run(command: list[str]) -> int:
+    """The command's exit status. Ends what it leaves running if the parent process is gone."""
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL)  # noqa: S603  its whole purpose
+    is_orphan = threading.Event()
 
-    def __init__(self, command: list[str]) -> None:
-        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)  # noqa: S603  its whole purpose
-        self._is_orphan = threading.Event()
-        signal.signal(signal.SIGTERM, lambda *_: self._process.terminate())
-        threading.Thread(target=self._watch_parent, daemon=True).start()
-
-    def wait(self) -> int:
-        """The command's exit status. Ends what it leaves running where the parent process is gone."""
-        status = self._process.wait()
-        if self._is_orphan.is_set():
-            os.killpg(0, signal.SIGKILL)
-        return status
-
-    def _watch_parent(self) -> None:
+    def watch_parent() -> None:
         sys.stdin.buffer.read()
-        self._is_orphan.set()
+        is_orphan.set()
         os.killpg(0, signal.SIGTERM)
         time.sleep(_GRACE_SECONDS)
         os.killpg(0, signal.SIGKILL)
 
+    signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+    threading.Thread(target=watch_parent, daemon=True).start()
+    status = process.wait()
+    if is_orphan.is_set():
+        os.killpg(0, signal.SIGKILL)
+    return status
+
 
 if __name__ == "__main__":
-    sys.exit(Keeper(sys.argv[1:]).wait())
+    sys.exit(run(sys.argv[1:]))

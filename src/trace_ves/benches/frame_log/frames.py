@@ -54,7 +54,7 @@ class FrameTable:
 
 
 def frame_table(video: str) -> FrameTable | None:
-    """The table of a local file; None where it is no such file, or our own decoder is not installed."""
+    """The table of a local file; None if it is not a local file, or our own decoder is not installed."""
     path = Path(video.removeprefix("file://"))
     try:
         status = path.stat()
@@ -73,7 +73,7 @@ def _table(path: str, _size: int, _changed_ns: int) -> FrameTable | None:
         with open_video(path) as video, av.open(path) as container:
             stream = container.streams.get(video.stream_index)[0]
             is_reordered = isinstance(stream, av.VideoStream) and stream.codec_context.has_b_frames
-            # AVI files number their packets alone, so where frames are reordered nothing says which is shown when.
+            # AVI only numbers its packets: if frames are reordered, the file does not say which is shown when
             is_timed = not (container.format.name == "avi" and is_reordered)
             start_pts = stream.start_time or 0
             return FrameTable(video.pts.copy(), video.timestamps.copy(), video.time_base, start_pts, is_timed)

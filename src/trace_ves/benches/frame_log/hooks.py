@@ -21,10 +21,10 @@ from trace_ves.benches.frame_log.frames import Seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import ExitStack
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-    from trace_ves.benches.frame_log.frames import LoggedLook
     from trace_ves.benches.frame_log.recorder import Recorder
 
 
@@ -36,29 +36,14 @@ def installed_version(distribution: str) -> str:
         return "(unknown version)"
 
 
-class Patches:
-    """Replaced attributes, and what they were."""
-
-    def __init__(self) -> None:
-        self._before: list[tuple[Any, str, Any]] = []
-
-    def set(self, owner: Any, name: str, value: Any) -> None:
-        """Replace one attribute."""
-        self.keep(owner, name, owner.__dict__[name])
-        setattr(owner, name, value)
-
-    def keep(self, owner: Any, name: str, value: Any) -> None:
-        """Have an attribute put back to this value."""
-        self._before.append((owner, name, value))
-
-    def undo(self) -> None:
-        """Put everything back, the last first."""
-        while self._before:
-            setattr(*self._before.pop())
+def replace_attribute(patches: ExitStack, owner: Any, name: str, value: Any) -> None:
+    """Replace an attribute until the stack is closed."""
+    patches.callback(setattr, owner, name, owner.__dict__[name])
+    setattr(owner, name, value)
 
 
 class ImportWatch(MetaPathFinder):
-    """Calls back when one of some modules has been imported, for the first time."""
+    """Calls back when one of these modules is imported for the first time."""
 
     def __init__(self, modules: Sequence[str], on_import: Callable[[str, ModuleType], None]) -> None:
         self._modules = set(modules)
@@ -72,7 +57,7 @@ class ImportWatch(MetaPathFinder):
         sys.meta_path.insert(0, self)
 
     def stop(self) -> None:
-        """Watch no longer."""
+        """Stop watching."""
         sys.meta_path.remove(self)
 
     def find_spec(self, fullname: str, _path: object, _target: object = None) -> ModuleSpec | None:
@@ -110,8 +95,9 @@ class Wrapper:
 
     __slots__ = ("__weakref__", "__wrapped__")
 
-    def __init__(self, real: Any) -> None:
-        object.__setattr__(self, "__wrapped__", real)
+    def __init__(self, real: Any, **slots: Any) -> None:
+        for name, value in {"__wrapped__": real, **slots}.items():
+            object.__setattr__(self, name, value)
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -132,9 +118,9 @@ PIXELS: Final = frozenset({"to_ndarray", "to_nd_array", "to_image", "to_rgb", "r
 """What gives a program the pixels of a frame."""
 
 
-def patch_av(module: ModuleType, recorder: Recorder) -> Patches:
+def patch_av(module: ModuleType, recorder: Recorder, patches: ExitStack) -> None:
     """Have programs open containers that are watched."""
-    own_open, patches = module.open, Patches()
+    own_open = module.open
 
     def watched_open(file: Any, *args: Any, **kwargs: Any) -> Any:
         container = own_open(file, *args, **kwargs)
@@ -142,28 +128,20 @@ def patch_av(module: ModuleType, recorder: Recorder) -> Patches:
         if caller.startswith("trace_ves.") or not hasattr(container, "decode"):  # logged already, or an output
             return container
         name = str(file if isinstance(file, str) or hasattr(file, "__fspath__") else getattr(file, "name", ""))
-        return _WatchedContainer(container, recorder, name, f"av {module.__version__}")
+        return _WatchedContainer(container, _recorder=recorder, _name=name, _decoder=f"av {module.__version__}")
 
-    patches.set(module, "open", watched_open)
-    patches.set(module.container, "open", watched_open)
-    return patches
+    replace_attribute(patches, module, "open", watched_open)
+    replace_attribute(patches, module.container, "open", watched_open)
 
 
 class _WatchedContainer(Wrapper):
     __slots__ = ("_decoder", "_name", "_recorder")
 
-    def __init__(self, real: Any, recorder: Recorder, name: str, decoder: str) -> None:
-        super().__init__(real)
-        for slot, value in (("_recorder", recorder), ("_name", name), ("_decoder", decoder)):
-            object.__setattr__(self, slot, value)
-
     def decode(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        for frame in self.__wrapped__.decode(*args, **kwargs):
-            yield self._watch(frame)
+        return map(self._watch, self.__wrapped__.decode(*args, **kwargs))
 
     def demux(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        for packet in self.__wrapped__.demux(*args, **kwargs):
-            yield _WatchedPacket(packet, self)
+        return (_WatchedPacket(packet, _container=self) for packet in self.__wrapped__.demux(*args, **kwargs))
 
     def __enter__(self) -> Any:
         self.__wrapped__.__enter__()
@@ -175,15 +153,12 @@ class _WatchedContainer(Wrapper):
     def _watch(self, frame: Any) -> Any:
         if not hasattr(frame, "to_rgb"):  # sound, or a subtitle
             return frame
-        return _WatchedFrame(frame, self._recorder, self._recorder.look(self, self._name, self._decoder))
+        look = self._recorder.look(self, self._name, self._decoder)
+        return _WatchedFrame(frame, _recorder=self._recorder, _look=look)
 
 
 class _WatchedPacket(Wrapper):
     __slots__ = ("_container",)
-
-    def __init__(self, real: Any, container: _WatchedContainer) -> None:
-        super().__init__(real)
-        object.__setattr__(self, "_container", container)
 
     def decode(self) -> list[Any]:
         return [self._container._watch(frame) for frame in self.__wrapped__.decode()]
@@ -195,11 +170,6 @@ class _WatchedPacket(Wrapper):
 class _WatchedFrame(Wrapper):
     __slots__ = ("_look", "_recorder")
 
-    def __init__(self, real: Any, recorder: Recorder, look: LoggedLook) -> None:
-        super().__init__(real)
-        object.__setattr__(self, "_recorder", recorder)
-        object.__setattr__(self, "_look", look)
-
     def __getattr__(self, name: str) -> Any:
         real = self.__wrapped__
         if name in PIXELS and self._look is not None:
@@ -209,9 +179,9 @@ class _WatchedFrame(Wrapper):
         return getattr(real, name)
 
 
-def patch_decord(module: ModuleType, recorder: Recorder) -> Patches:
+def patch_decord(module: ModuleType, recorder: Recorder, patches: ExitStack) -> None:
     """Watch every reader, those included that are open already."""
-    reader, patches = module.VideoReader, Patches()
+    reader = module.VideoReader
     own_init, own_batch, own_next = reader.__init__, reader.get_batch, reader.next
     own_seek, own_seek_accurate, own_skip = reader.seek, reader.seek_accurate, reader.skip_frames
     version = installed_version("decord")
@@ -257,8 +227,7 @@ def patch_decord(module: ModuleType, recorder: Recorder) -> Patches:
 
     made = {"get_batch": get_batch, "next": next_frame, "seek": seek, "seek_accurate": seek_accurate}
     for name, function in (made | {"__init__": init, "skip_frames": skip_frames}).items():
-        patches.set(reader, name, function)
-    return patches
+        replace_attribute(patches, reader, name, function)
 
 
 def _timestamp(reader: Any, index: int) -> Any:
@@ -266,12 +235,12 @@ def _timestamp(reader: Any, index: int) -> Any:
     return lambda: float(reader.get_frame_timestamp([index])[0][0]) if index >= 0 else None
 
 
-def patch_opencv(module: ModuleType, recorder: Recorder) -> Patches:
+def patch_opencv(module: ModuleType, recorder: Recorder, patches: ExitStack) -> None:
     """Have programs open captures that are watched; OpenCV's own class cannot be derived from safely."""
-    patches, plain = Patches(), module.VideoCapture
+    plain = module.VideoCapture
     if hasattr(plain, "watches"):  # the package took it over from its native module, which was seen first
-        patches.keep(module, "VideoCapture", plain.watches)
-        return patches
+        patches.callback(setattr, module, "VideoCapture", plain.watches)
+        return
     decoder, position = f"opencv {module.__version__}", module.CAP_PROP_POS_MSEC
 
     class VideoCapture(Wrapper):
@@ -279,8 +248,7 @@ def patch_opencv(module: ModuleType, recorder: Recorder) -> Patches:
         watches = plain
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(plain(*args, **kwargs))
-            object.__setattr__(self, "_source", _source(args, kwargs))
+            super().__init__(plain(*args, **kwargs), _source=_source(args, kwargs))
 
         def open(self, *args: Any, **kwargs: Any) -> Any:
             object.__setattr__(self, "_source", _source(args, kwargs))
@@ -298,8 +266,7 @@ def patch_opencv(module: ModuleType, recorder: Recorder) -> Patches:
                 recorder.note(look, [Seen.by_seconds(self.__wrapped__.get(position) / 1000, from_start_time=True)])
             return result
 
-    patches.set(module, "VideoCapture", VideoCapture)
-    return patches
+    replace_attribute(patches, module, "VideoCapture", VideoCapture)
 
 
 def _source(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
@@ -308,19 +275,14 @@ def _source(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 
 
 TORCHCODEC_METHODS: Final = (
-    "get_frame_at",
-    "get_frames_at",
-    "get_frames_in_range",
-    "get_frame_played_at",
-    "get_frames_played_at",
-    "get_frames_played_in_range",
-    "get_all_frames",
+    *("get_frame_at", "get_frames_at", "get_frames_in_range", "get_all_frames"),
+    *("get_frame_played_at", "get_frames_played_at", "get_frames_played_in_range"),
 )
 
 
-def patch_torchcodec(module: ModuleType, recorder: Recorder) -> Patches:
+def patch_torchcodec(module: ModuleType, recorder: Recorder, patches: ExitStack) -> None:
     """Watch every decoder; one that was open before has no name."""
-    kind, patches = module.VideoDecoder, Patches()
+    kind = module.VideoDecoder
     own_init, version = kind.__init__, installed_version("torchcodec")
 
     @wraps(own_init)
@@ -357,15 +319,14 @@ def patch_torchcodec(module: ModuleType, recorder: Recorder) -> Patches:
             return self.get_frames_in_range(start, stop, step).data
         return self.get_frame_at(int(key)).data
 
-    patches.set(kind, "__init__", init)
-    patches.set(kind, "__getitem__", getitem)
-    inside = [name for name in TORCHCODEC_METHODS if name in vars(kind)]
-    for name in inside:
-        patches.set(kind, name, watch(vars(kind)[name]))
-    return patches
+    replace_attribute(patches, kind, "__init__", init)
+    replace_attribute(patches, kind, "__getitem__", getitem)
+    for name in TORCHCODEC_METHODS:
+        if name in vars(kind):
+            replace_attribute(patches, kind, name, watch(vars(kind)[name]))
 
 
-HOOKS: Final[Mapping[str, Callable[[ModuleType, Recorder], Patches]]] = {
+HOOKS: Final[Mapping[str, Callable[[ModuleType, Recorder, ExitStack], None]]] = {
     "decord.video_reader": patch_decord,
     "av": patch_av,
     "cv2": patch_opencv,

@@ -7,7 +7,7 @@ import operator
 import os
 import threading
 import weakref
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import count
@@ -20,12 +20,10 @@ from trace_ves.records import Prediction
 from trace_ves.records.calls import RecordedLook
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
-    from types import ModuleType
 
     from trace_ves.benches.frame_log.frames import Resolved, Seen
-    from trace_ves.benches.frame_log.hooks import Patches
 
 
 @dataclass(slots=True, eq=False)
@@ -87,21 +85,18 @@ class Recorder:
         self._lock = threading.RLock()
         self._open: list[Recording] = []
         self._users = 0
-        self._patches: list[Patches] = []
+        self._patches = ExitStack()
         self._watch: ImportWatch | None = None
         self._looks: weakref.WeakKeyDictionary[Any, dict[Recording | None, LoggedLook]] = weakref.WeakKeyDictionary()
         self._latest: LoggedLook | None = None
-        self.on_seen: Callable[[LoggedLook], None] | None = None
-        """Called with each look at which more was seen."""
-        self.on_kept: Callable[[LoggedLook, Sequence[int]], None] | None = None
-        """Called with each look of which the program kept some frames."""
+        self.file: FramesFile | None = None  # where all looks are written
 
     def install(self) -> None:
         """Watch the libraries; each `install` needs one `uninstall`."""
         with self._lock:
             self._users += 1
             if self._users == 1:
-                self._watch = ImportWatch(list(HOOKS), self._hook)
+                self._watch = ImportWatch(list(HOOKS), lambda name, module: HOOKS[name](module, self, self._patches))
                 self._watch.start()
 
     def uninstall(self) -> None:
@@ -111,23 +106,22 @@ class Recorder:
             if self._users == 0 and self._watch is not None:
                 self._watch.stop()
                 self._watch = None
-                while self._patches:
-                    self._patches.pop().undo()
+                self._patches.close()
 
-    def _hook(self, name: str, module: ModuleType) -> None:
-        self._patches.append(HOOKS[name](module, self))
-
-    def begin(self, recording: Recording) -> None:
-        """Assign frames that are handed out from now on to this recording."""
+    @contextmanager
+    def assign_to(self, recording: Recording) -> Iterator[None]:
+        """Assign frames that are handed out meanwhile to this recording."""
         with self._lock:
             self._open.append(recording)
         self.install()
-
-    def end(self, recording: Recording) -> None:
-        """Stop recording."""
-        self.uninstall()
-        with self._lock:
-            self._open.remove(recording)
+        token = _CURRENT.set(recording)
+        try:
+            yield
+        finally:
+            _CURRENT.reset(token)
+            self.uninstall()
+            with self._lock:
+                self._open.remove(recording)
 
     def look(self, reader: Any, video: str, decoder: str) -> LoggedLook:
         """The look of this reader in the recording that is open now; the same one for the same two."""
@@ -141,19 +135,19 @@ class Recorder:
             return looks[current]
 
     def note(self, look: LoggedLook, seen: Sequence[Seen]) -> None:
-        """These frames were handed out."""
+        """Record that these frames were handed out."""
         with self._lock:
-            if look.question_id is None and self.on_seen is None:
+            if look.question_id is None and self.file is None:
                 return
             look.seen.extend(seen)
             self._latest = look
             if (current := self._current()) is not None:
                 current.latest = look
-            if self.on_seen is not None:
-                self.on_seen(look)
+            if self.file is not None:
+                self.file.on_seen(look)
 
     def keep(self, places: Sequence[int] | None) -> None:
-        """The program keeps these frames of the reader that handed out the last one."""
+        """Record that the program keeps these frames of the reader that handed out the last one."""
         with self._lock:
             current = self._current()
             look = current.latest if current else self._latest
@@ -163,8 +157,8 @@ class Recorder:
             if outside := [place for place in chosen if not 0 <= place < len(look.seen)]:
                 raise IndexError(f"frame {outside[0]} was not handed out; this reader has handed out {len(look.seen)}")
             look.kept = [*(look.kept or ()), *chosen]
-            if self.on_kept is not None:
-                self.on_kept(look, chosen)
+            if self.file is not None:
+                self.file.on_kept(look, chosen)
 
     def _current(self) -> Recording | None:
         """The recording of this thread or task, else the only one that is open: libraries decode in threads too."""
@@ -186,13 +180,8 @@ def recording(question_id: str) -> Iterator[Recording]:
     it is the only one.
     """
     made = Recording(question_id)
-    RECORDER.begin(made)
-    token = _CURRENT.set(made)
-    try:
+    with RECORDER.assign_to(made):
         yield made
-    finally:
-        _CURRENT.reset(token)
-        RECORDER.end(made)
 
 
 MOST_WAITING: Final = 1000  # Frames of one look that wait before they are written as a line
@@ -258,7 +247,7 @@ class FramesFile:
 def record_to(folder: Path) -> FramesFile:
     """Write every frame that this process receives from now on to a folder."""
     file = FramesFile(folder)
-    RECORDER.on_seen, RECORDER.on_kept = file.on_seen, file.on_kept
+    RECORDER.file = file
     RECORDER.install()
     atexit.register(file.flush)
     if hasattr(os, "register_at_fork"):

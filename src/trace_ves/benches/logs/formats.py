@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.benches.logs.files import loose_lines, loose_object, open_zip, read_member, refuse_large
+from trace_ves.benches.importing import read_json, read_json_rows
+from trace_ves.benches.logs.files import open_zip, read_member, refuse_large
 from trace_ves.core.errors import FormatError, InputError, MissingExtraError
 from trace_ves.core.files import read_csv
+from trace_ves.core.jsonl import parse_loose_object, read_jsonl
 from trace_ves.records import Prediction
 from trace_ves.records.base import FieldError, shown, text_at, value_at
 
@@ -29,20 +30,18 @@ ANSWER_KEYS: Final = ("pred_answer", "parsed_pred", "pred", "prediction", "model
 class LoggedSample:
     """One question as a log has it."""
 
-    number: int
-    """The line, row or place of the sample in its file, from 1."""
-    question_id: str
+    number: int  # the line, row or place of the sample in its file, from 1
+    question_id: str | None  # None for a log without ids; its question is found by `prompt`
     response: str | None
-    """What the tool read as the answer, else what the model wrote; None where there is neither."""
-    raw: str | None = None
-    """What the model wrote."""
+    """The answer that the tool extracted, otherwise what the model wrote; None if there is neither."""
+    raw: str | None = None  # what the model wrote
     prediction: Prediction | None = None
     """What was looked at, where the log has it; the answer of the line is this one's then."""
     error: str | None = None
-    target: str | None = None
-    """The right answer, as the log states it."""
+    target: str | None = None  # the right answer, as the log states it
     groups: Mapping[str, object] = field(default_factory=dict)
     """The group keys of the bench that the log states, such as the duration class."""
+    prompt: str | None = None  # the text that the model was given
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class Fields:
     def parse(cls, text: str | None) -> Fields:
         """The fields of `--fields`."""
         paths = {}
-        for part in (text or "").split(",") if text is not None else ():
+        for part in [] if text is None else text.split(","):
             name, equals, path = (word.strip() for word in part.partition("="))
             if not equals or name not in {"id", "answer"} or not path:
                 raise InputError(f"--fields {part.strip()!r}: write id=PATH,answer=PATH, such as id=doc.qid.")
@@ -88,8 +87,9 @@ def first_of(places: Sequence[object], keys: Sequence[str]) -> object:
 
 
 def _words(value: object) -> str | None:
-    """The text of a response, which lmms-eval nests in lists of one."""
-    value = _inner(value)
+    """The text of a response; of several, the first, which is the one that lmms-eval scores."""
+    while isinstance(value, list) and value and isinstance(value[0], (str, list)):
+        value = value[0]
     if value is None or value == []:
         return None
     if isinstance(value, bool) or not isinstance(value, (str, int)):
@@ -97,16 +97,10 @@ def _words(value: object) -> str | None:
     return str(value)
 
 
-def _inner(value: object) -> object:
-    for _ in range(4):
-        if isinstance(value, list) and len(value) == 1:
-            value = value[0]
-    return value
-
-
 def _text(value: object) -> str | None:
-    """Text as it is, None for anything else."""
-    value = _inner(value)
+    """Text, also nested in lists of one; None for anything else."""
+    while isinstance(value, list) and len(value) == 1:
+        value = value[0]
     return value if isinstance(value, str) else None
 
 
@@ -116,20 +110,18 @@ _LMMS_EVAL_KEYS = frozenset({"doc", "arguments", "resps", "filtered_resps", "tok
 
 
 def lmms_eval_samples(path: Path, fields: Fields, on_progress: Progress) -> Iterator[LoggedSample]:
-    """lmms-eval: every document of the `*_samples_TASK.jsonl` that `--log_samples` writes.
-
-    A line holds `doc_id`, `filtered_resps`, in some versions `doc` and `resps`, and, under the name of each metric,
-    what the task's `process_results` returned: most tasks put the question's id and the parsed answer there.
-    """
-    for number, row in loose_lines(path, on_progress):
+    """lmms-eval: the documents of a `*_samples_TASK.jsonl`; a metric holds what the task returned, often the id."""
+    for number, row in read_jsonl(path, parse=parse_loose_object, on_progress=on_progress):
         metrics = [value for key, value in row.items() if key not in _LMMS_EVAL_KEYS and isinstance(value, dict)]
+        places, prompt = [*metrics, row.get("doc"), row], _text(row.get("input"))
+        has_id = "id" in fields.paths or first_of(places, ID_KEYS) is not None or prompt is None
         try:
-            name = fields.question_id(row, [*metrics, row.get("doc"), row])
+            name = fields.question_id(row, places) if has_id else None
             written = row.get("filtered_resps", row.get("resps"))
             response = fields.response(row, metrics, written)
         except FieldError as error:
             raise FormatError(f"{error}.", path=path, line=number) from None
-        groups = {key: first_of([*metrics, row.get("doc")], names) for key, names in _GROUPS.items()}
+        groups = {key: first_of(places[:-1], names) for key, names in _GROUPS.items()}
         yield LoggedSample(
             number,
             name,
@@ -137,6 +129,7 @@ def lmms_eval_samples(path: Path, fields: Fields, on_progress: Progress) -> Iter
             _text(row.get("resps", written)),
             target=_text(row.get("target")),
             groups={key: value for key, value in groups.items() if isinstance(value, str)},
+            prompt=prompt,
         )
 
 
@@ -146,10 +139,7 @@ MOST_TABLE_BYTES: Final = 1024**3
 
 
 def vlmevalkit_samples(path: Path, fields: Fields, on_progress: Progress) -> Iterator[LoggedSample]:
-    """VLMEvalKit: every row of the prediction table `MODEL_DATASET.xlsx`, or .tsv, .csv, .json.
-
-    Its `index` numbers the rows of a dataset and is no id of a question; `qid` or `question_id` is, where there is one.
-    """
+    """VLMEvalKit: the rows of a table of predictions. Its `index` numbers the rows and is not the id of a question."""
     reader = _TABLE_READERS.get(path.suffix.lower())
     if reader is None:
         raise InputError(f"{path}: a table of VLMEvalKit ends with {', '.join(_TABLE_READERS)}; a .pkl would run code.")
@@ -165,18 +155,6 @@ def vlmevalkit_samples(path: Path, fields: Fields, on_progress: Progress) -> Ite
         yield LoggedSample(number, name, answer, answer, error=response if failed else None)
         if on_progress is not None:
             on_progress(number - 1, len(rows))
-
-
-def _vlmevalkit_json(path: Path) -> list[dict[str, object]]:
-    try:
-        rows = json.loads(path.read_bytes(), parse_constant=lambda _: None)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
-    except (ValueError, RecursionError):
-        raise InputError(f"{path}: not a JSON file in UTF-8.") from None
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise InputError(f"{path}: expected a JSON array of objects, as VLMEvalKit writes its tables.")
-    return rows
 
 
 def _vlmevalkit_xlsx(path: Path) -> list[dict[str, object]]:
@@ -201,20 +179,15 @@ _TABLE_READERS: Final[dict[str, Callable[[Path], list[dict[str, object]]]]] = {
     ".xlsx": _vlmevalkit_xlsx,
     ".tsv": partial(read_csv, delimiter="\t"),
     ".csv": partial(read_csv, delimiter=","),
-    ".json": _vlmevalkit_json,
+    ".json": read_json_rows,
 }
 
 
 STORE_KEYS: Final = ("trace_ves", "trace_ves:prediction")  # Keys of a sample's store that hold a line of a run
-MOST_JSON_BYTES: Final = 1024**3
 
 
 def inspect_samples(path: Path, fields: Fields, on_progress: Progress) -> Iterator[LoggedSample]:
-    """inspect_ai: every sample of a `.eval` or `.json` log, the first epoch of each.
-
-    A sample whose store holds one of our predictions is taken as it is, with its exact timestamps. Any other sample
-    gives its id and the answer that a scorer extracted, else what the model wrote.
-    """
+    """inspect_ai: the samples of a `.eval` or `.json` log, first epoch; predictions of ours are used unchanged."""
     for number, row in enumerate(_inspect_rows(path, on_progress), start=1):
         if row.get("epoch", 1) != 1:
             continue
@@ -225,11 +198,8 @@ def inspect_samples(path: Path, fields: Fields, on_progress: Progress) -> Iterat
 
 
 def _inspect_sample(number: int, row: Mapping[str, object], fields: Fields) -> LoggedSample:
-    stored = row.get("store")
-    store: Mapping[str, object] = stored if isinstance(stored, dict) else {}
-    kept = next((store[key] for key in STORE_KEYS if key in store), None)
-    prediction = None if kept is None else Prediction.from_json(kept)
-    if prediction is not None:
+    if (stored := first_of([row.get("store")], STORE_KEYS)) is not None:
+        prediction = Prediction.from_json(stored)
         return LoggedSample(number, prediction.question_id, prediction.answer, prediction=prediction)
     scores, output = row.get("scores"), row.get("output")
     extracted = [
@@ -270,19 +240,17 @@ def _inspect_rows(path: Path, on_progress: Progress) -> Iterator[dict[str, objec
         if not names:
             raise InputError(f"{path}: no samples in this log; did the evaluation end before the first?")
         for done, name in enumerate(names, start=1):
-            yield loose_object(read_member(archive, archive.getinfo(name)), path=path)
+            try:
+                yield parse_loose_object(read_member(archive, archive.getinfo(name)))
+            except ValueError as error:
+                raise FormatError(f"{error}.", path=path) from None
             if on_progress is not None:
                 on_progress(done, len(names))
 
 
 def _inspect_json(path: Path) -> list[dict[str, object]]:
-    try:
-        if path.stat().st_size > MOST_JSON_BYTES:
-            raise InputError(f"{path}: larger than {MOST_JSON_BYTES} bytes; log to .eval, which is read in parts.")
-        raw = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
-    rows = loose_object(raw, path=path).get("samples")
+    content = read_json(path)
+    rows = content.get("samples") if isinstance(content, dict) else None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InputError(f"{path}: no samples in this log; is it one of inspect_ai?")
     return rows
@@ -292,13 +260,12 @@ def _inspect_json(path: Path) -> list[dict[str, object]]:
 class LogFormat:
     """How the logs of one tool are read."""
 
-    patterns: tuple[str, ...]
-    """What to read in a folder: the first pattern that finds anything."""
+    patterns: tuple[str, ...]  # what to read in a folder: the first pattern that finds anything
     samples: Callable[[Path, Fields, Progress], Iterator[LoggedSample]]
 
 
 LOG_FORMATS: Final = {
-    "lmms-eval": LogFormat(("*samples_*.jsonl", "*.jsonl"), lmms_eval_samples),
+    "lmms-eval": LogFormat(("*samples_*.jsonl", "*samples_*.jsonl.gz", "*.jsonl"), lmms_eval_samples),
     "vlmevalkit": LogFormat(("*.xlsx", "*.tsv", "*.csv", "*.json"), vlmevalkit_samples),
     "inspect": LogFormat(("*.eval", "*.json"), inspect_samples),
 }

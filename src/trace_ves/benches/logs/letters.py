@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from trace_ves.core.question import Question
 
-Rule = Literal["letter alone", "statement", "first letter", "option text", "only letter", "not read"]
+Rule = Literal["single letter", "statement", "first letter", "option text", "only letter", "not read"]
 LONGEST_READ: Final = 20_000  # Characters of a response that are read, from its end: the answer follows the reasoning
 
 _THOUGHT: Final = r"(?:think|thinking|thought|reasoning|analysis)"
@@ -69,8 +69,8 @@ def read_letter(text: str, question: Question) -> LetterReading:
         return [group for group in groups if group in letters]
 
     if (alone := re.fullmatch(r"[\W_]*([A-Za-z])[\W_]*", response)) and alone[1].upper() in letters:
-        return LetterReading(alone[1].upper(), "letter alone")
-    # (b) and "answer: b" are letters too; a denied letter ("not A", "A is wrong") is none.
+        return LetterReading(alone[1].upper(), "single letter")
+    # (b) and "answer: b" are letters too; a denied letter ("not A", "A is wrong") does not count.
     response = re.sub(r"(?<!\w)([({\[*])([a-z])(?=[)}\]*])", lambda found: found[1] + found[2].upper(), response)
     response = re.sub(
         r"(?i:\b(?:answer|option|choice)(?:\s+is)?[\s:]+)[a-z](?=\s*[.,;)]|\s*\Z)",

@@ -33,14 +33,31 @@ def assumed_times(item: Item, fps: float = ASSUMED_FPS) -> FrameTimes:
 def read_logs(paths: Sequence[Path], log_format: str, items: Sequence[Item], **options: Any) -> tuple[Run, ...]:
     """Read logs, or every log of a folder, as runs on this bench; `options` are those of `read_log`."""
     files = [file for path in paths for file in _files(path, log_format)]
-    runs = [read_log(file, log_format, items, **options) for file in files]
-    short = _short_names([file.stem for file in files])
+    runs, skipped = [], []
+    for file in files:
+        try:
+            runs.append(read_log(file, log_format, items, **options))
+        except OtherBenchError as error:
+            if file in paths or (file == files[-1] and not runs):
+                raise
+            skipped.append(f"{error} It was skipped.")
+    runs[0] = replace(runs[0], warnings=(*skipped, *runs[0].warnings))
+    folders = {file.parent for file in files}
+    names = [f"{run.path.parent.name}_" * (len(folders) > 1) + _stem(run.path) for run in runs if run.path]
     return distinct_names(
         [
-            replace(run, name=name) if run.name == file.stem else run
-            for run, file, name in zip(runs, files, short, strict=True)
+            replace(run, name=name) if run.path and run.name == _stem(run.path) else run
+            for run, name in zip(runs, _short_names(names), strict=True)
         ]
     )
+
+
+class OtherBenchError(InputError):
+    """A log without a question of this bench: in a folder, the log of another task."""
+
+
+def _stem(path: Path) -> str:
+    return path.name.removesuffix(".gz").rpartition(".")[0] or path.stem
 
 
 def _short_names(names: Sequence[str]) -> Sequence[str]:
@@ -96,16 +113,34 @@ class _RunBuilder:
     counted: dict[str, list[str]] = field(default_factory=dict)
     """Ids of questions by the warning that they are counted in."""
     exact_times: set[bool] = field(default_factory=set)
+    _texts: list[tuple[Item, list[str]]] = field(default_factory=list)
 
     def add(self, sample: LoggedSample) -> None:
-        item = self.items.get(sample.question_id)
-        if item is None or sample.question_id in self.predictions:
-            self._count(STRANGERS if item is None else REPEATED, sample.question_id)
+        name = sample.question_id
+        item = self._find_by_prompt(sample) if name is None else self.items.get(name)
+        if item is None or item.question.id in self.predictions:
+            self._count(STRANGERS if item is None else REPEATED, name or f"line {sample.number}")
             return
+        if name is None:
+            self._count(BY_PROMPT, item.question.id)
         if sample.target in item.question.letters and sample.target != item.answer:
-            self._count(OTHER_KEY, sample.question_id)
+            self._count(OTHER_KEY, item.question.id)
         self.predictions[item.question.id] = sample.prediction or self._prediction(item, sample)
         self.lines.append(sample.number)
+
+    def _find_by_prompt(self, sample: LoggedSample) -> Item | None:
+        """The item whose question and options the prompt contains: the one at the same place, else the only one."""
+        if not self._texts:
+            self._texts = [
+                (item, [_squeeze(text) for text in (item.question.text, *item.question.options)])
+                for item in self.items.values()
+            ]
+        prompt, at = _squeeze(sample.prompt or ""), sample.number - 1
+        for candidates in (self._texts[at : at + 1], self._texts):
+            same = [item for item, texts in candidates if all(text in prompt for text in texts)]
+            if len(same) == 1:
+                return same[0]
+        return None
 
     def _count(self, warning: str, question_id: str) -> None:
         self.counted.setdefault(warning, []).append(question_id)
@@ -152,18 +187,19 @@ class _RunBuilder:
         if not self.predictions:
             strangers = self.counted.get(STRANGERS)
             first = f"the first sample is {strangers[0]!r}" if strangers else "it has no samples"
-            raise InputError(f"{self.path}: no question of the bench is in this log; {first}.")
+            raise OtherBenchError(f"{self.path}: no question of the bench is in this log; {first}.")
         warnings = []
         for warning, names in self.counted.items():
             some = ", ".join(name[:60] for name in names[:3]) + (", …" if len(names) > 3 else "")
             warnings.append(f"{self.path}: {warning.format(len(names), sampler=self.sampler)} ({some}).")
         predictions = list(self.predictions.values())
-        made = Run(self.path.stem, predictions, self.path, self.lines, tuple(warnings))
+        made = Run(_stem(self.path), predictions, self.path, self.lines, tuple(warnings))
         if self.sampler is not None and self.exact_times:
             made = replace(made, reconstruction=Reconstruction(self.sampler.name, frozenset(self.exact_times)))
         return replace(made, name=made.method or made.name)
 
 
+BY_PROMPT: Final = "{} samples have no question id; they were matched by the question and options in the prompt"
 STRANGERS: Final = "{} samples are not questions of this bench and were skipped"
 REPEATED: Final = "{} samples repeat an earlier question; the first of each counts"
 OTHER_KEY: Final = "the right answers of {} questions differ from the bench; is it another version?"
@@ -178,11 +214,16 @@ def _format(name: str) -> LogFormat:
     return LOG_FORMATS[name]
 
 
+def _squeeze(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
 def _files(path: Path, log_format: str) -> list[Path]:
+    """The file itself, or the logs in a folder and in those below it: lmms-eval makes a folder for each model."""
     if not path.is_dir():
         return [path]
     patterns = _format(log_format).patterns
     for pattern in patterns:
-        if files := sorted(path.glob(pattern)):
+        if files := sorted(path.glob(pattern)) or sorted(path.rglob(pattern)):
             return files
     raise InputError(f"{path}: no log of {log_format} in this folder ({', '.join(patterns)}).")

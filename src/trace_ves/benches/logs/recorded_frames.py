@@ -30,11 +30,7 @@ INDICES: Final = "frame indices"
 
 
 def read_frame_lists(path: Path, items: Sequence[Item], frame_times: Callable[[Item], FrameTimes]) -> Run:
-    """The frames that a selector chose for each question, from a file of frame indices, as a run without answers.
-
-    The file is JSON or JSONL: one list for each question in the order of the bench, an object from ids to lists, or
-    objects with an id and a list. Frames are counted from 0; `frame_times` says when each is shown.
-    """
+    """A selector's frames for each question, from a file of frame indices, as a run without answers."""
     content = [line.record for line in read_jsonl(path)] if path.suffix == ".jsonl" else read_json(path)
     lists, warnings = _lists_by_id(path, content, items)
     lines, exact = [], set()

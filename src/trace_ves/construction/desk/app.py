@@ -4,42 +4,24 @@ import hashlib
 import math
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
 from starlette.types import ASGIApp
 
 from trace_ves._version import __version__
-from trace_ves.construction.desk import media, pages
+from trace_ves.construction.desk import bodies, media, pages
 from trace_ves.construction.desk.audit_log import AUDIT_FILE, LOGGER, Audited, AuditLog
-from trace_ves.construction.desk.bodies import (
-    AnswerBody,
-    AssignBody,
-    Done,
-    InviteBody,
-    Invited,
-    PersonBody,
-    Problem,
-    ReleaseBody,
-    SettlementBody,
-    SignIn,
-    SkipBody,
-    UndoBody,
-    VerificationBody,
-    Watched,
-    WatchedBody,
-)
 from trace_ves.construction.desk.context import (
     CheckedForm,
-    CheckedSession,
     Context,
     DeskContext,
     OperatorWrite,
     SignedInWrite,
     SignInNeededError,
 )
-from trace_ves.construction.judged_item import ItemIndex
+from trace_ves.construction.judged_item import list_all_items
 from trace_ves.construction.judging import JudgementError, Judgements, Verdict
 from trace_ves.construction.ledger import StaleError
 from trace_ves.construction.looking import ClipCache
@@ -48,28 +30,9 @@ from trace_ves.construction.project import Project
 from trace_ves.construction.store import Store, StoreError
 from trace_ves.core import InputError
 from trace_ves.web.app import add_shared_handlers, error_response
-from trace_ves.web.guard import Guard
+from trace_ves.web.guard import Guard, cookie_name
 
 REFUSALS: Final[dict[type[Exception], int]] = {StaleError: 409, RefusedError: 403, JudgementError: 422, StoreError: 503}
-_PROBLEM: Final = {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}, "text/html": {}}
-ERRORS: Final[dict[int | str, dict[str, Any]]] = {  # every refusal, for the OpenAPI description
-    status: {"description": words, "content": _PROBLEM} | ({"model": Problem} if status == 422 else {})
-    for status, words in {
-        400: "The body is not JSON.",
-        401: "Not signed in.",
-        403: "Not allowed for this user, or not sent by the desk's own page.",
-        404: "There is no such thing.",
-        409: "It has changed since it was shown.",
-        411: "The request has no Content-Length.",
-        413: "The body is too large.",
-        415: "This kind of file is not sent as it is.",
-        416: "The range is outside the file.",
-        422: "A value is not valid.",
-        429: "Too many failed attempts to sign in.",
-        501: "A part is not installed.",
-        503: "The database is not available.",
-    }.items()
-}
 
 writes_router = APIRouter(prefix="/api")
 
@@ -90,13 +53,17 @@ def create_desk(
         description="Where annotators judge the items of a bench that is being built.",
         docs_url=None,
         redoc_url=None,
-        responses=ERRORS | {303: {"description": "Nothing to do here; follow the redirect."}},
+        responses={422: {"model": bodies.Problem, "description": "A value is not valid."}},
     )
+    # Cookies do not distinguish ports, so that every build needs its own names.
     cookie = f"trace_ves_desk_{hashlib.sha256(str(project.folder.resolve()).encode()).hexdigest()[:8]}"
-    judgements = Judgements(store, ItemIndex(), project.settings)
+    session_cookie, form_cookie = (cookie_name(name, secure=secure) for name in (cookie, f"{cookie}_form"))
+    judgements = Judgements(store, project.settings)
     log = AuditLog(project.folder / AUDIT_FILE)
-    app.state.context = DeskContext(project, judgements, ClipCache(scratch), log, cookie, is_secure=secure)
-    media.prepare_items(app.state.context, judgements.items.with_gold(store.ledger()))
+    app.state.context = DeskContext(
+        project, judgements, ClipCache(scratch), log, session_cookie, form_cookie, is_secure=secure
+    )
+    media.prepare_items(app.state.context, list_all_items(store.ledger()))
     add_shared_handlers(app, home="Desk")
     app.add_exception_handler(SignInNeededError, _on_no_session)
     for kind in REFUSALS:
@@ -124,7 +91,9 @@ def _on_refusal(request: Request, error: Exception) -> Response:
 
 
 @writes_router.post("/sign-in")
-def post_sign_in(request: Request, response: Response, context: Context, _: CheckedForm, body: SignIn) -> Done:
+def post_sign_in(
+    request: Request, response: Response, context: Context, _: CheckedForm, body: bodies.SignIn
+) -> bodies.Done:
     """Sign in; the session before it ends, so that it cannot have been planted."""
     address = request.client.host if request.client else ""
     person = authenticate(context.judgements.store.ledger(), body.name, body.token)
@@ -140,54 +109,56 @@ def post_sign_in(request: Request, response: Response, context: Context, _: Chec
     cookie, _session = context.sessions.start(person)
     context.set_cookie(response, context.cookie, cookie)
     context.log.write("sign-in", who=person.name, address=address)
-    return Done(go="/")
+    return bodies.Done(go="/")
 
 
 @writes_router.post("/sign-out")
-def post_sign_out(request: Request, response: Response, context: Context, _: CheckedSession) -> Done:
+def post_sign_out(request: Request, response: Response, caller: SignedInWrite) -> bodies.Done:
     """Sign out; the cookie is worthless afterwards."""
+    context = caller.context
     context.sessions.end(request.cookies.get(context.cookie, ""))
     response.delete_cookie(context.cookie, secure=context.is_secure, httponly=True, samesite="strict")
-    return Done(go="/sign-in")
+    return bodies.Done(go="/sign-in")
 
 
 @writes_router.post("/sign-out-everywhere")
-def post_sign_out_everywhere(caller: SignedInWrite) -> Done:
+def post_sign_out_everywhere(caller: SignedInWrite) -> bodies.Done:
     """End all sessions of the caller, in every browser."""
     sign_out_everywhere(caller.context.judgements.store, caller.person.name, caller.person.name)
     caller.context.log.write("sign-out-everywhere", who=caller.person.name)
-    return Done(go="/sign-in")
+    return bodies.Done(go="/sign-in")
 
 
 @writes_router.post("/next")
-def post_next(caller: SignedInWrite) -> Done:
+def post_next(caller: SignedInWrite) -> bodies.Done:
     """Take the next assignment, if one waits."""
-    held = caller.context.judgements.next_assignment(caller.person)
+    judgements = caller.context.judgements
+    held = judgements.next_assignment(caller.person)
     if held is not None:
-        media.prepare_clips(caller.context, held)
-    return Done(go="/" if held is None else "/task")
+        media.prepare_items(caller.context, [judgements.item(held.item)])
+    return bodies.Done(go="/" if held is None else "/task")
 
 
 @writes_router.post("/watched")
-def post_watched(caller: SignedInWrite, body: WatchedBody) -> Watched:
+def post_watched(caller: SignedInWrite, body: bodies.WatchedBody) -> bodies.Watched:
     """Note what was played, as far as it was sent; refused if it cannot have been played in this time."""
     context, person = caller.context, caller.person
     sent = media.sent_spans(caller, body.item, body.part)
     if not sent:
         raise HTTPException(403, "This was not sent to you, so it cannot have been played.")
     played, parts = (media.clip_to_video_spans(context, body.item, body.part, each) for each in (body.spans, sent))
-    return Watched(spans=context.judgements.note_watched(person, body.item, played, sent=parts))
+    return bodies.Watched(spans=context.judgements.note_watched(person, body.item, played, sent=parts))
 
 
 @writes_router.post("/skip")
-def post_skip(caller: SignedInWrite, body: SkipBody) -> Done:
+def post_skip(caller: SignedInWrite, body: bodies.SkipBody) -> bodies.Done:
     """Give an assignment back with a reason."""
     caller.context.judgements.skip(caller.person, body.item, body.reason)
     return post_next(caller)
 
 
 @writes_router.post("/verification")
-def post_verification(caller: SignedInWrite, body: VerificationBody) -> Done:
+def post_verification(caller: SignedInWrite, body: bodies.VerificationBody) -> bodies.Done:
     """Stage 2: accept an item with its intervals, or reject it with a reason."""
     judgements = caller.context.judgements
     kind = body.verdict or ("reject" if body.reason else "accept")
@@ -198,7 +169,7 @@ def post_verification(caller: SignedInWrite, body: VerificationBody) -> Done:
 
 
 @writes_router.post("/answer")
-def post_answer(caller: SignedInWrite, body: AnswerBody) -> Done:
+def post_answer(caller: SignedInWrite, body: bodies.AnswerBody) -> bodies.Done:
     """Stage 3: answer from a partial evidence set."""
     caller.context.judgements.answer_without(
         caller.person, body.item, body.left_out, answer=body.answer, revision=body.revision
@@ -207,64 +178,64 @@ def post_answer(caller: SignedInWrite, body: AnswerBody) -> Done:
 
 
 @writes_router.post("/settlement")
-def post_settlement(caller: SignedInWrite, body: SettlementBody) -> Done:
+def post_settlement(caller: SignedInWrite, body: bodies.SettlementBody) -> bodies.Done:
     """Stage 5: settle a disagreement."""
     judgements = caller.context.judgements
     judgements.settle(caller.person, **body.model_dump())
     media.prepare_items(caller.context, [judgements.item(body.item)])
-    return Done(go="/")
+    return bodies.Done(go="/")
 
 
 @writes_router.post("/undo")
-def post_undo(caller: SignedInWrite, body: UndoBody) -> Done:
+def post_undo(caller: SignedInWrite, body: bodies.ItemBody) -> bodies.Done:
     """Undo the caller's newest judgement of an item."""
     caller.context.judgements.undo(caller.person, body.item)
-    return Done(go="/")
+    return bodies.Done(go="/")
 
 
 @writes_router.post("/invite")
-def post_invite(caller: OperatorWrite, body: InviteBody) -> Invited:
+def post_invite(caller: OperatorWrite, body: bodies.InviteBody) -> bodies.Invited:
     """Invite an annotator, or issue a new token that ends the old one."""
     try:
         token = invite(caller.context.judgements.store, body.name, Role(body.role))
     except InputError as error:
         raise HTTPException(422, str(error)) from None
     caller.context.log.write("invite", who=caller.person.name, name=body.name, role=body.role)
-    return Invited(name=body.name, token=token)
+    return bodies.Invited(name=body.name, token=token)
 
 
 @writes_router.post("/revoke")
-def post_revoke(caller: OperatorWrite, body: PersonBody) -> Done:
+def post_revoke(caller: OperatorWrite, body: bodies.PersonBody) -> bodies.Done:
     """End an annotator's access."""
     revoke(caller.context.judgements.store, body.name)
     caller.context.log.write("access-ended", who=caller.person.name, name=body.name)
-    return Done(go="/")
+    return bodies.Done(go="/")
 
 
 @writes_router.post("/end-sessions")
-def post_end_sessions(caller: OperatorWrite, body: PersonBody) -> Done:
+def post_end_sessions(caller: OperatorWrite, body: bodies.PersonBody) -> bodies.Done:
     """Sign an annotator out everywhere."""
     sign_out_everywhere(caller.context.judgements.store, body.name, caller.person.name)
     caller.context.log.write("access-ended", who=caller.person.name, name=body.name)
-    return Done(go="/")
+    return bodies.Done(go="/")
 
 
 @writes_router.post("/release")
-def post_release(caller: OperatorWrite, body: ReleaseBody) -> Done:
+def post_release(caller: OperatorWrite, body: bodies.ReleaseBody) -> bodies.Done:
     """Return an annotator's assignment to the queue."""
     queue = caller.context.judgements.queue
     for held, who, _ in queue.held():
         if who == body.who and held.item == body.item:
             queue.release(held, who, by=caller.person.name, reason="released by the operator")
-            return Done(go="/")
+            return bodies.Done(go="/")
     raise HTTPException(409, f"{body.who} does not hold {body.item} any more.")
 
 
 @writes_router.post("/assign")
-def post_assign(caller: OperatorWrite, body: AssignBody) -> Done:
+def post_assign(caller: OperatorWrite, body: bodies.AssignBody) -> bodies.Done:
     """Give an item to an annotator by name."""
     context, operator = caller.context, caller.person.name
     held = context.judgements.queue.assign(body.item, body.who, by=operator, instead_of=body.instead_of)
-    media.prepare_clips(context, held)
+    media.prepare_items(context, [context.judgements.item(held.item)])
     context.log.write("assign", who=operator, name=body.who, item=body.item, instead_of=body.instead_of)
-    return Done(go="/")
+    return bodies.Done(go="/")

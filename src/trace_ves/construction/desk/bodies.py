@@ -20,6 +20,12 @@ class DeskBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class ItemBody(DeskBody):
+    """An item; to undo, the caller's newest judgement of it."""
+
+    item: Item
+
+
 class SignIn(DeskBody):
     """A name and the token that `build invite` printed."""
 
@@ -30,10 +36,9 @@ class SignIn(DeskBody):
 Letter = Annotated[str, StringConstraints(pattern=r"^[A-Z]?$")]
 
 
-class VerificationBody(DeskBody):
+class VerificationBody(ItemBody):
     """A verdict on the intervals; without `verdict`, a reason rejects and intervals without one accept."""
 
-    item: Item
     revision: Count
     verdict: Literal["accept", "reject", "unsure"] | None = None
     evidence: Spans = []
@@ -42,13 +47,12 @@ class VerificationBody(DeskBody):
     comment: Reason = ""
 
 
-class WatchedBody(DeskBody):
+class WatchedBody(ItemBody):
     """Spans that a player has played since its last report.
 
     For an item's video, in its seconds; for a clip of a partial set, `part` names it and 1 is its end.
     """
 
-    item: Item
     part: Annotated[int, Field(ge=0, le=1000)] | None = None
     spans: Annotated[list[Span], Field(min_length=1, max_length=200)]
 
@@ -59,26 +63,23 @@ class Watched(BaseModel):
     spans: list[list[float]]
 
 
-class SkipBody(DeskBody):
+class SkipBody(ItemBody):
     """An assignment to give back, and the reason."""
 
-    item: Item
     reason: Reason
 
 
-class AnswerBody(DeskBody):
+class AnswerBody(ItemBody):
     """An answer from the clips without one interval; null says that they do not decide."""
 
-    item: Item
     revision: Count
     left_out: Count
     answer: Annotated[str, StringConstraints(pattern=r"^[A-Z]$")] | None
 
 
-class SettlementBody(DeskBody):
+class SettlementBody(ItemBody):
     """The adjudicator's decision on a disagreement."""
 
-    item: Item
     about: Annotated[list[Count], Field(max_length=1000)]
     """Numbers of the entries that disagree, as the page showed them."""
     keep: bool
@@ -90,10 +91,15 @@ class SettlementBody(DeskBody):
 Name = Annotated[str, StringConstraints(min_length=1, max_length=40)]
 
 
-class InviteBody(DeskBody):
-    """An annotator to invite."""
+class PersonBody(DeskBody):
+    """An annotator whose access or sessions end."""
 
     name: Name
+
+
+class InviteBody(PersonBody):
+    """An annotator to invite."""
+
     role: Literal["annotator", "adjudicator", "operator"]
 
 
@@ -104,31 +110,17 @@ class Invited(BaseModel):
     token: str
 
 
-class PersonBody(DeskBody):
-    """An annotator whose access or sessions end."""
-
-    name: Name
-
-
-class ReleaseBody(DeskBody):
+class ReleaseBody(ItemBody):
     """An assignment to give back to the queue."""
 
     who: Name
-    item: Item
 
 
-class AssignBody(DeskBody):
+class AssignBody(ItemBody):
     """An item to assign to an annotator by name; `instead_of` holds it until then."""
 
-    item: Item
     who: Name
     instead_of: Annotated[str, StringConstraints(max_length=40)] = ""
-
-
-class UndoBody(DeskBody):
-    """The item whose newest judgement by the caller is undone."""
-
-    item: Item
 
 
 class Done(BaseModel):

@@ -9,13 +9,12 @@ from cachetools import LRUCache
 from fastapi import Depends, Header, HTTPException, Request, Response
 
 from trace_ves.construction.desk.audit_log import AuditLog
-from trace_ves.construction.desk.sessions import Session, Sessions, SignInAttempts, signed_in_person
+from trace_ves.construction.desk.sessions import Sessions, SignInAttempts, signed_in_person
 from trace_ves.construction.judging import Judgements
 from trace_ves.construction.looking import STILL_SECONDS, ClipCache, join_spans
 from trace_ves.construction.people import Person, Role
 from trace_ves.construction.project import Project
 from trace_ves.web.footage import Footage
-from trace_ves.web.guard import cookie_name
 
 MOST_SERVED: Final = 50_000
 SAME_SITE: Final = frozenset({"same-origin", "none"})  # `Sec-Fetch-Site` of our own pages, or typed by hand
@@ -65,26 +64,13 @@ class DeskContext:
     judgements: Judgements
     clips: ClipCache
     log: AuditLog
-    cookie_base: str  # cookies do not distinguish ports, so that every build needs its own names
+    cookie: str  # the name of the session's cookie
+    form_cookie: str  # the name of the cookie that ties the sign-in form to its browser
     is_secure: bool = False  # whether browsers come over TLS
     sessions: Sessions = field(default_factory=Sessions)
     attempts: SignInAttempts = field(default_factory=SignInAttempts)
     served: Served = field(default_factory=Served)
     footage: Footage = field(default_factory=Footage)
-
-    @property
-    def cookie(self) -> str:
-        """The name of the session's cookie."""
-        return cookie_name(self.cookie_base, secure=self.is_secure)
-
-    @property
-    def form_cookie(self) -> str:
-        """The name of the cookie that ties the sign-in form to its browser."""
-        return cookie_name(f"{self.cookie_base}_form", secure=self.is_secure)
-
-    def session(self, request: Request) -> Session | None:
-        """The session of a request."""
-        return self.sessions.find(request.cookies.get(self.cookie, ""))
 
     def set_cookie(self, response: Response, name: str, value: str) -> None:
         """Set a cookie that scripts cannot read and other sites cannot send."""
@@ -116,20 +102,12 @@ class SignedInRequest:
 
 def signed_in_request(request: Request, context: Context) -> SignedInRequest:
     """The signed-in person; a `SignInNeededError` without one."""
-    session = context.session(request)
+    session = context.sessions.find(request.cookies.get(context.cookie, ""))
     person = signed_in_person(session, context.judgements.store.ledger())
     if session is None or person is None:
         raise SignInNeededError
     request.state.who = person.name
     return SignedInRequest(context, person, session.csrf)
-
-
-def check_session(request: Request, context: Context, token: Token) -> None:
-    """Refuse a write that did not come from a page of this session."""
-    session = context.session(request)
-    if session is None:
-        raise SignInNeededError
-    _check_token(request, token, session.csrf)
 
 
 def check_form(request: Request, context: Context, token: Token) -> None:
@@ -143,14 +121,15 @@ def _check_token(request: Request, token: str, right: str) -> None:
         raise HTTPException(403, "This did not come from the desk's own page; load the page again.")
 
 
-def signed_in_write(
-    _: Annotated[None, Depends(check_session)], caller: Annotated[SignedInRequest, Depends(signed_in_request)]
-) -> SignedInRequest:
-    """The person who writes, from a page of their session."""
+SignedIn = Annotated[SignedInRequest, Depends(signed_in_request)]
+
+
+def signed_in_write(request: Request, caller: SignedIn, token: Token) -> SignedInRequest:
+    """The person who writes; refused where this does not come from a page of their session."""
+    _check_token(request, token, caller.csrf)
     return caller
 
 
-SignedIn = Annotated[SignedInRequest, Depends(signed_in_request)]
 SignedInWrite = Annotated[SignedInRequest, Depends(signed_in_write)]
 
 
@@ -161,5 +140,4 @@ def operator_write(caller: SignedInWrite) -> SignedInRequest:
 
 
 OperatorWrite = Annotated[SignedInRequest, Depends(operator_write)]
-CheckedSession = Annotated[None, Depends(check_session)]
 CheckedForm = Annotated[None, Depends(check_form)]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import numpy as np
 from fastapi import APIRouter, HTTPException, Query, Request, Response
@@ -24,11 +24,9 @@ from starlette.types import Message, Receive, Scope, Send
 from trace_ves.construction.assignments import Assignment, waits_at
 from trace_ves.construction.desk.context import DeskContext, SignedIn, SignedInRequest
 from trace_ves.construction.judged_item import JudgedItem
-from trace_ves.construction.leave_one_out import partial_set
 from trace_ves.construction.ledger import Stage
 from trace_ves.construction.looking import join_spans, spans_of_bytes
 from trace_ves.construction.people import Role
-from trace_ves.construction.visual_verification import Evidence
 from trace_ves.core import Interval
 from trace_ves.web.app import MOST_ROWS_OF_PIXELS
 from trace_ves.web.footage import CONTENT_TYPES
@@ -41,19 +39,13 @@ Place = Annotated[int, Query(ge=0, le=1000)]
 router = APIRouter(default_response_class=Response)
 
 
-def _sends(*kinds: str) -> dict[int | str, dict[str, Any]]:
-    """The media types of a route, for the OpenAPI description."""
-    content: dict[str, Any] = {kind: {} for kind in kinds}
-    return {200: {"content": content}, 206: {"description": "The range asked for.", "content": content}}
-
-
-@router.get("/video", responses=_sends(*sorted(set(CONTENT_TYPES.values()))))
+@router.get("/video")
 def video(caller: SignedIn, item: Id) -> FileResponse:
     """The video of an item as it is, whole or by ranges."""
     path = _whole(caller, item)
     kind = CONTENT_TYPES.get(path.suffix.lower())
     if kind is None:
-        raise HTTPException(415, f"Files that end with {path.suffix[:20]!r} are sent frame by frame alone.")
+        raise HTTPException(415, f"Files that end with {path.suffix[:20]!r} are sent only frame by frame.")
     return CountedFile(path, kind, partial(caller.context.served.add_bytes, caller.person.name, item, None))
 
 
@@ -83,7 +75,7 @@ class CountedFile(FileResponse):
         await super().__call__(scope, receive, count)
 
 
-@router.get("/times", responses=_sends("application/octet-stream"))
+@router.get("/times")
 def times(caller: SignedIn, item: Id) -> Response:
     """The timestamp of every frame of an item's video, in seconds, as little-endian doubles."""
     source = caller.context.footage.video(_whole(caller, item))
@@ -95,7 +87,7 @@ def times(caller: SignedIn, item: Id) -> Response:
     )
 
 
-@router.get("/frame", responses=_sends("image/jpeg"))
+@router.get("/frame")
 def frame(
     caller: SignedIn,
     item: Id,
@@ -111,7 +103,7 @@ def frame(
     return Response(picture.jpeg(85), media_type="image/jpeg", headers=headers)
 
 
-@router.get("/strip", responses=_sends("image/jpeg"))
+@router.get("/strip")
 def strip(
     caller: SignedIn,
     item: Id,
@@ -132,7 +124,7 @@ def strip(
     return Response(file.getvalue(), media_type="image/jpeg")
 
 
-@router.get("/clip", responses=_sends("video/mp4"))
+@router.get("/clip")
 async def clip(caller: SignedIn, item: Id, left_out: Place, part: Place) -> FileResponse:
     """One interval of a partial evidence set, cut out of the video. Waiting for the cut takes no thread."""
     cutting = await run_in_threadpool(_clip, caller, item, left_out, part)
@@ -182,25 +174,13 @@ def clip_to_video_spans(
     return [Interval(start, end) for start, end in edges if end > start]
 
 
-def prepare_clips(context: DeskContext, held: Assignment) -> None:
-    """Start cutting the clips of an assignment."""
-    if held.left_out is not None:
-        judged = context.judgements.item(held.item)
-        _cut_clips(context, judged.proposal.video, partial_set(judged.partial_evidence, held.left_out))
-
-
 def prepare_items(context: DeskContext, items: Iterable[JudgedItem]) -> None:
-    """Start cutting all clips of the items that wait for leave-one-out, gold items like any other."""
+    """Start cutting the clips of the items that wait for leave-one-out, gold items like any other."""
     waiting = [judged for judged in items if waits_at(judged, Stage.LEAVE_ONE_OUT)]
     for judged in context.judgements.queue.in_order(waiting)[:ITEMS_AHEAD]:
-        _cut_clips(context, judged.proposal.video, judged.partial_evidence)
-
-
-def _cut_clips(context: DeskContext, video: str, spans: Evidence) -> None:
-    path = context.project.path_of(video)
-    if path is not None:
-        for span in spans:
-            context.clips.clip(path, span)
+        if (path := context.project.path_of(judged.proposal.video)) is not None:
+            for span in judged.partial_evidence:
+                context.clips.clip(path, span)
 
 
 def _whole(caller: SignedInRequest, item: str) -> Path:

@@ -17,16 +17,9 @@ from trace_ves.construction.desk.context import Context, SignedIn, SignedInReque
 from trace_ves.construction.desk.media import Id
 from trace_ves.construction.desk.sessions import SECRET_BYTES
 from trace_ves.construction.export import accepted_items
-from trace_ves.construction.judged_item import JudgedItem
+from trace_ves.construction.judged_item import JudgedItem, judged_item, list_items
 from trace_ves.construction.judging import Judgements
-from trace_ves.construction.ledger import (
-    JUDGEMENT_SLOTS,
-    Ledger,
-    LedgerEntry,
-    Stage,
-    human_slot,
-    verification_slot,
-)
+from trace_ves.construction.ledger import JUDGEMENT_SLOTS, Ledger, LedgerEntry, Stage
 from trace_ves.construction.next_steps import next_steps
 from trace_ves.construction.people import Role, active_names, list_people
 from trace_ves.construction.reports import closure_statement, funnel_table, list_facts, make_report
@@ -69,7 +62,7 @@ def own_judgements(judgements: Judgements, ledger: Ledger, who: str) -> list[dic
     return [
         {
             "item": entry.subject,
-            "question": judgements.items.one(ledger, entry.subject).proposal.text,
+            "question": judged_item(ledger, entry.subject).proposal.text,
             "stage": JUDGEMENT_NAMES[entry.slot.partition("/")[0]],
             "verdict": verdict_text(entry.slot.partition("/")[0], entry.after or {}),
             "at": entry.at,
@@ -130,7 +123,7 @@ def home(caller: SignedIn) -> str:
     judgements, person = caller.context.judgements, caller.person
     ledger = judgements.store.ledger()
     is_adjudicator = person.role is Role.ADJUDICATOR
-    disputes = [(judged, judged.state.dispute) for judged in judgements.items.all(ledger) if judged.state.dispute]
+    disputes = [(judged, judged.state.dispute) for judged in list_items(ledger) if judged.state.dispute]
     own = own_judgements(judgements, ledger, person.name)
     return _render(
         caller,
@@ -173,7 +166,7 @@ def task(caller: SignedIn) -> Response:
 def _verification(caller: SignedInRequest, task: Assignment) -> str:
     judgements = caller.context.judgements
     judged = judgements.item(task.item)
-    revision = judgements.store.ledger().slot(task.item, verification_slot(caller.person.name)).revision
+    revision = judgements.store.ledger().slot(task.item, f"verification/{caller.person.name}").revision
     proposal = judged.proposal
     return _render(
         caller,
@@ -191,7 +184,7 @@ def _partial(caller: SignedInRequest, task: Assignment) -> str:
     judgements = caller.context.judgements
     judged = judgements.item(task.item)
     left_out = task.left_out or 0
-    revision = judgements.store.ledger().slot(task.item, human_slot(caller.person.name, left_out)).revision
+    revision = judgements.store.ledger().slot(task.item, f"without/{caller.person.name}/{left_out}").revision
     question = judged.proposal.question(task.item)
     parts = [(part, span) for part, span in enumerate(judged.partial_evidence) if part != left_out]
     return _render(
@@ -266,7 +259,7 @@ def status(caller: SignedIn) -> str:
     """How far the build is, only for operators: annotators must not know what others judged."""
     caller.person.require(Role.OPERATOR)
     build = caller.context.judgements
-    report = make_report(build.store.ledger(), build.items, build.settings)
+    report = make_report(build.store.ledger(), build.settings)
     return _render(
         caller,
         "desk/status.html",
@@ -276,7 +269,7 @@ def status(caller: SignedIn) -> str:
     )
 
 
-@router.get("/export", response_class=Response, responses={200: {"content": {"application/x-ndjson": {}}}})
+@router.get("/export")
 def export(caller: SignedIn) -> Response:
     """The accepted items as the lines of a bench, without their videos, for an operator."""
     caller.person.require(Role.OPERATOR)
@@ -303,8 +296,7 @@ def _admin(caller: SignedInRequest) -> str:
     """The operator's page: next steps, people, assignments, stuck items."""
     judgements = caller.context.judgements
     queue, ledger, now = judgements.queue, judgements.store.ledger(), judgements.store.clock()
-    report = make_report(ledger, judgements.items, judgements.settings)
-    queue.exposures.update(ledger)
+    report = make_report(ledger, judgements.settings)
     held = queue.held()
     entries = [each for each in ledger.entries if each.slot.startswith(JUDGEMENT_SLOTS) and each.undoes is None]
     rows = [
@@ -326,12 +318,12 @@ def _admin(caller: SignedInRequest) -> str:
         stuck=queue.stuck(),
         waiting=[
             judged.id
-            for judged in judgements.items.all(ledger)
+            for judged in list_items(ledger)
             if judged.state.waits_at in {Stage.VERIFICATION, Stage.LEAVE_ONE_OUT}
         ],
         free=[name for name in active_names(ledger, Role.ANNOTATOR) if name not in holders],
         holders=sorted(holders),
-        steps=next_steps(ledger, judgements.items, queue, str(caller.context.project.folder)),
+        steps=next_steps(ledger, queue, str(caller.context.project.folder)),
         found=report,
         last_day=sum(each.at > now - 86400 for each in entries),
         seat_hours=judgements.settings.seat_hours,

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 from cachetools import LRUCache, TLRUCache
 
-from trace_ves.construction.people import digest_secret, find_person
+from trace_ves.construction.people import Person, digest_secret, find_person
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trace_ves.construction.ledger import Ledger
-    from trace_ves.construction.people import Person
 
 SESSIONS_PER_PERSON: Final = 8  # one more sign-in ends the oldest session of the same person
 IDLE_SECONDS: Final = 2 * 3600.0

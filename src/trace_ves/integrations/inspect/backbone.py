@@ -1,7 +1,4 @@
-"""A model of inspect_ai as a backbone: its connections, retries, limits, cache and transcript are inspect_ai's.
-
-Answers a batch from a worker thread of inspect_ai's event loop, which is where the solvers run a method.
-"""
+"""A model of inspect_ai as a backbone; it is called from a worker thread of inspect_ai's event loop."""
 
 from __future__ import annotations
 
@@ -15,11 +12,14 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 import anyio
 from anyio import from_thread
 from inspect_ai.model import (
+    ChatMessage,
     ChatMessageAssistant,
     ChatMessageUser,
     ContentImage,
     ContentText,
     GenerateConfig,
+    Model,
+    ModelUsage,
     ResponseSchema,
 )
 from inspect_ai.util import JSONSchema
@@ -30,6 +30,7 @@ from trace_ves.backbone.provider import (
     CompletionRequest,
     FinishReason,
     ImagePart,
+    RepairTurn,
     request_parts,
     sampling_seed,
     token_count,
@@ -41,9 +42,6 @@ from trace_ves.records import Usage
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from inspect_ai.model import ChatMessage, Model, ModelUsage
-
-    from trace_ves.backbone.provider import RepairTurn
     from trace_ves.records.transcript import ModelText
 
 _DEEPEST: Final = 32  # a reply that refers to itself has no end once it is spelled out
@@ -53,7 +51,7 @@ _REPLACED: Final = frozenset({"$defs", "const", "oneOf", "prefixItems", "title"}
 def inline_schema(schema: Mapping[str, Any]) -> tuple[dict[str, Any], bool] | None:
     """A reply's schema with every reference spelled out, and whether a model may be held to it strictly.
 
-    A tuple becomes a list of its parts. None where the schema refers to itself: the model then gets it in words alone.
+    A tuple becomes a list of its parts. None where the schema refers to itself: the model then gets it only as text.
     """
     strict = strict_schema(schema)
     sent = schema if strict is None else strict
@@ -90,7 +88,7 @@ def _inline(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth: in
     return found
 
 
-LOW_DETAIL_PX: Final = 360  # frames up to this height are sent with `detail: low`, which OpenAI's models alone read
+LOW_DETAIL_PX: Final = 360  # frames up to this height are sent with `detail: low`, which only OpenAI's models read
 _FINISH: Final = {
     "max_tokens": FinishReason.LENGTH,
     "model_length": FinishReason.LENGTH,

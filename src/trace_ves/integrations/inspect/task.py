@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import anyio
 from anyio import to_thread
@@ -13,8 +13,8 @@ from inspect_ai import Task, task
 from inspect_ai._util.error import PrerequisiteError
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import ModelOutput, get_model
-from inspect_ai.scorer import Score, mean, scorer, stderr
-from inspect_ai.solver import solver
+from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
+from inspect_ai.solver import Generate, Solver, TaskState, solver
 from rich.markup import escape
 
 from trace_ves._version import __version__
@@ -28,13 +28,7 @@ from trace_ves.runs.job import Job
 from trace_ves.runs.methods import open_method
 from trace_ves.runs.video_pool import VideoPool, bench_folder, check_durations
 from trace_ves.ves.metrics import HEADLINE_DENSITY, densities
-from trace_ves.ves.rows import row_of_prediction
-
-if TYPE_CHECKING:
-    from inspect_ai.scorer import Scorer, Target
-    from inspect_ai.solver import Generate, Solver, TaskState
-
-    from trace_ves.ves.rows import AuditRow
+from trace_ves.ves.rows import AuditRow, row_of_prediction
 
 STORE_KEY: Final = "trace_ves:prediction"
 """Where a solver leaves the line of a run file; `trace-ves audit --format inspect` reads it there."""

@@ -1,4 +1,4 @@
-"""The trained eyes: pixels in, named boxes and the scene out, by onnxruntime. `tools/train_eyes.py` made them."""
+"""The trained detector: pixels in, named boxes and the scene out. `tools/train_eyes.py` trained it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from trace_ves.core.observation import Picture
     from trace_ves.twin.glance.sightings import Eyes
 
-FRAME_PIXELS: Final = 640 * 360  # a frame as most methods ask for it
+FRAME_PIXELS: Final = 640 * 360  # the frame size that most methods request
 
 
 def reduction_factor(frames: Iterable[Frame], sharp_frames: int | None) -> float:
-    """By how much to divide the sides of frames, so that together they have the pixels of so many usual ones."""
+    """The factor that divides the sides of frames, so that all of them have the pixels of `sharp_frames` usual ones."""
     if sharp_frames is None:
         return 1.0
     pixels = sum(frame.picture.width * frame.picture.height for frame in frames)
@@ -37,7 +37,7 @@ def reduction_factor(frames: Iterable[Frame], sharp_frames: int | None) -> float
 
 
 def reduce_picture(picture: NDArray[np.uint8], factor: float) -> NDArray[np.uint8]:
-    """The picture with each side divided by a factor of 1 or more: every new pixel is the mean of what it covers."""
+    """Divide both sides by a factor of 1 or more; every new pixel is the mean of the pixels that it covers."""
     if factor == 1:
         return picture
     rows, columns = (max(1, round(side / factor)) for side in picture.shape[:2])
@@ -47,7 +47,7 @@ def reduce_picture(picture: NDArray[np.uint8], factor: float) -> NDArray[np.uint
 
 
 def _average(values: NDArray[np.uint8] | NDArray[np.float32], size: int) -> NDArray[np.float32]:
-    """The first axis cut into `size` equal parts, whole or not, and the mean of each."""
+    """The means of `size` equal parts of the first axis; parts may cut pixels."""
     length = len(values)
     edges = np.linspace(0, length, size + 1)
     starts, ends = edges[:-1], edges[1:]
@@ -60,17 +60,17 @@ def _average(values: NDArray[np.uint8] | NDArray[np.float32], size: int) -> NDAr
     return total * np.float32(size / length)
 
 
-LEAST_ROWS, MOST_ROWS = 180, 448  # of the pictures that the eyes were trained on; others are scaled first
-MOST_COLUMNS: Final = 2048  # a picture is not made larger beyond this
-LEAST_SIDE: Final = 32  # a picture that is thinner is continued in black
-THREADS: Final = 1  # threads of one look. Runs answer several questions at once, each on its own core.
+LEAST_ROWS, MOST_ROWS = 180, 448  # of the training pictures; others are scaled first
+MOST_COLUMNS: Final = 2048  # limit for enlarging a picture
+LEAST_SIDE: Final = 32  # a smaller picture is padded with black
+THREADS: Final = 1  # per look; runs answer several questions at once, each on its own core
 SURE_OF_SCENE: Final = 0.6
 
-_QUIET: Final = 3  # onnxruntime's level for errors alone
+_QUIET: Final = 3  # onnxruntime's log level for errors only
 
 
 class TrainedEyes:
-    """The detector that ships with this package, or another of the same form."""
+    """The detector that ships with this package, or another with the same outputs."""
 
     def __init__(self, path: Path | None = None, *, threads: int = THREADS) -> None:
         import onnxruntime  # the extra glance
@@ -90,15 +90,15 @@ class TrainedEyes:
     def __call__(self, picture: NDArray[np.uint8]) -> View:
         """What is in a picture of height x width x 3."""
         boxes, scores, labels, scene = self._session.run(None, {"frames": fit_picture(picture)[None]})
-        kept = scores[0] >= GLIMPSED
-        found = zip(labels[0, kept].tolist(), scores[0, kept].tolist(), boxes[0, kept].tolist(), strict=True)
-        sightings = tuple(Sighting(self.classes[label], score, tuple(box)) for label, score, box in found)
+        sure = scores[0] >= GLIMPSED
+        detections = zip(labels[0, sure].tolist(), scores[0, sure].tolist(), boxes[0, sure].tolist(), strict=True)
+        sightings = tuple(Sighting(self.classes[label], score, tuple(box)) for label, score, box in detections)
         likeliest = int(scene[0].argmax())
         return View(sightings, self.scenes[likeliest] if scene[0, likeliest] >= SURE_OF_SCENE else None)
 
 
 def fit_picture(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The picture with about as many rows as the eyes know: pixels are averaged in blocks, or repeated."""
+    """Scale a picture to about the size of the training pictures by averaging or repeating pixels."""
     rows, columns = picture.shape[:2]
     if rows > MOST_ROWS:
         picture = reduce_picture(picture, -(-rows // MOST_ROWS))
@@ -109,11 +109,11 @@ def fit_picture(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.ascontiguousarray(np.pad(picture, (*missing, (0, 0))) if any(map(max, missing)) else picture)
 
 
-MOST_PICTURES: Final = 4096  # one picture is looked at in several calls of a question and by several methods
+MOST_PICTURES: Final = 4096  # several calls and methods look at the same picture
 
 
 class PictureCache:
-    """Eyes that look once at a picture, for the latest `size` pictures. Threads may share it."""
+    """Caches the views of the latest `size` pictures. Thread-safe."""
 
     def __init__(self, eyes: Eyes, size: int = MOST_PICTURES) -> None:
         self._eyes = eyes
@@ -121,7 +121,7 @@ class PictureCache:
         self._lock = threading.Lock()
 
     def __call__(self, picture: Picture, factor: float = 1.0) -> View:
-        """What is in this picture, its sides divided by a factor."""
+        """The view of this picture, with its sides divided by a factor."""
         digest = picture.digest() if isinstance(picture, DigestedPicture) else _digest(picture.rgb())
         with self._lock:
             view = self._views.get((digest, factor))

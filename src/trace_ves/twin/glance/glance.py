@@ -1,12 +1,11 @@
 """`glance`: the embedded backbone. A detector sees the pixels of a call's frames; fixed rules answer every stage.
 
-It simulates reasoning over real detections and makes no claim about VLMs. It keeps no state between calls.
+It simulates reasoning over real detections and says nothing about vision-language models.
 """
 
 from __future__ import annotations
 
 import time
-from copy import copy
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pydantic import ValidationError
@@ -51,24 +50,24 @@ STAGES: Final[dict[str, Callable[[CallContext], dict[str, Any]]]] = {
     "language-only-probe": trace_rules.answer,
     "gist-probe": stage_rules.answer_from_summary,
 }
-"""The rule for each stage. The same rules serve every method."""
+"""The rule for each stage, the same for every method."""
 
 Look: TypeAlias = "Callable[[Picture, float], View]"
-"""What is seen in a picture, with its sides divided by a factor first."""
+"""From a picture, whose sides are first divided by a factor, to what is seen in it."""
 
 
 class RuleBackbone:
-    """A backbone of fixed rules over detections. It keeps no state between calls."""
+    """A backbone of fixed rules over detections, without state between calls."""
 
     def __init__(self, name: str, look: Look, *, sharp_frames: int | None = None, seed: int = 0) -> None:
-        """`sharp_frames` is the number of frames that a call sees at full size; `seed` that of forced choices."""
+        """`sharp_frames` is the number of frames that a call sees at full size; `seed` decides forced choices."""
         self.name = name
         self._seed = seed
         self._look = look
         self._sharp_frames = sharp_frames
 
     def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
-        """Answer every request by the rule of its stage, from its frames and words."""
+        """Answer every request with the rule of its stage."""
         return [self._answer(request) for request in batch]
 
     def _answer(self, request: Request[R]) -> Generation[R]:
@@ -87,11 +86,11 @@ class RuleBackbone:
     def reply_to(
         self, stage: str, variables: Mapping[str, Any], clips: Sequence[Clip], *, sample: int = 0
     ) -> dict[str, Any]:
-        """What the rule of a stage replies to these variables and clips: the JSON object that a model would write."""
+        """The reply of a stage's rule to these variables and clips, as the JSON object that a model would write."""
         rule = STAGES.get(stage)
         if rule is None:
             raise UnknownStageError(f"{self.name} has no rule for the stage {stage!r}; it knows {', '.join(STAGES)}.")
-        options = variables.get("options")  # words where there are none
+        options = variables.get("options")  # text if the question is open
         asked = understand(
             str(variables.get("question", "")), dict(options) if isinstance(options, dict) else {}, lexicon()
         )
@@ -99,18 +98,14 @@ class RuleBackbone:
         seen = tuple(self._look_at(clip, factor) for clip in clips)
         return rule(self.read(stage, CallContext(asked, variables, seen, lexicon(), sample, self._seed)))
 
-    def read(self, stage: str, context: CallContext) -> CallContext:  # noqa: ARG002  a subclass may depend on it
-        """What the rule of this stage takes the frames for: what was seen."""
+    def read(self, stage: str, context: CallContext) -> CallContext:  # noqa: ARG002  subclasses use it
+        """What the rule gets; a subclass may misread the frames."""
         return context
 
     def _look_at(self, clip: Clip, factor: float) -> SeenClip:
         moments = [
-            Moment(
-                frame.seconds,
-                self._look(frame.picture, factor),
-                frame.picture.width / max(1, frame.picture.height),
-            )
-            for frame in clip.frames
+            Moment(f.seconds, self._look(f.picture, factor), f.picture.width / max(1, f.picture.height))
+            for f in clip.frames
         ]
         return SeenClip(clip.span, tuple(sorted(moments, key=lambda moment: moment.seconds)))
 
@@ -118,24 +113,10 @@ class RuleBackbone:
 class Glance(RuleBackbone):
     """The offline backbone: no key, no GPU, no network. Its detector gets only pixels."""
 
-    def __init__(self, eyes: Eyes, *, sharp_frames: int | None = None, seed: int = 0) -> None:
-        super().__init__(_name(sharp_frames, seed), PictureCache(eyes), sharp_frames=sharp_frames, seed=seed)
+    def __init__(self, eyes: Eyes | None = None, *, sharp_frames: int | None = None, seed: int = 0) -> None:
+        """Without `eyes`, it uses those that ship with this package.
 
-    @classmethod
-    def shipped(cls, *, sharp_frames: int | None = None, seed: int = 0) -> Glance:
-        """With the eyes that come with this package.
-
-        With `sharp_frames`, a call has the pixels of so many frames of 640 x 360: of more frames, each is seen smaller.
+        With `sharp_frames`, a call sees the pixels of that many frames of 640 x 360; more frames shrink to fit.
         """
-        return cls(TrainedEyes(), sharp_frames=sharp_frames, seed=seed)
-
-    def with_sharp_frames(self, sharp_frames: int | None) -> Glance:
-        """The same eyes, with so many frames of a call seen at full size."""
-        other = copy(self)
-        other.name = _name(sharp_frames, self._seed)
-        other._sharp_frames = sharp_frames
-        return other
-
-
-def _name(sharp_frames: int | None, seed: int) -> str:
-    return ":".join(["glance", *([str(sharp_frames)] if sharp_frames else []), *([f"seed={seed}"] if seed else [])])
+        name = ["glance", *([str(sharp_frames)] if sharp_frames else []), *([f"seed={seed}"] if seed else [])]
+        super().__init__(":".join(name), PictureCache(eyes or TrainedEyes()), sharp_frames=sharp_frames, seed=seed)

@@ -1,6 +1,6 @@
 """From visits to an answer: what they settle, what they leave open, and which option a forced choice takes.
 
-Pure rules over a question that was understood and the visits that were seen; the same for every stage and method.
+The same rules for every stage and method.
 """
 
 from __future__ import annotations
@@ -18,22 +18,20 @@ if TYPE_CHECKING:
 
     from trace_ves.twin.glance.sightings import Visit, Visits
 
-NO_WORDS: Final = "unknown"
-"""What glance answers to an open question that it does not understand, where it has to say something."""
-UNDETERMINED: Final = "undetermined"
-"""The key of a reply that says whether its answer is a draw; no prompt asks for it, and no model writes it."""
+NO_WORDS: Final = "unknown"  # The forced answer to an open question that glance does not understand
+UNDETERMINED: Final = "undetermined"  # The key of a reply that marks its answer as a random draw; no prompt asks for it
 RIVAL: Final = 0.6
-"""A second visit of a thing that should come once is a rival from this part of the strongest one's weight."""
+"""A second visit of a thing that should come once is a rival from this share of the strongest one's weight on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What the visits say."""
+    """What the visits show."""
 
-    answer: str | None = None  # The option that they support: a letter, or words for an open question
-    certain: bool = False  # Whether nothing outside of what was seen could change the answer
-    conflicted: bool = False  # Whether they speak against each other, or against every option
-    missing: tuple[str, ...] = ()  # Names that were not seen and are needed
+    answer: str | None = None  # The letter of the option that they support, or text for an open question
+    certain: bool = False  # Whether nothing unseen could change the answer
+    conflicted: bool = False  # Whether they contradict each other or every option
+    missing: tuple[str, ...] = ()  # Names that are needed and were not seen
     count: int = 0  # For a count: the visits seen
 
 
@@ -43,17 +41,17 @@ def judge(asked: ParsedQuestion, visits: Visits, *, complete: bool = False) -> J
 
 
 def guess(asked: ParsedQuestion, visits: Visits) -> str | None:
-    """The option most compatible with what was seen; None where several are: undetermined."""
+    """The option most compatible with what was seen; None if several are."""
     fitting = _fitting(asked, visits)
     return fitting[0] if len(fitting) == 1 else None
 
 
 def force(asked: ParsedQuestion, visits: Visits, seed: int, sample: int) -> dict[str, Any]:
-    """A reply that must answer: among options that fit equally well a draw by the seed, marked as undetermined."""
+    """A reply that must answer: a seeded draw among options that fit equally well, marked as undetermined."""
     if not (fitting := _fitting(asked, visits)):
         return {"answer": NO_WORDS}
 
-    def place(letter: str) -> str:  # it depends on the words alone, never on the letter or its neighbours
+    def place(letter: str) -> str:  # depends only on the text, never on the letter or the other options
         words = f"{seed}\n{sample}\n{asked.question}\n{asked.options[letter]}"
         return hashlib.sha256(words.encode()).hexdigest()
 
@@ -61,20 +59,16 @@ def force(asked: ParsedQuestion, visits: Visits, seed: int, sample: int) -> dict
 
 
 def _fitting(asked: ParsedQuestion, visits: Visits) -> list[str]:
-    """The options most compatible with what was seen; for an open question, the words."""
+    """The options most compatible with what was seen; for an open question, the text."""
     if not asked.options:
         return [answer] if (answer := judge(asked, visits).answer) else []
     fit = {letter: _FITS[asked.kind](asked, visits, letter) for letter in asked.options}
     return [letter for letter in fit if fit[letter] == max(fit.values())]
 
 
-# --- orders -------------------------------------------------------------------------------------
-
-
 def _judge_order(asked: ParsedQuestion, visits: Visits, complete: bool) -> Judgement:  # noqa: ARG001  one signature for all kinds
-    """All things seen: the option that has their order. Rivals whose order fits another option are a conflict."""
-    missing = _missing(asked, visits)
-    if missing:
+    """If all things were seen, the option with their order. A rival whose order fits another option is a conflict."""
+    if missing := tuple(name for name in asked.wanted if not visits.get(name)):
         return Judgement(missing=missing)
     times = {name: visit.centre for name, visit in _best(asked, visits).items()}
     fitting = [letter for letter, order in asked.orders.items() if not _inversions(order, times)]
@@ -94,7 +88,7 @@ def _fit_order(asked: ParsedQuestion, visits: Visits, letter: str) -> float:
 
 
 def _inversions(order: Sequence[str], times: Mapping[str, float]) -> int:
-    """Pairs of seen things that an order has the wrong way round."""
+    """The number of pairs of seen things that an order has the wrong way round."""
     seen = [times[name] for name in order if name in times]
     return sum(earlier > later for earlier, later in combinations(seen, 2))
 
@@ -108,15 +102,8 @@ def _rivals(visits: Sequence[Visit]) -> list[Visit]:
     return [visit for visit in visits if best is not None and visit is not best and visit.weight >= RIVAL * best.weight]
 
 
-def _missing(asked: ParsedQuestion, visits: Visits) -> tuple[str, ...]:
-    return tuple(name for name in asked.wanted if not visits.get(name))
-
-
-# --- counts -------------------------------------------------------------------------------------
-
-
 def _judge_count(asked: ParsedQuestion, visits: Visits, complete: bool) -> Judgement:
-    """The number of visits; certain only where no option is higher, or where the whole video was watched."""
+    """The number of visits; certain only if no option is higher or the whole video was watched."""
     count = len(visits.get(asked.wanted[0], ()))
     missing = () if count else asked.wanted
     if not asked.options:
@@ -128,20 +115,16 @@ def _judge_count(asked: ParsedQuestion, visits: Visits, complete: bool) -> Judge
 
 
 def _fit_count(asked: ParsedQuestion, visits: Visits, letter: str) -> float:
-    """The nearest number; where nothing was seen, every number fits as well as another."""
+    """The nearest number; if nothing was seen, all numbers fit equally well."""
     count = len(visits.get(asked.wanted[0], ()))
     return -abs(asked.numbers[letter] - count) if count else 0
 
 
-# --- choices ------------------------------------------------------------------------------------
-
-
 def _judge_choice(asked: ParsedQuestion, visits: Visits, complete: bool) -> Judgement:
-    """The one option that is seen; for the first or last of them, all must be seen to be certain."""
+    """The one option that is seen; to be certain of the first or last, all must be seen."""
     seen = [letter for letter, name in asked.choices.items() if visits.get(name)]
-    missing = () if seen else asked.wanted
     if not seen:
-        return Judgement(missing=missing)
+        return Judgement(missing=asked.wanted)
     if asked.pick is Pick.ONLY:
         one = len(seen) == 1
         return Judgement(seen[0] if one else None, certain=one, conflicted=not one)
@@ -151,7 +134,7 @@ def _judge_choice(asked: ParsedQuestion, visits: Visits, complete: bool) -> Judg
 
 
 def _fit_choice(asked: ParsedQuestion, visits: Visits, letter: str) -> float:
-    """What is seen before what is not; then the surest, or the earliest, or the latest."""
+    """Seen options before unseen ones; then the surest, the earliest or the latest."""
     seen = visits.get(asked.choices.get(letter, ""), ())
     if not seen:
         return float("-inf")
@@ -163,15 +146,11 @@ def _fit_choice(asked: ParsedQuestion, visits: Visits, letter: str) -> float:
     return values[asked.pick]
 
 
-def _judge_unknown(asked: ParsedQuestion, visits: Visits, complete: bool) -> Judgement:  # noqa: ARG001  as above
-    return Judgement()
-
-
 _JUDGES: Final[dict[Kind, Callable[[ParsedQuestion, Visits, bool], Judgement]]] = {
     Kind.ORDER: _judge_order,
     Kind.COUNT: _judge_count,
     Kind.CHOICE: _judge_choice,
-    Kind.UNKNOWN: _judge_unknown,
+    Kind.UNKNOWN: lambda _asked, _visits, _complete: Judgement(),
 }
 _FITS: Final[dict[Kind, Callable[[ParsedQuestion, Visits, str], float]]] = {
     Kind.ORDER: _fit_order,

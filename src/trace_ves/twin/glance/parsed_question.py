@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 class Kind(StrEnum):
-    """The kinds of questions that the rules know."""
+    """The kinds of questions that the rules understand."""
 
-    ORDER = "order"  # every option names the same things, each in another order
+    ORDER = "order"  # all options name the same things in different orders
     COUNT = "count"  # a number of visits of one thing
-    CHOICE = "choice"  # every option names another thing, or another scene
-    UNKNOWN = "unknown"  # nothing in it can be seen by these eyes
+    CHOICE = "choice"  # every option names a different thing or scene
+    UNKNOWN = "unknown"  # about nothing that these eyes can see
 
 
 class Pick(StrEnum):
-    """Which of the things that are seen a choice asks for."""
+    """Which of the seen things a choice asks for."""
 
     ONLY = "only"
     FIRST = "first"
@@ -33,18 +33,20 @@ class Pick(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuestion:
-    """A question, understood."""
+    """A question and what it asks for."""
 
     question: str
     options: Mapping[str, str]  # from letters to words; empty for an open question
     kind: Kind
-    wanted: tuple[str, ...] = ()  # the names of what has to be seen
-    orders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # the order of names that each option claims
-    numbers: Mapping[str, int] = field(default_factory=dict)  # for a count: the number that each option claims
-    choices: Mapping[str, str] = field(default_factory=dict)  # for a choice: the name of each option that has one
+    wanted: tuple[str, ...] = ()  # names of the things that must be seen
+    orders: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # for an order: the names in the order of each option
+    numbers: Mapping[str, int] = field(default_factory=dict)  # for a count: the number in each option
+    choices: Mapping[str, str] = field(default_factory=dict)  # for a choice: the name in each option that has one
     pick: Pick = Pick.ONLY
     among: tuple[str, ...] = ()  # for a choice between scenes: only frames with one of these things count
-    acts: Mapping[str, str] = field(default_factory=dict)  # the act of each wanted name of which one is asked for
+    acts: Mapping[str, str] = field(default_factory=dict)  # the act of each wanted name whose act is asked for
 
 
 _NUMBER_WORDS: Final = {
@@ -65,7 +67,7 @@ _LEGEND: Final = re.compile(r"(?:^|[\s(;,])([A-Za-z]|\d{1,2})[).:]\s+(.+?)(?=[;\
 
 
 def understand(question: str, options: Mapping[str, str], lexicon: Lexicon) -> ParsedQuestion:
-    """What is asked, by the first rule that fits."""
+    """Parse a question with the first rule that fits."""
     for rule in (_order, _count, _choice):
         if asked := rule(question, options, lexicon):
             return asked
@@ -73,7 +75,7 @@ def understand(question: str, options: Mapping[str, str], lexicon: Lexicon) -> P
 
 
 def _order(question: str, options: Mapping[str, str], lexicon: Lexicon) -> ParsedQuestion | None:
-    """Options that are orders of the same two or more things; a label means what the question says."""
+    """Options that are orders of the same two or more things; the question may define labels for them."""
     legend = dict(_LEGEND.findall(question))
     orders = {letter: lexicon.find_things(_expand_labels(words, legend)) for letter, words in options.items()}
     first = next(iter(orders.values()), ())
@@ -95,7 +97,7 @@ def _expand_labels(option: str, legend: Mapping[str, str]) -> str:
 
 
 def _count(question: str, options: Mapping[str, str], lexicon: Lexicon) -> ParsedQuestion | None:
-    """A number of times, of the first thing that the question names."""
+    """The number of times that the first thing in the question is seen."""
     things = lexicon.find_things(question)
     numbers = {letter: number for letter, words in options.items() if (number := number_in(words)) is not None}
     if not things or not _COUNTING.search(question) or len(numbers) < len(options):
@@ -113,12 +115,12 @@ def number_in(words: str) -> int | None:
 
 
 def _choice(question: str, options: Mapping[str, str], lexicon: Lexicon) -> ParsedQuestion | None:
-    """Options that each name a thing, or a scene. The eyes cannot read, so a question about words is not understood."""
+    """Options that each name a thing or a scene. The eyes cannot read, so a question about text is not understood."""
     if _NEGATED.search(question) or _READING.search(question):
         return None
     pick = next((pick for pick, pattern in _PICKS if pattern.search(question.casefold())), Pick.ONLY)
     for find, among in ((lexicon.find_things, ()), (lexicon.find_scenes, lexicon.find_things(question))):
-        named = {letter: found[0] for letter, words in options.items() if len(found := find(words)) == 1}
+        named = {letter: names[0] for letter, words in options.items() if len(names := find(words)) == 1}
         if named and len(set(named.values())) == len(named):
             wanted = (*among, *named.values())
             return ParsedQuestion(question, options, Kind.CHOICE, wanted, choices=named, pick=pick, among=among)
@@ -130,8 +132,7 @@ class Thing:
     """A kind of thing that the eyes can name."""
 
     name: str
-    words: tuple[str, ...]
-    homes: tuple[str, ...] = ()  # scenes where one expects it; none where it may be anywhere
+    homes: tuple[str, ...] = ()  # scenes where it is expected; empty if it may be anywhere
     look_for: str = "general"  # what a proposal says to look for: `general`, `fast-motion` or `small-object`
 
 
@@ -141,32 +142,32 @@ class Lexicon:
 
     things: Mapping[str, Thing]
     scenes: frozenset[str]
-    names: Mapping[str, str]  # from a phrase to the name of what it means; empty for nothing visible
+    names: Mapping[str, str]  # from a phrase to the name that it means; empty for something invisible
     pattern: re.Pattern[str]
     acts: Mapping[str, str] = field(default_factory=dict)  # from a phrase to the act that it means
 
     def find(self, text: str) -> tuple[str, ...]:
-        """The names of the things and scenes in a text, in the order in which they are first named."""
-        found = (self.names[match[1]] for match in self.pattern.finditer(_normalize(text)))
-        return tuple(dict.fromkeys(name for name in found if name))
+        """The names of the things and scenes in a text, in order of first mention."""
+        names = (self.names[match[1]] for match in self.pattern.finditer(_normalize(text)))
+        return tuple(dict.fromkeys(name for name in names if name))
 
     def find_things(self, text: str) -> tuple[str, ...]:
         """The names of the things in a text, without the scenes."""
         return tuple(name for name in self.find(text) if name in self.things)
 
     def find_acts(self, text: str, things: Iterable[str]) -> dict[str, str]:
-        """What these things do: for each, the first act that is named behind it and before another thing."""
+        """What these things do: for each, the first act after it and before another thing."""
         plain = _normalize(text)
         named = [(match.start(), self.names[match[1]]) for match in self.pattern.finditer(plain)]
         every = [(m.start(), act) for phrase, act in self.acts.items() for m in re.finditer(re.escape(phrase), plain)]
-        found: dict[str, str] = {}
+        acts: dict[str, str] = {}
         current = ""
         for _, kind, name in sorted([(at, 0, name) for at, name in named] + [(at, 1, act) for at, act in every]):
             if kind == 0:
                 current = name if name in self.things else current
             elif current:
-                found.setdefault(current, name)
-        return {name: found[name] for name in things if name in found}
+                acts.setdefault(current, name)
+        return {name: acts[name] for name in things if name in acts}
 
     def find_scenes(self, text: str) -> tuple[str, ...]:
         """The names of the scenes in a text."""
@@ -175,15 +176,12 @@ class Lexicon:
 
 @cache
 def lexicon() -> Lexicon:
-    """The lexicon that ships with this package. Where phrases overlap, the longest is meant: a bus stop is no bus."""
+    """The lexicon that ships with this package. Of overlapping phrases the longest counts: a bus stop is not a bus."""
     table = tomllib.loads((files(__package__) / "lexicon.toml").read_text(encoding="utf-8"))
-    things = {
-        name: Thing(name, tuple(entry["words"]), tuple(entry["homes"]), entry["look_for"])
-        for name, entry in table["thing"].items()
-    }
+    things = {name: Thing(name, tuple(entry["homes"]), entry["look_for"]) for name, entry in table["thing"].items()}
     names = dict.fromkeys((_normalize(phrase) for phrase in table["unseen"]), "")
     names |= {_normalize(scene): scene for scene in table["scenes"]}
-    names |= {_normalize(word): name for name, thing in things.items() for word in thing.words}
+    names |= {_normalize(word): name for name, entry in table["thing"].items() for word in entry["words"]}
     phrases = "|".join(re.escape(phrase) for phrase in sorted(names, key=len, reverse=True))
     pattern = re.compile(rf"(?<!\w)({phrases})(?:e?s)?(?!\w)")
     acts = {phrase: act for act, entry in table["act"].items() for phrase in entry["words"]}

@@ -1,7 +1,7 @@
-"""Reads a rendered prompt: the value behind each label, and which reply is wanted.
+"""Reads a rendered prompt: the value after each label, and the stage.
 
-For glance behind HTTP, where a call is text, pictures and the schema of the reply. Knows the words of labels
-and no template: what a prompt leaves out, or calls by another name, is not known here.
+For glance behind HTTP, where a call is text, pictures and the schema of the reply. It knows labels, not templates:
+anything that a prompt leaves out or renames is lost.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.twin.glance.sightings import GLIMPSED, Visit, find_visits, moments_of, observe_conduct
@@ -40,20 +41,20 @@ _LABELS: Final = {
     "actions": r"available actions\b.*",
     "summary": r"summary\b.*",
 }
-"""For each variable, how the label before its value reads: it begins a line, and a colon follows it."""
+"""The label of each variable; it starts a line and ends with a colon."""
 
 _NUMBERS: Final = {
     "limit": r"\b(?:at most|up to) (\d+) (?:\w+ )?(?:claims?|candidates?|spans?)\b",
     "look_seconds": r"\botherwise up to (\d+(?:\.\d+)?) seconds\b",
     "duration": r"\bvideo(?: of)? \(?(\d+(?:\.\d+)?) seconds\b",
 }
-"""For each number within a sentence, how it reads."""
+"""Numbers that appear within a sentence."""
 
 _WORDS: Final = frozenset({"question", "summary", "actions"})
-"""Variables that are words, over several lines at times. All others are JSON."""
+"""Variables that are plain text, possibly of several lines. All others are JSON."""
 
-_FORCED: Final = re.compile(r"\bnever null\b|\banswer is always given\b|\bdo not answer null\b")
-"""How a prompt says that there must be an answer."""
+_FORCED: Final = re.compile(r"\bnever null\b|\banswer is always given\b|\balways answer\b|\bdo not answer null\b")
+"""How a prompt requires an answer."""
 
 _REPLIES: Final = (
     ("candidates", "temporal-proposal"),
@@ -71,25 +72,17 @@ _REPLIES: Final = (
     ("same_as", "same-answer"),
     ("claims", "claims"),
 )
-"""Properties of a reply's schema, and the stage that wants such a reply. What wants only an answer has none of them."""
+"""The stage that a property of the reply's schema belongs to. A stage that wants only an answer has none of these."""
 
 _ANSWERS: Final = (("evidence", "avp-answer"), ("summary", "gist-probe"))
-"""Where an answer is wanted: what to find it in, besides frames."""
+"""Stages that want an answer, by what they show besides frames."""
 
 _LINE: Final = re.compile(r"(?![-*] |\d+\. )(?P<label>[^:{}\[\]]{1,160}): (?P<value>.*)", re.DOTALL)
-"""A label and what follows it. In a list, what precedes a colon is a part of the reply and no label."""
+"""A label and its value. In a list, the text before a colon is part of the reply and not a label."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadPrompt:
-    """What a prompt asks for."""
-
-    stage: str
-    variables: dict[str, Any]
-
-
-def read_prompt(text: str, reply_properties: Collection[str]) -> ReadPrompt:
-    """The stage and the variables of a rendered prompt, as far as its words and the wanted reply tell them."""
+def read_prompt(text: str, reply_properties: Collection[str]) -> tuple[str, dict[str, Any]]:
+    """The stage and the variables of a rendered prompt, as far as its text and the schema of the reply show them."""
     variables = dict(_find_variables(text))
     sentences = " ".join(text.split())
     for name, pattern in _NUMBERS.items():
@@ -98,30 +91,31 @@ def read_prompt(text: str, reply_properties: Collection[str]) -> ReadPrompt:
     wanted = (stage for name, stage in _REPLIES if name in reply_properties)
     found_in = (stage for name, stage in _ANSWERS if name in variables)
     plain = "direct-answer" if _FORCED.search(sentences) else "final-answer-replay"
-    return ReadPrompt(next(wanted, None) or next(found_in, plain), variables)
+    return next(wanted, None) or next(found_in, plain), variables
 
 
 def _find_variables(text: str) -> Iterator[tuple[str, Any]]:
-    """Each variable with its value; where a label occurs twice, the first value that can be read."""
-    found: set[str] = set()
+    """Each variable with its value: the first that can be read, if a label occurs twice."""
+    known: set[str] = set()
     lines = text.split("\n")
     for number, line in enumerate(lines):
         name, value = _match_label(line)
-        if name is None or name in found:
+        if name is None or name in known:
             continue
         if name in _WORDS:
-            value = "\n".join([value, *_continuation(lines[number + 1 :])]).strip()
+            rest = takewhile(lambda each: _match_label(each)[0] is None, lines[number + 1 :])
+            value = "\n".join([value, *rest]).strip()
         elif name == "family":
             value = value.partition(".")[0]
         else:
             value = _json_at_start(value)
         if value is not None:
-            found.add(name)
+            known.add(name)
             yield name, value
 
 
 def _match_label(line: str) -> tuple[str | None, Any]:
-    """The variable that a line begins with, and the rest of the line."""
+    """The variable that a line starts with, and the rest of the line."""
     match = _LINE.fullmatch(line)
     if match is None:
         return None, ""
@@ -130,16 +124,8 @@ def _match_label(line: str) -> tuple[str | None, Any]:
     return name, match["value"]
 
 
-def _continuation(lines: list[str]) -> Iterator[str]:
-    """The lines up to the next label."""
-    for line in lines:
-        if _match_label(line)[0] is not None:
-            return
-        yield line
-
-
 def _json_at_start(text: str) -> Any:
-    """The JSON value that a text begins with; None where there is none."""
+    """The JSON value at the start of a text; None if there is none."""
     try:
         return json.JSONDecoder().raw_decode(text)[0]
     except (ValueError, RecursionError):
@@ -148,10 +134,10 @@ def _json_at_start(text: str) -> Any:
 
 @dataclass(frozen=True)
 class CallContext:
-    """A request after looking. A rule sees this and nothing else."""
+    """A request with what was seen in its frames: all that a rule gets."""
 
     asked: ParsedQuestion
-    variables: Mapping[str, Any]  # What filled the prompt
+    variables: Mapping[str, Any]  # The variables of the prompt
     clips: tuple[SeenClip, ...]
     lexicon: Lexicon
     sample: int = 0
@@ -159,7 +145,7 @@ class CallContext:
 
     @cached_property
     def moments(self) -> tuple[Moment, ...]:
-        """Everything seen in this call, in order of time; for a choice of scenes, only where its subject is seen."""
+        """Everything seen in this call, in order of time; for a choice of scenes, the moments that show its subject."""
         moments = moments_of(self.clips)
         if not self.asked.among:
             return moments
@@ -167,7 +153,7 @@ class CallContext:
 
     @cached_property
     def conduct(self) -> dict[str, Conduct]:
-        """What each of those did whose acts are asked for."""
+        """What each thing did whose act is asked for."""
         return {name: observe_conduct(name, self.moments) for name in self.asked.acts}
 
     @cached_property
@@ -177,7 +163,7 @@ class CallContext:
         return seen | {name: self.conduct[name].doing(act) for name, act in self.asked.acts.items()}
 
     def glimpsed(self, name: str) -> Visits:
-        """When this name was at least glimpsed; where its act is asked for, when it was unclear what it did."""
+        """When this name was at least glimpsed; if its act is asked for, when it was unclear what it did."""
         if name in self.asked.acts:
             return {name: self.conduct[name].unsettled}
         return find_visits([name], self.moments, threshold=GLIMPSED)
@@ -194,18 +180,18 @@ _CAPTIONED: Final = re.compile(r"(?:^|; |: )(?P<name>[^;:]+?) from (?P<start>\d+
 
 
 def seen_text(visit: Visit, *, doubtful: bool = False) -> str:
-    """That a thing is seen; its time is given beside it."""
+    """The sentence that a thing is seen."""
     return f"{'perhaps ' if doubtful else ''}{visit.name} is seen, strength {visit.weight:.1f}"
 
 
 def read_seen(text: str, start: float, end: float) -> tuple[Visit, bool] | None:
-    """The visit that such a text reports, and whether it is doubtful; None for other words."""
+    """The visit that such a sentence reports, and whether it is doubtful; None for other text."""
     match = _SEEN.fullmatch(text)
     return (Visit(match["name"], start, end, float(match["weight"])), bool(match["doubt"])) if match else None
 
 
 def watched_text(clips: Iterable[SeenClip]) -> str:
-    """What was watched, and how closely."""
+    """What was watched and how closely."""
     return "; ".join(
         f"watched {clip.span.start:.1f}-{clip.span.end:.1f} s, a frame every {clip.spacing_seconds:.1f} s"
         for clip in clips
@@ -213,12 +199,12 @@ def watched_text(clips: Iterable[SeenClip]) -> str:
 
 
 def read_watched(text: str) -> list[tuple[float, float, float]]:
-    """Start, end and seconds between frames of everything that such a text says was watched."""
+    """Start, end and seconds between frames of everything that such a text reports as watched."""
     return [(float(m["start"]), float(m["end"]), float(m["spacing"])) for m in _WATCHED.finditer(text)]
 
 
 def caption_text(scenes: Sequence[str], visits: Iterable[Visit]) -> str:
-    """A caption: where it is, and what is seen from when to when."""
+    """A caption: the scenes, and what is seen from when to when."""
     where = ", then ".join(scenes) or "somewhere"
     seen = "; ".join(f"{visit.name} from {visit.start:.1f} to {visit.end:.1f} s" for visit in visits)
     return f"{where}: {seen or 'nothing that has a name'}"

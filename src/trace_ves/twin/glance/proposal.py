@@ -1,7 +1,7 @@
 """Where to look next: the rules of `temporal-proposal`.
 
-First the places where the storyboard shows, or may show, what is open; then whole stretches of scenes where it would be
-expected; then the other scenes; among equals the one farthest from everything already looked at.
+First come places where the storyboard shows, or may show, what is still open, then scenes where it would be expected,
+then other scenes. Among equals, the one farthest from everything already looked at comes first.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import groupby, pairwise, zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.core.interval import Interval, clipped, subtract
+from trace_ves.core.interval import Interval, subtract
 from trace_ves.twin.glance.parsed_question import Kind
 from trace_ves.twin.glance.sightings import GLIMPSED, SEEN, moments_of
 
@@ -40,7 +40,7 @@ class StoryboardFrame:
 
 
 def storyboard_frames(moments: Iterable[Moment], wanted: Sequence[str]) -> tuple[StoryboardFrame, ...]:
-    """The storyboard, as far as it matters."""
+    """The parts of the storyboard that the rules use."""
     return tuple(
         StoryboardFrame(
             round(moment.seconds, 1),
@@ -53,7 +53,7 @@ def storyboard_frames(moments: Iterable[Moment], wanted: Sequence[str]) -> tuple
 
 
 def spacing_seconds(frames: Sequence[StoryboardFrame]) -> float:
-    """The usual time from one frame of the storyboard to the next; 0 where there are not two."""
+    """The mean time from one frame of the storyboard to the next; 0 for fewer than two frames."""
     return (frames[-1].seconds - frames[0].seconds) / (len(frames) - 1) if len(frames) > 1 else 0.0
 
 
@@ -70,7 +70,7 @@ def notes_of(frames: Sequence[StoryboardFrame], *, half: float | None = None) ->
 
 
 def worded(stretch: Sequence[StoryboardFrame]) -> str:
-    """What these frames of one scene show, in the words that `frames_in_notes` reads."""
+    """What these frames of one scene show, in the form that `frames_in_notes` reads."""
     if not stretch:
         return ""
     text = f"{stretch[0].scene or NOWHERE}, frames at {_times(stretch)} s"
@@ -85,7 +85,7 @@ def _times(frames: Iterable[StoryboardFrame]) -> str:
 
 
 def frames_in_notes(notes: Sequence[Mapping[str, Any]]) -> tuple[StoryboardFrame, ...]:
-    """The storyboard that these notes were made of; a note in other words says nothing."""
+    """The storyboard behind these notes; notes in another form are skipped."""
     frames: dict[float, StoryboardFrame] = {}
     for note in notes:
         match = _NOTE.fullmatch(str(note.get("note", "")))
@@ -107,22 +107,19 @@ def _numbers(text: str) -> list[float]:
     return [float(number) for number in text.split() if re.fullmatch(r"\d+(?:\.\d+)?", number)]
 
 
-SHORTEST_SECONDS, LONGEST_SECONDS = 8.0, 20.0
-"""A candidate of this length can be seen well."""
-TOGETHER_SECONDS: Final = 80.0  # Sightings that are looked at together lie within this
-SEARCH_SECONDS: Final = 40.0
-"""A candidate of this length can be searched: a frame every five seconds or so, where eight are looked at."""
-WORTHWHILE_SECONDS: Final = 3.0  # What is left unexplored of a place must be this long to be named
+SHORTEST_SECONDS, LONGEST_SECONDS = 8.0, 20.0  # The length of a candidate that can be seen well
+TOGETHER_SECONDS: Final = 80.0  # Sightings within this time can share a look
+WORTHWHILE_SECONDS: Final = 3.0  # The shortest unexplored part of a place that is worth naming
 
 SIGHT_RANK, GLIMPSE_RANK = 3.0, 2.0
-"""What the storyboard shows comes before what it may show, and that before places where nothing was seen: 1 at most."""
+"""What the storyboard shows comes before what it may show. Places where nothing was seen rank 1 at most."""
 
 Span = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class RankedSpan:
-    """Somewhere to look, and how promising it is: greater ranks come first."""
+    """A place to look at; greater ranks come first."""
 
     span: Span
     rank: float
@@ -130,7 +127,7 @@ class RankedSpan:
 
 
 def propose(context: CallContext) -> dict[str, Any]:
-    """Notes, where frames are shown, and the candidates."""
+    """Notes on the frames shown, and the candidates."""
     shown = storyboard_frames(moments_of(context.clips), context.asked.wanted)
     noted = frames_in_notes(context.variables["notes"])
     frames = tuple(sorted({frame.seconds: frame for frame in (*noted, *shown)}.values(), key=lambda f: f.seconds))
@@ -147,11 +144,11 @@ def propose(context: CallContext) -> dict[str, Any]:
         for place, (start, end) in chosen
     ]
     notes = notes_of(shown) if not noted else [note for frame in shown for note in notes_of([frame], half=0.6)]
-    return {"notes": notes, "candidates": candidates}
+    return {"notes": notes, "candidates": candidates, "one_frame": not context.asked.acts}
 
 
 def expansion(context: CallContext) -> tuple[list[list[float]], str]:
-    """The spans that EXPAND names, by the same ranks, and what to look for in them."""
+    """The spans for EXPAND, by the same ranks, and what to look for in them."""
     frames = frames_in_notes(context.variables["notes"])
     chosen = choose_spans(context, frames, int(context.variables["limit"]))
     look_for = _look_for(context, chosen[0][0]) if chosen else "general"
@@ -159,7 +156,7 @@ def expansion(context: CallContext) -> tuple[list[list[float]], str]:
 
 
 def choose_spans(context: CallContext, frames: Sequence[StoryboardFrame], limit: int) -> list[tuple[RankedSpan, Span]]:
-    """The best places among what is unexplored."""
+    """The best unexplored places."""
     names = _open_names(context)
     unexplored = [_span(piece) for piece in context.variables["unexplored_segments"]]
     anchors = [_span(anchor) for anchor in context.variables["anchors"]]
@@ -172,7 +169,7 @@ def choose_spans(context: CallContext, frames: Sequence[StoryboardFrame], limit:
 
 
 def _moment(frames: Sequence[StoryboardFrame], place: RankedSpan, part: Span) -> float | None:
-    """The first frame in a part of a place that shows, or may show, what the place was named for."""
+    """The first frame in a part of a place that shows, or may show, what the place was chosen for."""
     if place.rank < GLIMPSE_RANK:
         return None
     inside = [frame for frame in frames if part[0] <= frame.seconds <= part[1]]
@@ -180,10 +177,10 @@ def _moment(frames: Sequence[StoryboardFrame], place: RankedSpan, part: Span) ->
 
 
 def _open_names(context: CallContext) -> tuple[str, ...]:
-    """The names in the claims that are still open; all that is wanted where those claims name nothing."""
+    """The names in open claims; all wanted names if those claims name none."""
     texts = {claim["id"]: claim["claim"] for claim in context.variables.get("claims", ())}
-    found = [name for need in context.variables["unmet_needs"] for name in context.names_in(texts.get(need, need))]
-    return tuple(dict.fromkeys(found)) or context.asked.wanted
+    names = [name for need in context.variables["unmet_needs"] for name in context.names_in(texts.get(need, need))]
+    return tuple(dict.fromkeys(names)) or context.asked.wanted
 
 
 def _sightings(
@@ -193,9 +190,9 @@ def _sightings(
     limit: int,
     acting: Collection[str],
 ) -> Iterator[RankedSpan]:
-    """Around each run of frames that show a name; runs in spans that already gave an anchor are done.
+    """Spans around each run of frames that show a name, except runs that already gave an anchor.
 
-    Something whose act is asked for can act at any time of the run, so all of it is named.
+    If an act is asked for, the whole run is named, because the act can happen at any time.
     """
     half = spacing_seconds(frames) / 2
     for how, rank in (("seen", SIGHT_RANK), ("glimpsed", GLIMPSE_RANK)):
@@ -211,7 +208,7 @@ def _sightings(
 
 
 def _together(runs: list[tuple[Span, tuple[str, ...]]], limit: int) -> list[tuple[Span, tuple[str, ...]]]:
-    """Where there are more runs than may be named, those that lie nearest to each other are looked at together."""
+    """Join the nearest runs until there are at most `limit`."""
     runs = sorted(runs)
     while len(runs) > limit:
         joined = [((a[0], max(a[1], b[1])), (*one, *other)) for (a, one), (b, other) in pairwise(runs)]
@@ -224,7 +221,7 @@ def _together(runs: list[tuple[Span, tuple[str, ...]]], limit: int) -> list[tupl
 
 
 def _stretches(frames: Sequence[StoryboardFrame], names: Sequence[str], context: CallContext) -> Iterator[RankedSpan]:
-    """Stretches in one scene, cut to lengths that can be searched; the more open names are at home, the better."""
+    """Parts of scenes that are short enough to search; the more open names are expected there, the better."""
     homes = {name: set(context.lexicon.things[name].homes) for name in names if name in context.lexicon.things}
     duration = max((float(piece["end"]) for piece in context.variables["unexplored_segments"]), default=0.0)
     look_seconds = float(context.variables.get("look_seconds", LONGEST_SECONDS))
@@ -237,7 +234,7 @@ def _stretches(frames: Sequence[StoryboardFrame], names: Sequence[str], context:
 
 
 def _scenes(frames: Sequence[StoryboardFrame], duration_seconds: float) -> Iterator[tuple[str | None, float, float]]:
-    """Each scene of the storyboard with its start and end, taken to lie halfway between its frames and the next."""
+    """Each scene of the storyboard with its start and end, halfway between its frames and the next."""
     start = 0.0
     stretches = [list(group) for _, group in groupby(frames, key=lambda frame: frame.scene)]
     for stretch, following in zip_longest(stretches, stretches[1:]):
@@ -249,21 +246,23 @@ def _scenes(frames: Sequence[StoryboardFrame], duration_seconds: float) -> Itera
 
 
 def _choose(places: Sequence[RankedSpan], unexplored: Sequence[Span], limit: int) -> list[tuple[RankedSpan, Span]]:
-    """The best places, one after another, each cut to what is unexplored of it."""
+    """The best places, one after another, each reduced to its unexplored part."""
     chosen: list[tuple[RankedSpan, Span]] = []
     for _ in range(limit):
-        free = _without(unexplored, [span for _, span in chosen])
+        taken = [Interval(*span) for _, span in chosen]
+        free = [(left.start, left.end) for piece in unexplored for left in subtract(Interval(*piece), taken)]
         names = {name for place, _ in chosen for name in place.names if place.rank >= GLIMPSE_RANK}
         options = [(place, part) for place in places if (part := _longest_common(place.span, free))]
         if not options:
             break
         merits = [_merit(place, part, names, free) for place, part in options]
         chosen.append(options[merits.index(max(merits))])
-    return chosen or [(RankedSpan(part, 0.0, ()), part) for part in map(_fitted, _longest(unexplored, limit))]
+    longest = sorted(unexplored, key=lambda piece: (piece[0] - piece[1], piece[0]))[:limit]
+    return chosen or [(RankedSpan(part, 0.0, ()), part) for part in map(_fitted, longest)]
 
 
 def _merit(place: RankedSpan, part: Span, named: set[str], free: Sequence[Span]) -> tuple[float, float, float]:
-    """Rank, half a point less where a better place has the same names; distance from what was seen; time."""
+    """Rank, less half a point if a better place has the same names; distance from what was seen; time."""
     centre = (part[0] + part[1]) / 2
     distance = min(abs(centre - end) for piece in free for end in piece)
     again = bool(place.names) and named.issuperset(place.names)
@@ -271,15 +270,10 @@ def _merit(place: RankedSpan, part: Span, named: set[str], free: Sequence[Span])
 
 
 def _fitted(span: Span) -> Span:
-    """The span, made as long as can be seen well."""
+    """The span, stretched or cut to a length that can be seen well."""
     length = min(max(span[1] - span[0], SHORTEST_SECONDS), LONGEST_SECONDS)
     start = max(0.0, (span[0] + span[1] - length) / 2)
     return round(start, 1), round(start + length, 1)
-
-
-def _without(pieces: Sequence[Span], taken: Sequence[Span]) -> list[Span]:
-    parts = [Interval(*span) for span in taken]
-    return [(left.start, left.end) for piece in pieces for left in subtract(Interval(*piece), parts)]
 
 
 def _longest_common(span: Span, pieces: Sequence[Span]) -> Span | None:
@@ -288,12 +282,8 @@ def _longest_common(span: Span, pieces: Sequence[Span]) -> Span | None:
 
 
 def _common(one: Span, other: Span) -> Span | None:
-    shared = clipped(*one, [Interval(*other)])
-    return (shared[0].start, shared[0].end) if shared else None
-
-
-def _longest(pieces: Sequence[Span], limit: int) -> list[Span]:
-    return sorted(pieces, key=lambda piece: (piece[0] - piece[1], piece[0]))[:limit]
+    start, end = max(one[0], other[0]), min(one[1], other[1])
+    return (start, end) if start < end else None
 
 
 def _look_for(context: CallContext, place: RankedSpan) -> str:

@@ -1,6 +1,6 @@
-"""Glance behind HTTP on loopback, as an OpenAI-compatible server: for trying clients, and for testing prompts.
+"""glance as an OpenAI-compatible server on loopback, to try clients and to test prompts.
 
-It gets only rendered prompts and JPEGs, so a prompt that omits something changes the answer.
+It gets only rendered prompts and JPEGs, so leaving something out of a prompt changes the answer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import simplejpeg  # type: ignore[import-untyped]  # the package ships no types
 from pydantic import BaseModel, Field, ValidationError
@@ -30,83 +30,53 @@ if TYPE_CHECKING:
 
     from trace_ves.twin.glance.glance import Glance
 
-MAX_IMAGES: Final = 2048
-MAX_IMAGE_SIDE_PX: Final = 8192
+MODEL: Final = "glance"
 MAX_IMAGE_PIXELS: Final = 4096 * 4096
-MAX_TEXT_LETTERS: Final = 1 << 18
 
 _JPEG_URL: Final = "data:image/jpeg;base64,"
 _CLIP: Final = re.compile(r"(?:Clip \d{1,6}|Storyboard|Scan), (\d{1,7}\.\d+)-(\d{1,7}\.\d+) s")
 _TIME: Final = re.compile(r"t=(\d{1,7}(?:\.\d+)?) s")
 
 
-class TextContent(BaseModel):
-    """Words."""
+class Content(BaseModel):
+    """Text, or a picture whose URL holds its data."""
 
-    type: Literal["text"]
-    text: str
-
-
-class ImageUrl(BaseModel):
-    """Where a picture is: inside the request."""
-
-    url: str
-
-
-class ImageContent(BaseModel):
-    """A picture."""
-
-    type: Literal["image_url"]
-    image_url: ImageUrl
-
-
-Content = Annotated[TextContent | ImageContent, Field(discriminator="type")]
+    type: Literal["text", "image_url"]
+    text: str = ""
+    image_url: dict[str, Any] = {}
 
 
 class Message(BaseModel):
     """One turn."""
 
     role: str
-    content: str | Annotated[list[Content], Field(max_length=3 * MAX_IMAGES)]
-
-
-class JsonSchema(BaseModel):
-    """The schema of the reply, and its name."""
-
-    json_schema: dict[str, Any] = Field(default={}, alias="schema")
-
-
-class ResponseFormat(BaseModel):
-    """The form of the reply."""
-
-    type: str
-    json_schema: JsonSchema | None = None
+    content: str | list[Content]
 
 
 class ChatRequest(BaseModel):
-    """The body of a request, as far as it matters here."""
+    """The fields of a request that glance uses."""
 
-    model: str = Field(max_length=100)
-    messages: list[Message] = Field(min_length=1, max_length=16)
-    response_format: ResponseFormat | None = None
+    model: str
+    messages: list[Message] = Field(min_length=1)
+    response_format: dict[str, Any] | None = None
     seed: int | None = None
     stream: bool | None = False
 
 
 @dataclass(frozen=True, slots=True)
 class JpegPicture:
-    """A picture that came as a JPEG file; satisfies `core.Picture`."""
+    """A picture from a JPEG file; satisfies `core.Picture`."""
 
     data: bytes = field(repr=False)
     width: int
     height: int
 
     def jpeg(self, quality: int = 90) -> bytes:  # noqa: ARG002  it is a JPEG file already
-        """The file as it came."""
+        """The original file."""
         return self.data
 
     def rgb(self) -> NDArray[np.uint8]:
-        """The pixels; chroma is repeated, as it is in decoded video."""
+        """The pixels; chroma is repeated, as in decoded video."""
         try:
             pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(self.data, "RGB", fastupsample=True)
         except ValueError as error:
@@ -116,64 +86,60 @@ class JpegPicture:
 
 @dataclass(frozen=True, slots=True)
 class ChatCall:
-    """What a request asks of the model."""
+    """A request, read."""
 
-    model: str
     text: str
     clips: tuple[Clip, ...]
-    reply_properties: Mapping[str, Any]  # The properties in the schema of the wanted reply; empty where none is given
+    reply_properties: Mapping[str, Any]  # Properties in the schema of the reply; empty without a schema
     seed: int
 
 
 def read_call(body: bytes) -> ChatCall:
-    """The call in a request's body; what cannot be used is an `InputError`."""
+    """Read the body of a request; an unusable one is an `InputError`."""
     try:
         request = ChatRequest.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         raise InputError(f"{'.'.join(map(str, first['loc'])) or 'the body'}: {first['msg']}") from None
+    if request.model != MODEL:
+        raise InputError(f"unknown model {request.model!r}; use {MODEL}.")
     if request.stream:
-        raise InputError("stream: glance answers at once; leave it out.")
+        raise InputError("stream: glance does not stream; leave it out.")
     asked = next((message for message in request.messages if message.role == "user"), None)
     if asked is None:
-        raise InputError("messages: none of them is from the user.")
+        raise InputError("messages: there is no user message; add one.")
     content = asked.content
     text, clips = (content, ()) if isinstance(content, str) else _parse_content(content)
-    if len(text) > MAX_TEXT_LETTERS:
-        raise InputError(f"{len(text)} letters are too many for one call; it takes {MAX_TEXT_LETTERS}.")
-    schema = request.response_format.json_schema if request.response_format else None
-    wanted = schema.json_schema.get("properties") if schema else None
-    return ChatCall(request.model, text, clips, wanted if isinstance(wanted, dict) else {}, request.seed or 0)
+    wanted: Any = request.response_format
+    for key in ("json_schema", "schema", "properties"):
+        wanted = wanted.get(key) if isinstance(wanted, dict) else None
+    return ChatCall(text, clips, wanted if isinstance(wanted, dict) else {}, request.seed or 0)
 
 
-def _parse_content(parts: list[TextContent | ImageContent]) -> tuple[str, tuple[Clip, ...]]:
-    """The words of the prompt, and the clips. A picture belongs to the clip and the time named before it."""
+def _parse_content(parts: list[Content]) -> tuple[str, tuple[Clip, ...]]:
+    """The text of the prompt, and the clips. A picture belongs to the clip and time named before it."""
     words: list[str] = []
     clips: list[tuple[Interval, list[Frame]]] = []
     seconds: float | None = None
     images = 0
     for part in parts:
-        if isinstance(part, ImageContent):
+        if part.type == "image_url":
             if not clips:
-                clips.append((Interval(0, MAX_IMAGES), []))
-            clips[-1][1].append(_parse_frame(part.image_url.url, float(images) if seconds is None else seconds))
+                clips.append((Interval(0, len(parts)), []))
+            url = str(part.image_url.get("url"))
+            clips[-1][1].append(_parse_frame(url, float(images) if seconds is None else seconds))
             seconds, images = None, images + 1
         elif clip := _CLIP.fullmatch(part.text):
-            clips.append((_parse_interval(float(clip[1]), float(clip[2])), []))
+            start, end = float(clip[1]), float(clip[2])
+            if end < start:
+                raise InputError(f"a clip from {start} to {end} s ends before it starts.")
+            clips.append((Interval(start, end), []))
         elif time := _TIME.fullmatch(part.text):
             seconds = float(time[1])
         else:
             words.append(part.text)
-    if images > MAX_IMAGES:
-        raise InputError(f"{images} pictures are too many for one call; it takes {MAX_IMAGES}.")
     strategy = ObservationStrategy()
     return "\n".join(words), tuple(Clip(span, strategy, tuple(frames)) for span, frames in clips)
-
-
-def _parse_interval(start: float, end: float) -> Interval:
-    if end < start:
-        raise InputError(f"a clip from {start} to {end} s ends before it begins.")
-    return Interval(start, end)
 
 
 def _parse_frame(url: str, seconds: float) -> Frame:
@@ -183,17 +149,17 @@ def _parse_frame(url: str, seconds: float) -> Frame:
         data = base64.b64decode(url[len(_JPEG_URL) :], validate=True)
         height, width, _, _ = simplejpeg.decode_jpeg_header(data)
     except (binascii.Error, ValueError) as error:
-        raise InputError(f"image_url: this is no JPEG file in base64: {error}.") from None
-    if max(width, height) > MAX_IMAGE_SIDE_PX or width * height > MAX_IMAGE_PIXELS:
-        raise InputError(f"image_url: {width} x {height} pixels are too many.")
+        raise InputError(f"image_url: not a JPEG file in base64: {error}.") from None
+    if width * height > MAX_IMAGE_PIXELS:
+        raise InputError(f"image_url: {width} x {height} pixels are too many; send a smaller picture.")
     return Frame(round(seconds * 1000), seconds, JpegPicture(data, width, height))
 
 
 HOST: Final = "127.0.0.1"
 HOST_NAMES: Final = frozenset({"127.0.0.1", "localhost"})
-"""What a request may call this server; another name would be a page somewhere that points its own name here."""
+"""Host names that a request may use; with any other, a web page could reach this server through its own domain."""
 MAX_BODY_BYTES: Final = 96 << 20  # 256 frames of 720 rows, in base64
-IDLE_SECONDS: Final = 60.0  # A connection on which nothing comes for so long is closed
+IDLE_SECONDS: Final = 60.0  # An idle connection is closed after this time
 
 
 class GlanceServer(ThreadingHTTPServer):
@@ -211,7 +177,7 @@ class GlanceServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where clients find it."""
+        """The address for clients."""
         return f"http://{HOST}:{self.server_address[1]}/v1"
 
     def handle_error(self, request: object, client_address: Any) -> None:
@@ -231,7 +197,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """The list of models."""
         if self._accepts("/v1/models"):
-            models = [{"id": "glance", "object": "model", "owned_by": "you"}]
+            models = [{"id": MODEL, "object": "model", "owned_by": "you"}]
             self._send(HTTPStatus.OK, {"object": "list", "data": models})
 
     def do_POST(self) -> None:
@@ -243,34 +209,34 @@ class Handler(BaseHTTPRequestHandler):
             return
         length = self.headers.get("Content-Length", "")
         if not re.fullmatch(r"\d{1,12}", length):
-            self._refuse(HTTPStatus.LENGTH_REQUIRED, "a Content-Length is needed.")
+            self._refuse(HTTPStatus.LENGTH_REQUIRED, "send a Content-Length.")
         elif int(length) > MAX_BODY_BYTES:
-            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body may have {MAX_BODY_BYTES} bytes.")
+            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body may have at most {MAX_BODY_BYTES} bytes.")
         else:
             self._complete(self.rfile.read(int(length)))
 
     def _complete(self, body: bytes) -> None:
         try:
             call = read_call(body)
-            said = answer(call, self.server.glance.with_sharp_frames(_sharp_frames(call.model)))
+            said = answer(call, self.server.glance)
         except InputError as error:
             self._refuse(HTTPStatus.BAD_REQUEST, str(error))
             return
         self._send(HTTPStatus.OK, _completion(call, said))
 
     def _accepts(self, path: str) -> bool:
-        """Whether a request names this server and this path; it is refused otherwise."""
+        """Whether a request names this server and this path; if not, refuse it."""
         name = (self.headers.get("Host") or "").rpartition(":")[0] or self.headers.get("Host") or ""
         if name not in HOST_NAMES:
-            self._refuse(HTTPStatus.FORBIDDEN, f"this server is called {HOST}, not {name[:80]!r}.")
+            self._refuse(HTTPStatus.FORBIDDEN, f"this server is {HOST}, not {name[:80]!r}.")
         elif self.path != path:
-            self._refuse(HTTPStatus.NOT_FOUND, "there are /v1/models and /v1/chat/completions.")
+            self._refuse(HTTPStatus.NOT_FOUND, "use /v1/models or /v1/chat/completions.")
         else:
             return True
         return False
 
     def _refuse(self, status: HTTPStatus, message: str) -> None:
-        """An error in OpenAI's form. What was not read of the request is never taken for the next one."""
+        """Send an error in OpenAI's format. Closing the connection discards the rest of the request."""
         self.close_connection = True
         self._send(status, {"error": {"message": message, "type": "invalid_request_error", "code": None}})
 
@@ -287,34 +253,26 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def answer(call: ChatCall, glance: Glance) -> str:
-    """What the model says: the JSON that its rules give, or a sentence where it cannot make sense of the prompt."""
-    read = read_prompt(call.text, call.reply_properties)
+    """The reply: the JSON of its rules, or a sentence if the prompt makes no sense."""
+    stage, variables = read_prompt(call.text, call.reply_properties)
     try:
-        said = glance.reply_to(read.stage, read.variables, call.clips, sample=call.seed)
+        said = glance.reply_to(stage, variables, call.clips, sample=call.seed)
     except InputError:
         raise
-    except Exception as error:  # noqa: BLE001  a prompt may say anything; the client sees a reply that is no JSON
-        return f"glance cannot make sense of this prompt, read as {read.stage}: {type(error).__name__}: {error}"
-    said.pop(UNDETERMINED, None)  # no model says so
+    except Exception as error:  # noqa: BLE001  a prompt may say anything; the client gets a reply that is not JSON
+        return f"glance cannot make sense of this prompt, read as {stage}: {type(error).__name__}: {error}"
+    said.pop(UNDETERMINED, None)  # models never send it
     return json.dumps(said, ensure_ascii=False)
 
 
-def _sharp_frames(model: str) -> int | None:
-    """The frames that a call sees at full size, by the name of the model: `glance`, or `glance:64`."""
-    found = re.fullmatch(r"glance(?::([1-9]\d{0,5}))?", model)
-    if not found:
-        raise InputError(f"there is no model {model!r}; there are glance and glance:FRAMES.")
-    return int(found[1]) if found[1] else None
-
-
 def _completion(call: ChatCall, said: str) -> dict[str, object]:
-    """The response in OpenAI's form. Words are counted for tokens, as glance has none."""
+    """The response in OpenAI's format, with words counted as tokens."""
     asked, answered = len(call.text.split()), len(said.split())
     return {
         "id": "chatcmpl-glance",
         "object": "chat.completion",
         "created": int(time.time()),
-        "model": call.model,
+        "model": MODEL,
         "choices": [{"index": 0, "message": {"role": "assistant", "content": said}, "finish_reason": "stop"}],
         "usage": {"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered},
     }

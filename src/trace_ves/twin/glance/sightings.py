@@ -1,22 +1,22 @@
-"""What eyes report of one picture, what was seen at a moment of a video, and the visits and acts that it shows."""
+"""Sightings in one picture and in the moments of a video, and the visits and acts that they show."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from statistics import fmean
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from trace_ves.core import Interval
 
-SEEN: Final = 0.4  # a sighting with this score counts as seen; precision and recall are measured at it
-GLIMPSED: Final = 0.2  # a sighting with this score is worth another look, and settles nothing
+SEEN: Final = 0.4  # from this score on something counts as seen; precision and recall are measured here
+GLIMPSED: Final = 0.2  # from this score on a sighting is worth another look, but settles nothing
 
 Box = tuple[float, float, float, float]
 
@@ -38,66 +38,66 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Everything that eyes report of one picture."""
+    """Everything that the eyes report about one picture."""
 
     sightings: tuple[Sighting, ...] = ()
-    scene: str | None = None  # the kind of place, where the eyes are sure of it
+    scene: str | None = None  # the kind of place, if the eyes are sure
 
     def best(self, name: str) -> Sighting | None:
         """The sighting of this name with the highest score."""
         return max((s for s in self.sightings if s.name == name), key=lambda s: s.score, default=None)
 
     def score(self, name: str) -> float:
-        """How surely something of this name is in the picture; 0 where it is not."""
+        """How surely something of this name is in the picture; 0 if it is not there."""
         best = self.best(name)
         return best.score if best else 0.0
 
     def shows(self, name: str) -> bool:
-        """Whether this is seen: a thing, or the scene itself."""
+        """Whether this thing or scene is seen."""
         return self.score(name) >= SEEN or self.scene == name
 
 
-Eyes: TypeAlias = "Callable[[NDArray[np.uint8]], View]"  # turns the pixels (height x width x 3) of a picture into it
+Eyes: TypeAlias = "Callable[[NDArray[np.uint8]], View]"  # from pixels (height x width x 3) to a view
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A view, and when in the video it was."""
+    """A view and its time in the video."""
 
     seconds: float
     view: View
-    aspect: float = 16 / 9  # the picture's width over its height: boxes are parts of its sides
+    aspect: float = 16 / 9  # width over height
 
 
 @dataclass(frozen=True, slots=True)
 class SeenClip:
-    """A clip of the call, after looking."""
+    """A clip of the call with what was seen in it."""
 
     span: Interval
     moments: tuple[Moment, ...]  # in order of time
 
     @property
     def spacing_seconds(self) -> float:
-        """The usual time between two frames; the whole span where there is only one."""
+        """The mean time between two frames; the whole span if there is only one."""
         if len(self.moments) < 2:
             return self.span.length
         return (self.moments[-1].seconds - self.moments[0].seconds) / (len(self.moments) - 1)
 
 
-AWAY_SECONDS: Final = 4.0  # what is out of sight for no longer has not left its scene: eyes may miss a frame
-UNWATCHED_SECONDS: Final = 20.0  # sightings with no frame between are one visit up to here, if scene and size match
-MISSED_SECONDS: Final = 10.0  # and sightings with one frame between them that lacks it, on the same terms
+AWAY_SECONDS: Final = 4.0  # shorter gaps do not end a visit: the eyes may miss a frame
+UNWATCHED_SECONDS: Final = 20.0  # longest gap in a visit without a frame in between, if scene and size match
+MISSED_SECONDS: Final = 10.0  # the same with one frame in between that does not show it
 SAME_SIZE: Final = 1.25  # two sizes within this ratio are the same
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One stretch in which a thing was seen: from its first sighting to its last."""
+    """A stretch in which a thing was seen, from its first sighting to its last."""
 
     name: str
     start: float
     end: float
-    weight: float = 1.0  # the scores of its sightings, added up
+    weight: float = 1.0  # sum of the scores of its sightings
 
     @property
     def centre(self) -> float:
@@ -109,7 +109,7 @@ Visits = dict[str, tuple[Visit, ...]]  # the visits of each name, in order of ti
 
 
 def moments_of(clips: Iterable[SeenClip]) -> tuple[Moment, ...]:
-    """All moments of some clips in order of time, each once."""
+    """All moments of these clips in order of time, each once."""
     return tuple(sorted({m.seconds: m for clip in clips for m in clip.moments}.values(), key=lambda m: m.seconds))
 
 
@@ -119,18 +119,18 @@ def find_visits(names: Iterable[str], moments: Sequence[Moment], *, threshold: f
 
 
 def _visits(name: str, moments: Sequence[Moment], threshold: float) -> tuple[Visit, ...]:
-    found: list[Visit] = []
+    visits: list[Visit] = []
     last_place = -1
     for place, moment in enumerate(moments):
         sighting = _sighting(name, moment)
         if sighting is None or sighting.score < threshold:
             continue
-        if found and _is_same_visit(name, moments[last_place : place + 1]):
-            found[-1] = Visit(name, found[-1].start, moment.seconds, found[-1].weight + sighting.score)
+        if visits and _is_same_visit(name, moments[last_place : place + 1]):
+            visits[-1] = Visit(name, visits[-1].start, moment.seconds, visits[-1].weight + sighting.score)
         else:
-            found.append(Visit(name, moment.seconds, moment.seconds, sighting.score))
+            visits.append(Visit(name, moment.seconds, moment.seconds, sighting.score))
         last_place = place
-    return tuple(found)
+    return tuple(visits)
 
 
 def _sighting(name: str, moment: Moment) -> Sighting | None:
@@ -138,7 +138,7 @@ def _sighting(name: str, moment: Moment) -> Sighting | None:
 
 
 def _is_same_visit(name: str, stretch: Sequence[Moment]) -> bool:
-    """Whether the thing in the first and in the last of these moments, and in none between, never left."""
+    """Whether the thing stayed between the first and the last of these moments; those between do not show it."""
     before, after = stretch[0], stretch[-1]
     seconds = after.seconds - before.seconds
     if not _one_scene(before, after):
@@ -151,7 +151,7 @@ def _is_same_visit(name: str, stretch: Sequence[Moment]) -> bool:
 
 
 def merge_visits(pieces: Iterable[Visit]) -> Visits:
-    """Visits from several reports as one account: those of a name that touch, or nearly, are one."""
+    """Merge the visits of several reports: those of a name that touch, or nearly touch, become one."""
     account: dict[str, list[Visit]] = {}
     for piece in sorted(pieces, key=lambda visit: (visit.start, visit.end)):
         known = account.setdefault(piece.name, [])
@@ -164,7 +164,7 @@ def merge_visits(pieces: Iterable[Visit]) -> Visits:
 
 
 def strongest(visits: Sequence[Visit]) -> Visit | None:
-    """The visit with the greatest weight, the earliest among equals."""
+    """The visit with the greatest weight; the earliest of equal ones."""
     return max(visits, key=lambda visit: (visit.weight, -visit.start), default=None)
 
 
@@ -175,17 +175,17 @@ def sort_visits(visits: Mapping[str, Sequence[Visit]]) -> list[Visit]:
 
 Way = Literal["across", "up", "growth"]
 
-CLOSE_SECONDS: Final = 5.1  # frames so far apart can show a change: five seconds, and a frame's worth
-# 0.35 and 1.25 find 2 to 8 points more of the acts and two to six times as many that are none: tools/measure_acts.py
-MOVED: Final = 0.5  # what moved by this part of its longer side, across or up, has not just swayed
-GROWN: Final = 1.35  # what is larger by this factor has grown
-STILL_SECONDS: Final = 6.0  # of stillness end an act: two frames of an act can look alike by chance
-UNWATCHED_SECONDS_ACTS: Final = 10.0  # bouts of an act with nothing seen between them are one up to here, in one scene
+CLOSE_SECONDS: Final = 5.1  # frames at most this far apart can show a change: five seconds and a frame
+# 0.35 and 1.25 find 2 to 8 points more of the acts, with two to six times as many errors: tools/measure_acts.py
+MOVED: Final = 0.5  # a move, across or up, as a part of its longer side; less is swaying
+GROWN: Final = 1.35  # growth, as a factor
+STILL_SECONDS: Final = 6.0  # a longer rest ends an act; two frames of an act can look alike by chance
+UNWATCHED_SECONDS_ACTS: Final = 10.0  # longest gap in an act with nothing seen in between, in one scene
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a thing is in a picture, and how large; all as parts of the picture's height."""
+    """Position and size of a thing, as parts of the picture's height."""
 
     across: float  # the middle of its box
     foot: float
@@ -194,7 +194,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two sightings of a thing, one after the other and close."""
+    """Two consecutive sightings of a thing that are close in time."""
 
     before: Moment
     after: Moment
@@ -209,11 +209,11 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Conduct:
-    """What a thing was seen to do."""
+    """What a thing did, as far as it was seen."""
 
     bouts: tuple[tuple[str, Visit], ...] = ()  # each act with its time, in order of time
-    rests: tuple[Visit, ...] = ()  # where it was seen to be at rest
-    unsettled: tuple[Visit, ...] = ()  # where it was seen, and nothing tells what it did
+    rests: tuple[Visit, ...] = ()  # when it was at rest
+    unsettled: tuple[Visit, ...] = ()  # when it was seen, but what it did is unclear
 
     def doing(self, act: str) -> tuple[Visit, ...]:
         """When it did this."""
@@ -224,8 +224,10 @@ def observe_conduct(name: str, moments: Sequence[Moment]) -> Conduct:
     """What the thing of this name did, among moments in order of time."""
     best = ((moment, moment.view.best(name)) for moment in moments)
     seen = [(moment, sighting) for moment, sighting in best if sighting is not None and sighting.score >= SEEN]
-    runs = _runs([_pair(*earlier, *later) for earlier, later in pairwise(seen)])
-    bouts = _merge_bouts([list(_bouts(name, run)) for run in runs])
+    pairs = [_pair(*earlier, *later) for earlier, later in pairwise(seen)]
+    gapless = [list(group) for is_pair, group in groupby(pairs, key=bool) if is_pair]
+    runs = [[pair for pair in run if pair] for run in gapless]
+    bouts = _merge_bouts([_bouts(name, run) for run in runs])
     paired = {m.seconds for run in runs for pair in run for m in (pair.before, pair.after)}
     rests = tuple(_visit(name, run) for run in runs if not any(pair.changed for pair in run))
     alone = (Visit(name, m.seconds, m.seconds, s.score) for m, s in seen if m.seconds not in paired)
@@ -233,14 +235,14 @@ def observe_conduct(name: str, moments: Sequence[Moment]) -> Conduct:
 
 
 def _pair(before: Moment, one: Sighting, after: Moment, other: Sighting) -> Pair | None:
-    """The pair, or None where they are too far apart or in different scenes."""
+    """The pair; None if they are too far apart or in different scenes."""
     if after.seconds - before.seconds > CLOSE_SECONDS or not _one_scene(before, after):
         return None
     return Pair(before, after, (_locate(one, before.aspect), _locate(other, after.aspect)), other.score)
 
 
 def ways_between(places: Sequence[Place]) -> frozenset[Way]:
-    """How a thing changed among these places; not at all at rest."""
+    """How a thing changed between these places; empty at rest."""
     sizes = [place.size for place in places]
     unit = max(fmean(sizes), 1e-9)
     gone: dict[Way, bool] = {
@@ -264,34 +266,22 @@ def _one_scene(one: Moment, other: Moment) -> bool:
     return len({one.view.scene, other.view.scene} - {None}) < 2
 
 
-def _runs(pairs: Sequence[Pair | None]) -> list[list[Pair]]:
-    """Pairs that follow one another without a gap."""
-    runs: list[list[Pair]] = [[]]
-    for pair in pairs:
-        if pair is None:
-            runs.append([])
-        else:
-            runs[-1].append(pair)
-    return [run for run in runs if run]
-
-
 Bout = tuple[str, Visit, "Moment"]  # an act, its time, and the last moment of it
 
 
-def _bouts(name: str, run: Sequence[Pair]) -> Iterator[Bout]:
-    """The acts of a run: pairs that show a change, together while it was not still for long between them."""
-    bout: list[Pair] = []
+def _bouts(name: str, run: Sequence[Pair]) -> list[Bout]:
+    """The acts of a run: pairs that show a change, with no long rest in between."""
+    bouts: list[list[Pair]] = []
     for pair in (pair for pair in run if pair.changed):
-        if bout and pair.before.seconds - bout[-1].after.seconds > STILL_SECONDS:
-            yield _act(bout), _visit(name, bout), bout[-1].after
-            bout = []
-        bout.append(pair)
-    if bout:
-        yield _act(bout), _visit(name, bout), bout[-1].after
+        if bouts and pair.before.seconds - bouts[-1][-1].after.seconds <= STILL_SECONDS:
+            bouts[-1].append(pair)
+        else:
+            bouts.append([pair])
+    return [(_act(bout), _visit(name, bout), bout[-1].after) for bout in bouts]
 
 
 def _act(pairs: Sequence[Pair]) -> str:
-    """The act that goes the ways gone between any two of these sightings."""
+    """The act that explains how these sightings differ."""
     ways = ways_between([place for pair in pairs for place in pair.places])
     if {"across", "up"} <= ways:
         return "dance"
@@ -303,7 +293,7 @@ def _visit(name: str, pairs: Sequence[Pair]) -> Visit:
 
 
 def _merge_bouts(runs: Sequence[Sequence[Bout]]) -> list[Bout]:
-    """The bouts of all runs; two of one act with nothing seen between them are one if they are near, in one scene."""
+    """The bouts of all runs; close bouts of one act in one scene, with nothing seen in between, become one."""
     merged: list[Bout] = []
     for run in runs:
         rest = list(run)

@@ -1,4 +1,4 @@
-"""The rules of stages outside TRACE: those of AVP and VCA, and those that build benchmarks."""
+"""The rules of stages outside TRACE: AVP, VCA, and building benchmarks."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from trace_ves.twin.glance.prompt_reading import (
 from trace_ves.twin.glance.sightings import SEEN, find_visits, merge_visits, moments_of, sort_visits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from trace_ves.twin.glance.prompt_reading import CallContext
     from trace_ves.twin.glance.sightings import View, Visit, Visits
 
 # --- AVP --------------------------------------------------------------------------------------------
 
-FIRST_FPS, NEXT_FPS, REGION_FPS = 0.25, 0.5, 2.0  # of a first look, of a second one, and of a region
+FIRST_FPS, NEXT_FPS, REGION_FPS = 0.25, 0.5, 2.0  # frame rates of a first look, a second look, and a region
 REGION_SECONDS: Final = 30.0
-CLOSELY_SECONDS: Final = 4.5  # a video watched with a frame at least this often has been watched as a whole
+CLOSELY_SECONDS: Final = 4.5  # with frames at most this far apart, a video counts as watched
 SURE, UNSURE = 0.9, 0.3
 
 _OPENING: Final = re.compile(r"\b(?:opening|beginning|start) of the video\b", re.IGNORECASE)
@@ -39,7 +39,7 @@ _ENDING: Final = re.compile(r"\b(?:ending|end) of the video\b", re.IGNORECASE)
 
 
 def plan(context: CallContext) -> dict[str, Any]:
-    """Regions where the question gives a cue, a thing was doubtful or what is missing is at home; else everything."""
+    """Regions that the question mentions, that were doubtful or where missing things are expected; else everything."""
     duration = float(context.variables["duration"])
     criteria = f"see {', '.join(context.asked.wanted) or 'whatever bears on the question'}"
     things = context.lexicon.things
@@ -48,7 +48,7 @@ def plan(context: CallContext) -> dict[str, Any]:
     cues = ((_OPENING, 0.0), (_ENDING, duration))
     regions = [_around(moment, duration) for pattern, moment in cues if pattern.search(context.asked.question)]
     rounds = context.variables["evidence"]
-    fps = NEXT_FPS * len(rounds) or FIRST_FPS  # never again as it was watched already
+    fps = NEXT_FPS * len(rounds) or FIRST_FPS  # a higher rate in every round
     seen = _visits(context)
     if rounds:
         doubtful = [visit for visit, doubt in _reported(context) if doubt and not seen.get(visit.name)]
@@ -61,7 +61,7 @@ def plan(context: CallContext) -> dict[str, Any]:
 
 
 def _homes(context: CallContext, names: Sequence[str]) -> list[list[float]]:
-    """Stretches of the scenes where one expects these things, as the first observation described them."""
+    """Scenes where these things are expected, as the first observation described them."""
     things = context.lexicon.things
     homes = {home for name in names if name in things for home in things[name].homes}
     scenes = read_caption(str(context.variables["evidence"][0]["description"]))
@@ -74,7 +74,7 @@ def _around(seconds: float, duration: float) -> list[float]:
 
 
 def observe(context: CallContext) -> dict[str, Any]:
-    """Every visit of what is wanted as a piece of evidence, glimpses as doubtful ones; and which scenes were seen."""
+    """Every visit of a wanted thing as evidence, glimpses as doubtful evidence, and the scenes."""
     evidence = [_piece(visit) for visit in sort_visits(context.visits)]
     for name in context.asked.wanted:
         if not context.visits[name]:
@@ -89,7 +89,7 @@ def _piece(visit: Visit, *, doubtful: bool = False) -> dict[str, Any]:
 
 
 def reflect(context: CallContext) -> dict[str, Any]:
-    """Sufficient where the reported visits settle the question."""
+    """Sufficient if the reported visits settle the question."""
     duration = float(context.variables["duration"])
     watched = [piece for entry in context.variables["evidence"] for piece in read_watched(entry["description"])]
     complete = context.asked.kind is not Kind.ORDER and any(
@@ -123,23 +123,22 @@ def _reported(context: CallContext) -> Iterator[tuple[Visit, bool]]:
 
 # --- VCA --------------------------------------------------------------------------------------------
 
-TOO_SHORT_SECONDS: Final = 8.0  # a segment that is no longer holds nothing that its borders do not show
+TOO_SHORT_SECONDS: Final = 8.0  # the borders of a shorter segment show everything in it
 BORDER_SECONDS: Final = 0.1
-SIGHT, HOME, ELSEWHERE, NOTHING = 80, 50, 20, 5  # relevance by what its borders show: a wanted thing, its home, neither
+SIGHT, HOME, ELSEWHERE, NOTHING = 80, 50, 20, 5  # relevance if the borders show a wanted thing, its home, or neither
 
 
 def rate(context: CallContext) -> dict[str, Any]:
-    """The relevance of each segment by the frames at its borders; a longer one a little more, up to 9 points."""
-    return {"scores": [_score(context, segment) for segment in context.variables["segments"]]}
-
-
-def _score(context: CallContext, segment: Mapping[str, Any]) -> dict[str, Any]:
-    start, end = float(segment["start"]), float(segment["end"])
-    base, why = _judge_segments(context, _borders(context, segment))
-    if base < SIGHT and end - start <= TOO_SHORT_SECONDS:
-        base, why = NOTHING, "too short to hold anything new"
-    bonus = min(9, int((end - start) / 10)) if base > NOTHING else 0
-    return {"segment": segment["segment"], "explanation": why, "relevance": base + bonus}
+    """The relevance of each segment by the frames at its borders, with up to 9 points more for its length."""
+    scores = []
+    for segment in context.variables["segments"]:
+        seconds = float(segment["end"]) - float(segment["start"])
+        base, why = _judge_segments(context, _borders(context, segment))
+        if base < SIGHT and seconds <= TOO_SHORT_SECONDS:
+            base, why = NOTHING, "too short to hold anything new"
+        bonus = min(9, int(seconds / 10)) if base > NOTHING else 0
+        scores.append({"segment": segment["segment"], "explanation": why, "relevance": base + bonus})
+    return {"scores": scores}
 
 
 def _judge_segments(context: CallContext, borders: list[View]) -> tuple[int, str]:
@@ -155,7 +154,7 @@ def _judge_segments(context: CallContext, borders: list[View]) -> tuple[int, str
 
 
 def explore(context: CallContext) -> dict[str, Any]:
-    """Answer where the memory settles it, or where nothing promising is left; else explore the most promising."""
+    """Answer if the memory settles it or nothing promising is left; else explore the most promising segment."""
     promise = {int(segment["segment"]): _promise(context, segment) for segment in context.variables["segments"]}
     best = max(promise, key=lambda number: (promise[number], -number), default=None)
     if best is None or promise[best] < HOME or judge(context.asked, context.visits).certain:
@@ -164,27 +163,27 @@ def explore(context: CallContext) -> dict[str, Any]:
 
 
 def _promise(context: CallContext, segment: Mapping[str, Any]) -> int:
-    """Its relevance, unless what a border shows is known already; of an act, a sighting says nothing yet."""
+    """The segment's relevance, unless its borders show only known things; a sighting does not yet show an act."""
     names = [name for name in context.asked.wanted if name not in context.asked.acts]
     known = any(view.shows(name) for view in _borders(context, segment) for name in names)
     return min(int(segment["relevance"]), ELSEWHERE) if known else int(segment["relevance"])
 
 
 def _borders(context: CallContext, segment: Mapping[str, Any]) -> list[View]:
-    """The views at the segment's start and end, as far as this call has them."""
+    """The views at the segment's start and end, if this call has them."""
     ends = (float(segment["start"]), float(segment["end"]))
     return [m.view for m in context.moments if min(abs(m.seconds - end) for end in ends) <= BORDER_SECONDS]
 
 
 # --- building benchmarks ----------------------------------------------------------------------------
 
-ORDERS: Final = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0))  # without any one thing at least two stay possible
+ORDERS: Final = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0))  # without any one thing, at least two remain possible
 APART_SECONDS: Final = 5.0  # things whose order is asked for must be this far apart
 MOST_ITEMS: Final = 8
 
 
 def caption(context: CallContext) -> dict[str, Any]:
-    """Where it is, and everything that is seen, from when to when."""
+    """The scenes, and everything that is seen from when to when."""
     names = {s.name for moment in context.moments for s in moment.view.sightings if s.score >= SEEN}
     scenes = list(dict.fromkeys(moment.view.scene for moment in context.moments if moment.view.scene))
     return {"caption": caption_text(scenes, sort_visits(find_visits(sorted(names), context.moments)))}
@@ -193,18 +192,19 @@ def caption(context: CallContext) -> dict[str, Any]:
 def propose_items(context: CallContext) -> dict[str, Any]:
     """Questions of the wanted family that the captions support."""
     said = [visit for entry in context.variables["captions"] for visit in read_caption(str(entry["caption"]))]
-    make = _MAKERS.get(str(context.variables["family"]))
+    makers = {TEMPORAL_ORDERING: _orderings, EVENT_COUNTING: _countings}
+    make = makers.get(str(context.variables["family"]))
     return {"items": make(merge_visits(said))[:MOST_ITEMS] if make else []}
 
 
 def answer_from_summary(context: CallContext) -> dict[str, Any]:
-    """A forced choice from a summary of the video, as far as it is in these words; like blind otherwise."""
+    """A choice from a summary of the video, if it is in our format; otherwise like blind."""
     said = merge_visits(read_caption(str(context.variables.get("summary", ""))))
     return {"answer": guess(context.asked, said)}
 
 
 def _orderings(visits: Visits) -> list[dict[str, Any]]:
-    """Three things that come once each, one after the other."""
+    """Questions about three things that appear once each, one after the other."""
     once = sorted((group[0] for group in visits.values() if len(group) == 1), key=lambda visit: visit.start)
     items = []
     for first in range(0, len(once) - 2, 3):
@@ -218,7 +218,7 @@ def _orderings(visits: Visits) -> list[dict[str, Any]]:
 
 
 def _countings(visits: Visits) -> list[dict[str, Any]]:
-    """A thing that comes twice or more."""
+    """Questions about a thing that appears twice or more."""
     items = []
     for name, group in visits.items():
         if len(group) < 2:
@@ -228,12 +228,6 @@ def _countings(visits: Visits) -> list[dict[str, Any]]:
         options = [str(lowest + step) for step in range(4)]
         items.append(_item(question, options, len(group) - lowest, group, shuffled=False))
     return items
-
-
-_MAKERS: Final[dict[str, Callable[[Visits], list[dict[str, Any]]]]] = {
-    TEMPORAL_ORDERING: _orderings,
-    EVENT_COUNTING: _countings,
-}
 
 
 def _item(
@@ -250,5 +244,5 @@ def _item(
 
 
 def _number(text: str, below: int) -> int:
-    """A number that depends on the text alone."""
+    """A number that depends only on the text."""
     return hashlib.sha256(text.encode()).digest()[0] % below

@@ -1,4 +1,4 @@
-"""The rules of `anchor-extraction` and `anchor-prioritization`: is it there, from when to when, which comes first."""
+"""The rules of TRACE's stages, except Temporal Proposal (`proposal`)."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from trace_ves.twin.glance.proposal import expansion, storyboard_frames, worded
 from trace_ves.twin.glance.sightings import GLIMPSED, SEEN, strongest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping, Sequence
 
     from trace_ves.twin.glance.judgement import Judgement
     from trace_ves.twin.glance.prompt_reading import CallContext
+    from trace_ves.twin.glance.sightings import Visit
 
-GLIMPSES: Final = 2  # So many glimpses of one name are worth a closer look, as one sighting is
-
-
-PAUSE_SECONDS: Final = 15.0  # Within one look, an act that continues after no longer a pause has not begun again
+GLIMPSES: Final = 2  # This many glimpses of one name count like one sighting
+PAUSE_SECONDS: Final = 15.0  # Within one look, a longer pause separates two acts
 
 
 def extract(context: CallContext) -> dict[str, Any]:
-    """Relevant where a wanted name is seen once or glimpsed twice, one span for each run of it; perhaps for a glimpse.
+    """Relevant if a wanted name is seen once or glimpsed twice, with one span for each run; perhaps for one glimpse.
 
-    Where an act is asked for: yes where it is seen, perhaps where nothing tells what the thing does.
+    If an act is asked for: relevant if the act is seen, perhaps if it is unclear what the thing does.
     """
     margin = context.clips[0].spacing_seconds / 2
     spans: list[tuple[float, float, str]] = []
@@ -57,7 +56,7 @@ def extract(context: CallContext) -> dict[str, Any]:
 
 
 def _apart(spans: list[tuple[float, float, str]], pause: float) -> list[tuple[float, float, str]]:
-    """The spans in order of time, those that overlap or have no longer pause between them as one."""
+    """The spans in order of time; those that overlap or are at most `pause` apart become one."""
     merged: list[tuple[float, float, str]] = []
     for start, end, name in sorted(spans):
         if merged and start <= merged[-1][1] + pause:
@@ -68,7 +67,7 @@ def _apart(spans: list[tuple[float, float, str]], pause: float) -> list[tuple[fl
 
 
 def prioritize(context: CallContext) -> dict[str, Any]:
-    """The surest view first; a view that shows a name for the first time before one that repeats."""
+    """Views that show a new name first, then the surest."""
     views = [(number, clip.moments[0].view) for number, clip in enumerate(context.clips, start=1) if clip.moments]
     order: list[int] = []
     shown: set[str] = set()
@@ -87,29 +86,26 @@ Claim = dict[str, str]
 def make_claims(context: CallContext) -> dict[str, Any]:
     """A time for each thing of an order, a number for a count, one fact for a choice; else a claim that stays open."""
     asked = context.asked
-    limit = int(context.variables["limit"])
+    kind = "fact"
+    texts = ["what the picture shows that decides between the answers"]
     if asked.kind is Kind.ORDER or asked.pick is not Pick.ONLY:
         names = asked.wanted if asked.kind is Kind.ORDER else tuple(asked.choices.values())
-        return {
-            "claims": [{"claim": f"when this is seen: {name}", "kind": "time", "values": []} for name in names[:limit]]
-        }
-    if asked.kind is Kind.COUNT:
-        return {"claims": [{"claim": f"how many times this is seen: {asked.wanted[0]}", "kind": "count", "values": []}]}
-    if asked.kind is Kind.CHOICE:
-        listed = "; ".join(asked.choices.values())
-        return {"claims": [{"claim": f"which of these is seen: {listed}"[:200], "kind": "fact", "values": []}]}
-    words = "what the picture shows that decides between the answers"
-    return {"claims": [{"claim": words, "kind": "fact", "values": []}]}
+        kind, texts = "time", [f"when this is seen: {name}" for name in names[: int(context.variables["limit"])]]
+    elif asked.kind is Kind.COUNT:
+        kind, texts = "count", [f"how many times this is seen: {asked.wanted[0]}"]
+    elif asked.kind is Kind.CHOICE:
+        texts = [f"which of these is seen: {'; '.join(asked.choices.values())}"[:200]]
+    return {"claims": [{"claim": text, "kind": kind, "values": []} for text in texts]}
 
 
 def match_answer(context: CallContext) -> dict[str, Any]:  # noqa: ARG001  one signature for all stages
-    """Glance chooses its own words, so two wordings of it are never the same answer."""
+    """Glance words its answers consistently, so two wordings are never the same answer."""
     return {"same_as": None}
 
 
 def assemble(context: CallContext) -> dict[str, Any]:
-    """Facts, open claims, status and answer, from the frames of these clips alone."""
-    judgement = judge(context.asked, context.visits, complete=context.asked.kind is Kind.COUNT)  # of these clips alone
+    """Facts, open claims, status and answer, from only the frames of these clips."""
+    judgement = judge(context.asked, context.visits, complete=context.asked.kind is Kind.COUNT)
     claims: list[Claim] = list(context.variables["claims"])
     facts = [fact for claim in claims if (fact := _fact(context, claim, judgement))]
     settled = {fact["claim"] for fact in facts}
@@ -124,43 +120,31 @@ def assemble(context: CallContext) -> dict[str, Any]:
 
 
 def _fact(context: CallContext, claim: Claim, judgement: Judgement) -> dict[str, Any] | None:
-    value = _VALUES[claim["kind"]](context, claim, judgement)
-    return {"claim": claim["id"], **value} if value else None
-
-
-def _time(context: CallContext, claim: Claim, judgement: Judgement) -> Mapping[str, Any] | None:  # noqa: ARG001  one signature for all kinds
-    names = context.names_in(claim["claim"])
-    visit = strongest(context.visits[names[0]]) if names else None
-    return {"spans": [{"start": visit.start, "end": visit.end}]} if visit else None
-
-
-def _count(context: CallContext, claim: Claim, judgement: Judgement) -> Mapping[str, Any] | None:  # noqa: ARG001  as above
-    spans = [{"start": visit.start, "end": visit.end} for visit in context.visits[context.asked.wanted[0]]]
-    return {"value": str(judgement.count), "spans": spans} if judgement.count else None
-
-
-def _word(context: CallContext, claim: Claim, judgement: Judgement) -> Mapping[str, Any] | None:  # noqa: ARG001  as above
-    """Settled with the answer: that a count is complete, or which option is seen."""
+    asked, fact = context.asked, {"claim": claim["id"]}
+    if claim["kind"] == "time":
+        names = context.names_in(claim["claim"])
+        visit = strongest(context.visits[names[0]]) if names else None
+        return fact | {"spans": _spans([visit])} if visit else None
+    if claim["kind"] == "count":
+        spans = _spans(context.visits[asked.wanted[0]])
+        return fact | {"value": str(judgement.count), "spans": spans} if judgement.count else None
     if not judgement.certain or judgement.answer is None:
         return None
-    value = "yes" if context.asked.kind is Kind.COUNT else context.asked.options.get(judgement.answer, judgement.answer)
-    return {"value": value[:200]}
+    # Settled with the answer: that a count is complete, or which option is seen.
+    value = "yes" if asked.kind is Kind.COUNT else asked.options.get(judgement.answer, judgement.answer)
+    return fact | {"value": value[:200]}
 
 
-_VALUES: Final[dict[str, Callable[[CallContext, Claim, Judgement], Mapping[str, Any] | None]]] = {
-    "time": _time,
-    "count": _count,
-    "fact": _word,
-}
+def _spans(visits: Sequence[Visit]) -> list[dict[str, float]]:
+    return [{"start": visit.start, "end": visit.end} for visit in visits]
 
 
 CLOSER_LOOK: Final = "raise-frame-rate"
-REFINE_FRAMES: Final = 40
-"""A closer look at an anchor needs so many frames of the budget: up to 16 to look, and as many again to read it."""
+REFINE_FRAMES: Final = 40  # Frames for a closer look at an anchor: up to 16 to look, and as many to read it again
 
 
 def control(context: CallContext) -> dict[str, Any]:
-    """The decision rules of the prompt, in their order."""
+    """The decision rules of the prompt, in order."""
     offered = str(context.variables["actions"])
     idle = _idle_anchors(context.variables["trajectory"])
     nothing: dict[str, Any] = {"target_anchors": [], "target_intervals": [], "observation_strategy": None}
@@ -184,7 +168,7 @@ def control(context: CallContext) -> dict[str, Any]:
 
 
 def _idle_anchors(trajectory: list[Mapping[str, Any]]) -> list[str]:
-    """Anchors whose addition settled no claim and changed no count: no other anchor would miss their evidence."""
+    """Anchors whose addition settled no claim and changed no count."""
     before: Mapping[str, Any] = {"prefix_id": "", "facts_supported": {}}
     return [
         str(after["prefix_id"]).rpartition("+")[2]
@@ -194,16 +178,16 @@ def _idle_anchors(trajectory: list[Mapping[str, Any]]) -> list[str]:
 
 
 def _news(before: Mapping[str, str], after: Mapping[str, str]) -> int:
-    """Claims newly settled, and counts that grew."""
+    """The number of newly settled claims and changed counts."""
     counted = (claim for claim in before if before[claim].startswith("at least") and after.get(claim) != before[claim])
     return len(after.keys() - before.keys()) + len(list(counted))
 
 
 def forced(context: CallContext) -> dict[str, Any]:
-    """The same, where the reply must be an option: a marked draw where several remain."""
+    """Like `answer`, but always an option: a marked draw if several fit."""
     return force(context.asked, context.visits, context.seed, context.sample)
 
 
 def answer(context: CallContext) -> dict[str, Any]:
-    """The option most compatible with what the frames show; null where several are. No frames show nothing."""
+    """The option most compatible with what the frames show; null if several are."""
     return {"answer": guess(context.asked, context.visits)}

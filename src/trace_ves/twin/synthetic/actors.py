@@ -1,6 +1,6 @@
-"""A world of actors: what is asked about is an act, and who does it is also there at rest, before, after and elsewhere.
+"""A world of actors: questions ask about acts, and the actor is also at rest before, after and elsewhere.
 
-For every act there are stretches in which it could have happened as well: no presence says where the act is.
+For every act there are other stretches in which it could have happened, so presence does not reveal the act.
 """
 
 from __future__ import annotations
@@ -37,28 +37,23 @@ if TYPE_CHECKING:
 Rng = np.random.Generator
 Span = tuple[int, int]
 
-CLOSED_DECOYS: Final = 2.0  # rests elsewhere for each actor from which on presence reveals nothing about the answer
-AROUND_S: Final = (4.0, 14.0)  # how long an actor is at rest before its act, and after it
-OTHER_ACT: Final = 0.3  # how often an actor does something else where it could have done what is asked about
-SPARE_S: Final = (5.0, 15.0)  # how long a look-alike is there, and a rest that no question needs
-LOOKALIKE_ACTS: Final = 0.5  # how often a look-alike does something
+CLOSED_DECOYS: Final = 2.0  # from this number of rests per actor on, presence reveals nothing about the answer
+AROUND_S: Final = (4.0, 14.0)  # how long an actor rests before and after its act
+OTHER_ACT: Final = 0.3  # how often an actor does something else where the asked act could have happened
+SPARE_S: Final = (5.0, 15.0)  # length of look-alikes and of extra rests
+LOOKALIKE_ACTS: Final = 0.5  # how often a look-alike acts
 
 
 @dataclass(frozen=True, slots=True)
 class Hints:
     """How much the world hints at its events."""
 
-    around: float = 0.8  # the share of acts with rest before and after them
-    elsewhere: float = CLOSED_DECOYS  # rests elsewhere for each actor, on average
+    around: float = 0.8  # share of acts with a rest before and after
+    elsewhere: float = CLOSED_DECOYS  # mean number of rests elsewhere per actor
 
     def __post_init__(self) -> None:
         if not (0 <= self.around <= 1 and 0 <= self.elsewhere <= 20):
             raise InputError("A twin needs hints from 0 to 1 and decoys from 0 to 20.")
-
-    @property
-    def by_presence(self) -> bool:
-        """Whether no actor ever rests: then being there is the act, as in a world of visits (`world`)."""
-        return self.around == 0 and self.elsewhere == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,21 +61,21 @@ class Chance:
     """A stretch in which an actor acts, or could have acted."""
 
     span: Span
-    actor: int  # which of the question's actors, by the place of its interval; a count has one, 0
+    actor: int  # index of the actor, which is that of its interval; 0 for a count
     real: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """A stretch in which an actor is there, around one chance."""
+    """A stretch in which an actor is present, around one chance."""
 
     scene: Span
     span: Span
     act: Act | None
 
 
-def make_acting_world(layout: VideoLayout, seed: Sequence[int], hints: Hints) -> VideoWorld:
-    """A world for this layout in which events are acts; the same seed makes the same one."""
+def make_world(layout: VideoLayout, seed: Sequence[int], hints: Hints) -> VideoWorld:
+    """A world for this layout; the same seed gives the same world."""
     rng = np.random.default_rng(seed)
     chances = [
         _draw_counted(rng, question, layout.frames, hints)
@@ -108,18 +103,18 @@ def make_acting_world(layout: VideoLayout, seed: Sequence[int], hints: Hints) ->
 
 
 def _choose_acts(rng: Rng, question: QuestionLayout, sprites: Sequence[str]) -> tuple[Event, ...]:
-    """What happens in each interval; what is counted is the same act each time."""
+    """What happens in each interval; a count has the same act each time."""
     acts = [str(act) for act in rng.choice(list(ACTS), len(sprites))]
     return tuple(map(Event, sprites, acts[:1] * len(acts) if question.family == EVENT_COUNTING else acts))
 
 
 def _is_visible(rng: Rng, hints: Hints) -> bool:
-    """Whether a chance that is not taken is there to be seen: below `CLOSED_DECOYS` only some are."""
+    """Whether the actor is present at a chance where it does not act: below `CLOSED_DECOYS` only at some."""
     return bool(rng.random() < hints.elsewhere / CLOSED_DECOYS)
 
 
 def _draw_ordered(rng: Rng, question: QuestionLayout, hints: Hints) -> list[Chance]:
-    """In every interval of an order all its actors are there, and one of them acts: presence is the same for all."""
+    """All actors of an order are present in each of its intervals, and one of them acts."""
     return [
         Chance(span, actor, actor == place)
         for place, span in enumerate(question.intervals)
@@ -129,7 +124,7 @@ def _draw_ordered(rng: Rng, question: QuestionLayout, hints: Hints) -> list[Chan
 
 
 def _draw_counted(rng: Rng, question: QuestionLayout, frames: int, hints: Hints) -> list[Chance]:
-    """As many chances as the highest count offered, or one more, whatever the true count is."""
+    """Whatever the true count is, the number of chances is the highest option or one more."""
     lengths = [last - first for first, last in question.intervals]
     highest = question.lowest_option + OPTIONS - 1
     taken = list(question.intervals)
@@ -142,7 +137,7 @@ def _draw_counted(rng: Rng, question: QuestionLayout, frames: int, hints: Hints)
 
 
 def _add_spare(rng: Rng, chances: list[Chance], frames: int, hints: Hints) -> list[Chance]:
-    """The chances, and rests beyond those that close the question: anywhere else."""
+    """The chances, with extra rests anywhere else."""
     number = max(0.0, hints.elsewhere - CLOSED_DECOYS)
     spare = list(chances)
     for actor in sorted({chance.actor for chance in chances}):
@@ -154,7 +149,7 @@ def _add_spare(rng: Rng, chances: list[Chance], frames: int, hints: Hints) -> li
 
 
 def _find_room(rng: Rng, taken: Sequence[Span], length: int, frames: int) -> Span | None:
-    """A stretch of this length, or as much of it as is free, anywhere but near what is taken; None for no room."""
+    """A free stretch of this length, or shorter, away from what is taken; None if there is no room."""
     gap, margin, shortest = (round(s * FPS) for s in (FITTED.gap_s, FITTED.margin_s, FITTED.shortest_s))
     starts = [margin, *(last + gap for _, last in sorted(taken))]
     ends = [*(first - gap for first, _ in sorted(taken)), frames - 1 - margin]
@@ -171,7 +166,7 @@ def _find_room(rng: Rng, taken: Sequence[Span], length: int, frames: int) -> Spa
 def _make_tracks(
     rng: Rng, question: int, event: Event, chances: Sequence[Chance], *, scenes: Sequence[Span], hints: Hints
 ) -> Iterator[Track]:
-    """The tracks of an actor: one for each stretch in which it is there, with all that it does there."""
+    """The tracks of an actor: one for each stretch in which it is present, with its acts."""
     stays: list[Stay] = []
     for chance in sorted(chances, key=lambda chance: chance.span):
         act: str | None = event.act
@@ -184,12 +179,12 @@ def _make_tracks(
         stays.append(Stay(scene, span, Act(act, *chance.span, evidence_for) if act else None))
     for joined in _join_stays(stays):
         first, last = joined[0].span[0], max(stay.span[1] for stay in joined)
-        track = make_track(rng, vocabulary().sprites[event.sprite], first, last, 0.0)
+        track = make_track(rng, vocabulary().sprites[event.sprite], first, last)
         yield replace(track, motion=REST, acts=tuple(stay.act for stay in joined if stay.act))
 
 
 def _add_rest(rng: Rng, span: Span, scene: Span, hints: Hints) -> Span:
-    """The stretch, in most cases with rest before and after it, within its scene."""
+    """The stretch, usually with a rest before and after it, within its scene."""
     before, after = (round(seconds * FPS) for seconds in rng.uniform(*AROUND_S, 2))
     if rng.random() >= hints.around:
         return span
@@ -197,7 +192,7 @@ def _add_rest(rng: Rng, span: Span, scene: Span, hints: Hints) -> Span:
 
 
 def _join_stays(stays: Sequence[Stay]) -> list[list[Stay]]:
-    """Stretches that touch are one: who rests until its next act has not been away."""
+    """Join stretches that touch: an actor that rests until its next act does not leave."""
     groups: list[list[Stay]] = []
     for stay in stays:
         if groups and stay.scene == groups[-1][0].scene and stay.span[0] <= groups[-1][-1].span[1] + 1:
@@ -208,7 +203,7 @@ def _join_stays(stays: Sequence[Stay]) -> list[list[Stay]]:
 
 
 def _make_lookalike(rng: Rng, sprite: Sprite, scene: Span) -> Track:
-    """A look-alike: at rest for a while, and every other one does something."""
+    """A look-alike at rest; every other one also acts."""
     track = replace(make_extra(rng, sprite, scene, SPARE_S), motion=REST)
     if rng.random() >= LOOKALIKE_ACTS:
         return track

@@ -1,4 +1,4 @@
-"""Writes a twin to a folder: its truth, its videos, and last its questions. A run that was stopped is continued."""
+"""Writes a twin to a folder: its truth, its videos and finally its questions. It continues after an interruption."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from trace_ves.core import InputError, Interval, MissingExtraError, Question
 from trace_ves.core.files import atomic_path, write_atomic
 from trace_ves.core.jsonl import claim, dump_line
 from trace_ves.records import Item
-from trace_ves.twin.synthetic.actors import Hints, make_acting_world
+from trace_ves.twin.synthetic.actors import Hints, make_world
 from trace_ves.twin.synthetic.drawing import draw, make_planes
 from trace_ves.twin.synthetic.layout import FPS, HEIGHT, WIDTH, choose_layout
 from trace_ves.twin.synthetic.questions import word_question
 from trace_ves.twin.synthetic.scenery import paint
 from trace_ves.twin.synthetic.truth import WORLD_FILE, VideoTruth
-from trace_ves.twin.synthetic.world import VideoWorld, make_world
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
     from trace_ves.twin.synthetic.drawing import Planes
     from trace_ves.twin.synthetic.layout import VideoLayout
+    from trace_ves.twin.synthetic.world import VideoWorld
 
 ENCODING: Final = {
     "preset": "ultrafast",
@@ -35,12 +35,12 @@ ENCODING: Final = {
     "x264-params": "keyint=250:bframes=7:b-pyramid=none:b-adapt=0:scenecut=0:rc-lookahead=0:cabac=1:weightp=0"
     ":colorprim=smpte170m:transfer=smpte170m:colormatrix=smpte170m",
 }
-"""x264's fastest preset, with B-frames and CABAC as other videos have. No frame is predicted from a B-frame, so that
-a few frames are decoded quickly. Key frames are asked for at the cuts: a search for them takes a sixth of the time."""
+"""x264's fastest preset, with B-frames and CABAC like most videos. No frame is predicted from a B-frame, so single
+frames decode quickly. We set the key frames at cuts: searching for them would take a sixth of the time."""
 
 
 def frames_of(world: VideoWorld, seed: Sequence[int]) -> Iterator[Planes]:
-    """Every frame of the video, in order of time. Where nothing moves, the same object comes again."""
+    """Every frame of the video in order of time. While nothing moves, the same object is repeated."""
     for number, scene in enumerate(world.scenes):
         backdrop = paint(scene.scene, [*seed, number])
         base = make_planes(backdrop)
@@ -50,15 +50,15 @@ def frames_of(world: VideoWorld, seed: Sequence[int]) -> Iterator[Planes]:
 
 
 def write_film(world: VideoWorld, seed: Sequence[int], path: Path) -> None:
-    """Encode the video. The file appears under its name only when it is whole."""
+    """Encode the video. The file appears under its name only when it is complete."""
     try:
-        import av  # a decoder is needed for films alone
+        import av  # only needed to write videos
     except ImportError as error:
         raise MissingExtraError("Writing the twin's videos", "video") from error
     with atomic_path(path) as partial, av.open(str(partial), "w", format="mp4") as container:
         stream = container.add_stream("libx264", rate=FPS, options=dict(ENCODING))
         stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
-        stream.codec_context.thread_count = 1  # so that the bytes do not depend on the machine's cores
+        stream.codec_context.thread_count = 1  # so that the bytes do not depend on the number of cores
         cuts = {scene.first for scene in world.scenes}
         for number, planes in enumerate(frames_of(world, seed)):
             picture = av.VideoFrame.from_numpy_buffer(planes.packed, "yuv420p")
@@ -87,12 +87,12 @@ class TwinVideo:
 
     @property
     def truth(self) -> VideoTruth:
-        """Everything that can be seen in the video, for tests and training; never for a method."""
+        """Everything that can be seen in the video, for tests and training, never for a method."""
         return VideoTruth.of(self.name, self.world, FPS, tuple(item.question.id for item in self.items))
 
 
 def make_twin(questions: int, seed: int, hints: Hints = DEFAULT_HINTS) -> tuple[TwinVideo, ...]:
-    """The videos and questions of a twin, undrawn; the same seed makes the same."""
+    """The videos and questions of a twin, not drawn; the same seed gives the same twin."""
     if questions < FEWEST_QUESTIONS or seed < 0:
         raise InputError(f"A twin needs at least {FEWEST_QUESTIONS} questions and a seed of 0 or more.")
     layouts = choose_layout(questions, seed)
@@ -100,8 +100,7 @@ def make_twin(questions: int, seed: int, hints: Hints = DEFAULT_HINTS) -> tuple[
     videos = []
     asked = 0
     for number, layout in enumerate(layouts):
-        drawn_from = [seed, _WORLD, number]
-        world = make_world(layout, drawn_from) if hints.by_presence else make_acting_world(layout, drawn_from, hints)
+        world = make_world(layout, [seed, _WORLD, number], hints)
         name = f"videos/v{number + 1:0{digits}}.mp4"
         items = tuple(_make_items(layout, world, name, first=asked + 1, seed=[seed, _WORDS, number]))
         asked += len(items)
@@ -130,7 +129,7 @@ def write_twin(
     workers: int = 2,
     on_progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> None:
-    """Write a twin to a folder that is empty or holds a part of the same twin; progress is counted in frames."""
+    """Write a twin to a folder that is empty or contains part of the same twin; progress counts frames."""
     questions = b"".join(dump_line(item.to_json()) for video in twin for item in video.items)
     truth = b"".join(dump_line(video.truth.model_dump()) for video in twin)
     for name, content in ((QUESTIONS_FILE, questions), (WORLD_FILE, truth)):
@@ -138,12 +137,12 @@ def write_twin(
             raise InputError(f"{out / name} belongs to another bench; give an empty folder, or delete this one first.")
     foreign = next((out / video.name for video in twin if (out / video.name).exists()), None)
     if videos and foreign is not None and not (out / WORLD_FILE).exists():
-        raise InputError(f"{foreign} is a video of something else, without a {WORLD_FILE}; give an empty folder.")
+        raise InputError(f"{foreign} does not belong to a twin (no {WORLD_FILE}); give an empty folder.")
     try:
         out.mkdir(parents=True, exist_ok=True)
         folder = os.open(out, os.O_RDONLY)
         try:
-            claim(folder, out)  # a second process would take the first one's unfinished videos away
+            claim(folder, out)  # a second process would delete unfinished videos of the first
             write_atomic(out / WORLD_FILE, truth)
             if videos:
                 _write_videos(out, twin, workers, on_progress)
@@ -169,12 +168,11 @@ def _write_videos(out: Path, twin: Sequence[TwinVideo], workers: int, on_progres
 
 
 def _draw_all(out: Path, videos: Sequence[TwinVideo], workers: int) -> Iterator[int]:
-    """Draw the videos, the longest first so that all workers end together; the frames of each as it is done."""
+    """Draw the videos in the given order; yields the number of frames of each finished one."""
     if workers <= 1 or len(videos) <= 1:
-        for video in videos:
-            yield _draw_video(out, video)
+        yield from (_draw_video(out, video) for video in videos)
         return
-    # Processes are started afresh: a fork would copy the locks of the caller's threads.
+    # Spawn, because a fork would copy the locks of the caller's threads.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(workers, len(videos)), mp_context=context, initializer=_end_with_parent) as pool:
         try:
@@ -186,7 +184,7 @@ def _draw_all(out: Path, videos: Sequence[TwinVideo], workers: int) -> Iterator[
 
 
 def _end_with_parent() -> None:
-    """Let a worker end when the process that started it was killed; otherwise it would wait forever."""
+    """End a worker if its parent process is killed; otherwise it would wait forever."""
 
     def wait() -> None:
         if (parent := multiprocessing.parent_process()) is not None:

@@ -1,4 +1,4 @@
-"""The pictures of the twin's world: tiles of the atlas, a canvas for backdrops, and frames in the planes of a video.
+"""The pictures of the twin: tiles of the atlas, a canvas for backdrops, and frames as video planes.
 
 The art is Noto Emoji's, under the SIL Open Font License (`atlas.LICENSE`).
 """
@@ -45,7 +45,7 @@ class Cutout:
 
 
 def cutout(name: str, size_px: int, *, mirrored: bool = False) -> Cutout:
-    """The picture of this name, its longer side about `size_px` long."""
+    """The picture of this name, with a longer side of about `size_px`."""
     width, height = cutout_size(name, size_px)
     resized = _resize_rows(_tiles()[name], height)
     resized = _resize_rows(resized.swapaxes(0, 1), width).swapaxes(0, 1)
@@ -58,7 +58,7 @@ def cutout(name: str, size_px: int, *, mirrored: bool = False) -> Cutout:
 
 @cache
 def cutout_size(name: str, size_px: int) -> tuple[int, int]:
-    """Width and height of that picture."""
+    """Width and height of such a picture."""
     sides = _tiles()[name].shape[:2]
     height, width = (max(2, 2 * round(side * (size_px / max(sides)) / 2)) for side in sides)
     return width, height
@@ -66,7 +66,7 @@ def cutout_size(name: str, size_px: int) -> tuple[int, int]:
 
 @cache
 def _tiles() -> dict[str, NDArray[np.float32]]:
-    """Each tile without its empty margin: colours times alpha, then alpha from 0 to 1."""
+    """Each tile without its margin: colours premultiplied by alpha, and alpha from 0 to 1."""
     with as_file(files(__package__) / "atlas.npz") as path, np.load(path) as atlas:
         drawn = dict(zip(atlas["names"].tolist(), atlas["tiles"].astype(np.float32), strict=True))
     tiles = {}
@@ -80,9 +80,9 @@ def _tiles() -> dict[str, NDArray[np.float32]]:
 
 
 def _resize_rows(picture: NDArray[np.float32], rows: int) -> NDArray[np.float32]:
-    """The picture with so many rows: each the mean of the rows it covers, or drawn between two where it grows.
+    """Resize to this number of rows: averages when it shrinks, interpolation when it grows.
 
-    Sums and lookups alone: a matrix product is not the same to the last bit everywhere.
+    No matrix product, whose last bits differ between machines.
     """
     source = len(picture)
     if rows >= source:
@@ -93,7 +93,7 @@ def _resize_rows(picture: NDArray[np.float32], rows: int) -> NDArray[np.float32]
 
 
 def _interpolate(picture: NDArray[np.float32], positions: NDArray[np.floating]) -> NDArray[np.float32]:
-    """Rows at these positions, blended from the row above and the one below."""
+    """Rows at these positions, blended from the rows above and below."""
     upper = np.minimum(positions.astype(int), len(picture) - 1)
     lower = np.minimum(upper + 1, len(picture) - 1)
     part = (positions - upper).astype(np.float32)[:, None, None]
@@ -108,7 +108,7 @@ _X: Final = (np.arange(WIDTH, dtype=np.float32) + 0.5)[None, :]
 
 
 class Canvas:
-    """A picture in the making, in colours from 0 to 255."""
+    """A picture to paint on, with colours from 0 to 255."""
 
     def __init__(self) -> None:
         self.rgb: NDArray[np.float32] = np.zeros((HEIGHT, WIDTH, 3), np.float32)
@@ -120,7 +120,7 @@ class Canvas:
         self.rgb[rows] = np.array(top, np.float32) * (1 - part) + np.array(bottom, np.float32) * part
 
     def below(self, curve: NDArray[np.float32], colour: Colour, shade: float = 0.0) -> None:
-        """Fill all that lies below a curve (a height for each column); it darkens by `shade` towards the bottom."""
+        """Fill everything below a curve (a height per column), darker by `shade` towards the bottom."""
         top = max(0, int(curve.min()) - 1)
         cover = np.clip(_Y[top:] - curve[None, :] + 0.5, 0.0, 1.0)[..., None]
         depth = 1.0 - shade * np.clip((_Y[top:] - curve[None, :]) / HEIGHT, 0.0, 1.0)[..., None]
@@ -139,14 +139,14 @@ class Canvas:
         self.rgb[rows, columns] += (np.array(colour, np.float32) - self.rgb[rows, columns]) * cover
 
     def texture(self, rng: np.random.Generator, strength: float, y0: float, y1: float, cell: tuple[int, int]) -> None:
-        """Lighten and darken the rows from y0 to y1 by soft noise whose patches are `cell` (high, wide) in size."""
+        """Add soft noise with patches of `cell` (height, width) to the rows from y0 to y1."""
         rows = slice(max(0, round(y0)), min(HEIGHT, round(y1)))
         height = rows.stop - rows.start
         coarse = rng.standard_normal((height // cell[0] + 2, WIDTH // cell[1] + 2)).astype(np.float32)
         self.rgb[rows] += strength * _enlarge(coarse, cell)[:height, :WIDTH, None]
 
     def paste(self, picture: Cutout, x: float, foot_y: float, *, shadow: bool = False, brightness: float = 1.0) -> None:
-        """Put a cutout so that it stands at (x, foot_y); what lies outside is cut off."""
+        """Paste a cutout with its foot at (x, foot_y), clipped to the canvas."""
         if shadow:
             self.ellipse(
                 x, foot_y - 2, picture.width * 0.42, max(2.0, picture.width * 0.07), (20, 20, 25), opacity=0.28
@@ -161,7 +161,7 @@ class Canvas:
 
 
 def waves(rng: np.random.Generator, level: float, height: float, longest: float = 500.0) -> NDArray[np.float32]:
-    """A curve across the frame: a few sines of random phase around `level`."""
+    """A curve across the frame: sines of random phase around `level`."""
     curve = np.full(WIDTH, level)
     for order in (1.0, 1.7, 3.1, 5.3):
         phase = rng.uniform(0, 2 * np.pi)
@@ -172,14 +172,14 @@ def waves(rng: np.random.Generator, level: float, height: float, longest: float 
 def _enlarge(coarse: NDArray[np.float32], cell: tuple[int, int]) -> NDArray[np.float32]:
     """Bilinear enlargement of a small grid, each cell to `cell` pixels."""
     for size in cell:
-        # Rows grow in the first pass, and columns, turned into rows, in the second.
+        # The first pass enlarges rows; the second, after the transposition, columns.
         part: NDArray[np.float32] = (np.arange(size) / size).astype(np.float32)[None, :, None]
         grown = coarse[:-1, None, :] * (1 - part) + coarse[1:, None, :] * part
         coarse = grown.reshape(-1, coarse.shape[1]).T
     return coarse
 
 
-MOST_STAMPS: Final = 512  # sprites in their sizes that are kept ready: something that swells has a dozen sizes
+MOST_STAMPS: Final = 512  # size of the cache; a swelling sprite has a dozen sizes
 
 _YUV_OF_RGB: Final = (
     (65.481 / 255, 128.553 / 255, 24.966 / 255, 16.0),
@@ -191,7 +191,7 @@ _RGB_OF_YUV: Final = ((1.164384, 0.0, 1.596027), (1.164384, -0.391762, -0.812968
 
 @dataclass(frozen=True, slots=True)
 class Planes:
-    """One frame: `packed` holds the luma rows, then both chroma planes, as encoders take them."""
+    """One frame: `packed` holds the luma plane, then both chroma planes, as encoders expect."""
 
     packed: NDArray[np.uint8]
 
@@ -207,7 +207,7 @@ class Planes:
         )
 
     def rgb(self) -> NDArray[np.uint8]:
-        """The picture that these planes stand for."""
+        """The frame as RGB."""
         luma, *chromas = (plane.astype(np.float32) for plane in self.views())
         blue, red = (plane.repeat(2, axis=0).repeat(2, axis=1) - 128 for plane in chromas)
         channels = [y * (luma - 16) + u * blue + v * red for y, u, v in _RGB_OF_YUV]
@@ -216,7 +216,7 @@ class Planes:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """A sprite ready to be blended: its planes and alpha at both sizes."""
+    """A sprite ready for blending: its planes, and alpha at both resolutions."""
 
     planes: tuple[NDArray[np.float32], ...]
     alphas: tuple[NDArray[np.float32], ...]
@@ -237,8 +237,9 @@ def make_planes(backdrop: Backdrop) -> Planes:
     return planes
 
 
-def make_stamp(picture: Cutout) -> Stamp:
-    """A cutout ready to be blended."""
+@lru_cache(MOST_STAMPS)
+def _stamp(sprite: str, size_px: int, mirrored: bool) -> Stamp:
+    picture = cutout(sprite, size_px, mirrored=mirrored)
     luma, *chromas = _convert_to_yuv(picture.rgb)
     half = _halve(picture.alpha)
     weight: NDArray[np.float32] = np.maximum(half, 1e-4).astype(np.float32)
@@ -247,17 +248,12 @@ def make_stamp(picture: Cutout) -> Stamp:
 
 
 def track_stamp(track: Track, scale: float = 1.0) -> Stamp:
-    """The stamp of a track's sprite; the art looks to the left, so it is mirrored on the way to the right."""
+    """The stamp of a track's sprite; the art faces left, so it is mirrored to move right."""
     return _stamp(track.sprite, scaled_px(track.size_px, scale), track.rightward)
 
 
-@lru_cache(MOST_STAMPS)
-def _stamp(sprite: str, size_px: int, mirrored: bool) -> Stamp:
-    return make_stamp(cutout(sprite, size_px, mirrored=mirrored))
-
-
 def blend(frame: Planes, stamp: Stamp, at: Pose) -> None:
-    """Draw the stamp into the frame, on even pixels, so that chroma and luma stay together."""
+    """Draw the stamp into the frame at even pixels, so that chroma and luma stay aligned."""
     width, height = stamp.size
     left, top = 2 * round((at.x - width / 2) / 2), 2 * round((at.foot_y - height) / 2)
     for plane, colour, alpha, step in zip(frame.views(), stamp.planes, stamp.alphas, (1, 2, 2), strict=True):
@@ -272,7 +268,7 @@ def blend(frame: Planes, stamp: Stamp, at: Pose) -> None:
 
 
 def draw(base: Planes, backdrop: Backdrop, tracks: Iterable[Track], frame: int) -> Planes:
-    """The frame with the sprites of these tracks in it; the base itself where there are none."""
+    """The frame with the sprites of these tracks; the base itself if there are none."""
     visible = [track for track in tracks if track.first <= frame <= track.last]
     if not visible:
         return base
@@ -284,7 +280,7 @@ def draw(base: Planes, backdrop: Backdrop, tracks: Iterable[Track], frame: int) 
 
 
 def _convert_to_yuv(rgb: NDArray[np.float32]) -> tuple[NDArray[np.float32], ...]:
-    """Luma and both chromas of a picture, all at full size. Written out, as a matrix product would wake threads."""
+    """Luma and both chromas at full resolution. No matrix product, which would start threads."""
     red, green, blue = (rgb[..., channel] for channel in range(3))
     return tuple(
         np.float32(r) * red + np.float32(g) * green + np.float32(b) * blue + np.float32(offset)

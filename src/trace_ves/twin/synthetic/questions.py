@@ -1,4 +1,4 @@
-"""Words for what happens: question texts, fair options that need every interval, and the letter of the right one."""
+"""The text of questions: fair options that need every interval, and the correct letter."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Order = tuple[int, ...]  # events by number, in the order in which they happen
 
 @cache
 def fair_order_sets(events: int) -> tuple[tuple[Order, ...], ...]:
-    """All sets of orders of which at least two stay possible without any one event, whichever of them is right."""
+    """All sets of orders of which at least two remain possible without any one event, whichever is correct."""
     return tuple(
         orders
         for orders in combinations(tuple(permutations(range(events))), OPTIONS)
@@ -45,14 +45,7 @@ def _without(order: Order, event: int) -> Order:
 
 Rng = np.random.Generator
 
-_COUNTING: Final = (
-    "How many times does {event} {plain} in the video?",
-    "How often does {event} {plain} over the whole video?",
-    "In total, how many separate times does {event} {plain}?",
-    "Throughout the video, how many times does {event} {plain}?",
-    "On how many separate occasions does {event} {plain}?",
-)
-_COUNTING_ACTS: Final = (  # an act lasts a while, so what is counted is how often it begins
+_COUNTING: Final = (  # an act lasts a while, so questions count how often it starts
     "On how many separate occasions does {event} {plain}?",
     "How many separate times does {event} {plain} in the video?",
     "Over the whole video, how often does {event} begin to {plain}?",
@@ -66,12 +59,12 @@ _ORDERING: Final = (
     "Put these in the order in which they are seen: {events}.",
     "What is the right chronological order of these events: {events}?",
 )
-_JOINTS: Final = (" → ", ", then ")  # how the events of an option are strung together; one kind in each question
+_JOINTS: Final = (" → ", ", then ")  # separators of the events of an option; one kind per question
 
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """A question in words."""
+    """The text of a question."""
 
     text: str
     options: tuple[str, ...]
@@ -79,7 +72,7 @@ class Wording:
 
 
 def word_question(layout: QuestionLayout, events: Sequence[Event], seed: Sequence[int]) -> Wording:
-    """The words of a question about these events, one for each interval; the same seed finds the same words."""
+    """The text of a question about these events, one per interval; the same seed gives the same text."""
     word = _word_counting if layout.family == EVENT_COUNTING else _word_ordering
     return word(np.random.default_rng(seed), layout, events)
 
@@ -88,16 +81,16 @@ def _word_counting(rng: Rng, layout: QuestionLayout, events: Sequence[Event]) ->
     event = events[0]
     noun = _choose_noun(rng, event)
     plain, _ = _choose_action(rng, event)
-    # consecutive, so that with one occurrence unseen at least the right count and the one below stay possible
+    # consecutive, so that with one occurrence unseen at least two counts remain possible
     counts = tuple(range(layout.lowest_option, layout.lowest_option + OPTIONS))
-    text = str(rng.choice(_COUNTING_ACTS if event.act else _COUNTING)).format(event=with_article(noun), plain=plain)
+    text = str(rng.choice(_COUNTING)).format(event=with_article(noun), plain=plain)
     return Wording(text, tuple(map(str, counts)), LETTERS[counts.index(len(layout.intervals))])
 
 
 def _word_ordering(rng: Rng, _: QuestionLayout, events: Sequence[Event]) -> Wording:
     nouns = [_choose_noun(rng, event) for event in events]
-    doing = [f"{vocabulary().acts[event.act].doing} " if event.act else "" for event in events]
-    offered = [f"the {act}{noun}" for act, noun in zip(doing, nouns, strict=True)]
+    doing = [vocabulary().acts[event.act].doing for event in events]
+    offered = [f"the {act} {noun}" for act, noun in zip(doing, nouns, strict=True)]
     orders = _draw_orders(rng, len(events))
     joint = str(rng.choice(_JOINTS))
     options = tuple(joint.join(offered[number] for number in order) for order in orders)
@@ -111,7 +104,7 @@ def _word_ordering(rng: Rng, _: QuestionLayout, events: Sequence[Event]) -> Word
 
 
 def _draw_orders(rng: Rng, events: int) -> tuple[tuple[int, ...], ...]:
-    """A fair set of orders in random sequence, with events numbered as they happen: (0, 1, 2, ...) is right."""
+    """A fair set of orders, shuffled, with events numbered by time: (0, 1, 2, ...) is correct."""
     sets = fair_order_sets(events)
     chosen = sets[int(rng.integers(len(sets)))]
     orders = [chosen[number] for number in rng.permutation(OPTIONS)]
@@ -124,10 +117,6 @@ def _choose_noun(rng: Rng, event: Event) -> str:
 
 
 def _choose_action(rng: Rng, event: Event) -> tuple[str, str]:
-    """Words for what it does: those of its act, or of its motion, or sometimes that it appears."""
-    if event.act:
-        choices = vocabulary().acts[event.act].actions
-    else:
-        motion = vocabulary().events[event.sprite].motion if rng.random() < 0.7 else "appear"
-        choices = vocabulary().actions[motion]
+    """Words for what it does."""
+    choices = vocabulary().acts[event.act].actions
     return choices[int(rng.integers(len(choices)))]

@@ -1,4 +1,4 @@
-"""Paints the twin's scenes from a seed: a backdrop for each kind of place, with props, and where feet may stand."""
+"""Paints the twin's scenes from a seed: a backdrop with props for each kind of place."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Backdrop:
 
 
 def paint(scene: str, seed: Sequence[int]) -> Backdrop:
-    """The backdrop of a scene of this kind; the same seed paints the same one."""
+    """The backdrop of a scene of this kind; the same seed gives the same picture."""
     rng = np.random.default_rng(seed)
     canvas = Canvas()
     horizon = _PAINTERS[scene](canvas, rng)
@@ -43,45 +43,47 @@ def paint(scene: str, seed: Sequence[int]) -> Backdrop:
 
 
 def _place_props(canvas: Canvas, rng: Rng, scene: str, horizon: float) -> None:
-    """Stand props along the horizon and hang some above, the far ones first."""
+    """Place props along the horizon and above it, the far ones first."""
     kinds = vocabulary().scenes[scene]
     props = vocabulary().props
     light = _LIGHT.get(scene, 1.0)
     for name in rng.permutation(kinds.above)[: rng.integers(1, 3)]:
-        size = int(rng.integers(*props[name].size_px, endpoint=True))
+        size = int(rng.integers(*props[name].size, endpoint=True))
         centre = rng.uniform(30, max(31, horizon * 0.55))
         canvas.paste(cutout(str(name), size), rng.uniform(40, WIDTH - 40), centre + size / 2)
     count = int(rng.integers(3, 7))
     feet = np.sort(horizon + rng.uniform(4, 0.42 * (HEIGHT - horizon), count))
     columns = (np.arange(count) + rng.uniform(0.1, 0.9, count)) * WIDTH / count
     for name, foot, x in zip(rng.choice(kinds.ground, size=count), feet, rng.permutation(columns), strict=True):
-        size = int(rng.integers(*props[name].size_px, endpoint=True))
+        size = int(rng.integers(*props[name].size, endpoint=True))
         canvas.paste(cutout(str(name), size), x, foot, shadow=True, brightness=light)
 
 
-_LIGHT: Final = {"city at night": 0.55}  # how bright props stand in a scene, where it is not full light
+_LIGHT: Final = {"city at night": 0.55}  # brightness of props, if not 1
 
 
 def _shade(rng: Rng, colour: Colour, spread: float = 12.0) -> Colour:
-    """The colour, a little off."""
+    """The colour with a random deviation."""
     red, green, blue = np.clip(np.array(colour) + rng.uniform(-spread, spread, 3), 0, 255)
     return float(red), float(green), float(blue)
 
 
-def _sky(canvas: Canvas, rng: Rng, horizon: float, top: Colour = (96, 168, 232), low: Colour = (214, 236, 250)) -> None:
+def _sky(canvas: Canvas, rng: Rng, rows: Band, top: Colour, low: Colour) -> float:
+    """Paint a sky down to a random horizon between these rows, which is returned."""
+    horizon = float(rng.uniform(*rows))
     canvas.gradient(_shade(rng, top), _shade(rng, low), 0, horizon + 20)
+    return horizon
 
 
 def _meadow(canvas: Canvas, rng: Rng, horizon: float, near: Colour, far: Colour) -> None:
-    """Two rows of hills, then ground with a soft texture."""
+    """Two rows of hills, and ground with a soft texture."""
     canvas.below(waves(rng, horizon - 18, 22, 700), _shade(rng, far), 0.4)
     canvas.below(waves(rng, horizon, 7, 900), _shade(rng, near), 0.5)
     canvas.texture(rng, 5.0, horizon + 6, HEIGHT, (6, 18))
 
 
 def _park(canvas: Canvas, rng: Rng) -> float:
-    horizon = float(rng.uniform(165, 200))
-    _sky(canvas, rng, horizon)
+    horizon = _sky(canvas, rng, (165, 200), (96, 168, 232), (214, 236, 250))
     _meadow(canvas, rng, horizon, (128, 196, 96), (104, 172, 104))
     path = _shade(rng, (222, 206, 170))
     canvas.ellipse(WIDTH * rng.uniform(0.3, 0.7), HEIGHT + 30, rng.uniform(260, 420), rng.uniform(60, 90), path)
@@ -89,8 +91,7 @@ def _park(canvas: Canvas, rng: Rng) -> float:
 
 
 def _farm(canvas: Canvas, rng: Rng) -> float:
-    horizon = float(rng.uniform(150, 185))
-    _sky(canvas, rng, horizon, (120, 180, 226), (248, 236, 208))
+    horizon = _sky(canvas, rng, (150, 185), (120, 180, 226), (248, 236, 208))
     _meadow(canvas, rng, horizon, (190, 186, 96), (150, 170, 92))
     furrow = _shade(rng, (150, 124, 70))
     for row in range(5):
@@ -105,8 +106,7 @@ def _farm(canvas: Canvas, rng: Rng) -> float:
 
 
 def _forest(canvas: Canvas, rng: Rng) -> float:
-    horizon = float(rng.uniform(170, 205))
-    _sky(canvas, rng, horizon, (150, 190, 190), (206, 226, 206))
+    horizon = _sky(canvas, rng, (170, 205), (150, 190, 190), (206, 226, 206))
     for depth, green in enumerate(((120, 160, 128), (84, 130, 92), (60, 104, 70))):
         canvas.below(waves(rng, horizon - 60 + 24 * depth, 34, 160 - 20 * depth), _shade(rng, green), 0.3)
     for x in rng.uniform(0, WIDTH, 9):
@@ -118,16 +118,14 @@ def _forest(canvas: Canvas, rng: Rng) -> float:
 
 
 def _street(canvas: Canvas, rng: Rng) -> float:
-    horizon = float(rng.uniform(170, 200))
-    _sky(canvas, rng, horizon, (140, 184, 226), (226, 232, 238))
+    horizon = _sky(canvas, rng, (170, 200), (140, 184, 226), (226, 232, 238))
     _houses(canvas, rng, horizon, ((206, 170, 140), (188, 196, 204), (214, 196, 164), (176, 150, 150)), (120, 140, 160))
     _road(canvas, rng, horizon, (196, 192, 186), (112, 114, 120))
     return horizon
 
 
 def _night_city(canvas: Canvas, rng: Rng) -> float:
-    horizon = float(rng.uniform(175, 205))
-    canvas.gradient(_shade(rng, (16, 20, 54)), _shade(rng, (72, 54, 108)), 0, horizon + 20)
+    horizon = _sky(canvas, rng, (175, 205), (16, 20, 54), (72, 54, 108))
     for x, y in zip(rng.uniform(0, WIDTH, 40), rng.uniform(0, horizon * 0.6, 40), strict=True):
         canvas.ellipse(x, y, 1.1, 1.1, (235, 235, 215))
     _houses(canvas, rng, horizon, ((34, 36, 66), (44, 42, 76), (28, 32, 58)), (244, 208, 110))
@@ -159,8 +157,7 @@ def _road(canvas: Canvas, rng: Rng, horizon: float, pavement: Colour, asphalt: C
 
 
 def _beach(canvas: Canvas, rng: Rng) -> float:
-    horizon = float(rng.uniform(150, 180))
-    _sky(canvas, rng, horizon, (70, 170, 236), (206, 240, 252))
+    horizon = _sky(canvas, rng, (150, 180), (70, 170, 236), (206, 240, 252))
     _water(canvas, rng, (horizon, horizon + 60), (44, 150, 196), (110, 206, 214))
     canvas.below(waves(rng, horizon + 50, 7, 520), (246, 250, 246))
     canvas.below(waves(rng, horizon + 56, 7, 520), _shade(rng, (240, 216, 164)), 0.25)
@@ -169,8 +166,7 @@ def _beach(canvas: Canvas, rng: Rng) -> float:
 
 
 def _harbour(canvas: Canvas, rng: Rng) -> float:
-    horizon = float(rng.uniform(140, 170))
-    _sky(canvas, rng, horizon, (124, 176, 214), (236, 226, 214))
+    horizon = _sky(canvas, rng, (140, 170), (124, 176, 214), (236, 226, 214))
     canvas.below(waves(rng, horizon - 12, 12, 900), _shade(rng, (132, 150, 150)))
     _water(canvas, rng, (horizon, HEIGHT), (64, 124, 160), (28, 84, 124))
     quay = HEIGHT - float(rng.uniform(22, 34))
@@ -192,8 +188,7 @@ def _water(canvas: Canvas, rng: Rng, rows: Band, far: Colour, near: Colour) -> N
 
 
 def _desert(canvas: Canvas, rng: Rng) -> float:
-    horizon = float(rng.uniform(160, 190))
-    _sky(canvas, rng, horizon, (104, 176, 222), (252, 226, 176))
+    horizon = _sky(canvas, rng, (160, 190), (104, 176, 222), (252, 226, 176))
     for depth, sand in enumerate(((226, 176, 116), (234, 190, 124), (240, 204, 142))):
         canvas.below(waves(rng, horizon - 24 + 24 * depth, 20, 620 - 120 * depth), _shade(rng, sand, 8), 0.35)
     canvas.texture(rng, 3.5, horizon + 24, HEIGHT, (3, 22))
@@ -201,8 +196,7 @@ def _desert(canvas: Canvas, rng: Rng) -> float:
 
 
 def _snowfield(canvas: Canvas, rng: Rng) -> float:
-    horizon = float(rng.uniform(165, 195))
-    _sky(canvas, rng, horizon, (132, 166, 204), (224, 232, 242))
+    horizon = _sky(canvas, rng, (165, 195), (132, 166, 204), (224, 232, 242))
     canvas.below(waves(rng, horizon - 44, 46, 260), _shade(rng, (150, 166, 188)), 0.2)
     canvas.below(waves(rng, horizon - 14, 26, 420), _shade(rng, (204, 216, 230)), 0.2)
     canvas.below(waves(rng, horizon + 2, 6, 700), _shade(rng, (238, 243, 248), 5), 0.12)
@@ -256,7 +250,7 @@ def _office(canvas: Canvas, rng: Rng) -> float:
     return floor
 
 
-_PAINTERS: Final[dict[str, Callable[[Canvas, Rng], float]]] = {  # each returns the row of the horizon, or of the floor
+_PAINTERS: Final[dict[str, Callable[[Canvas, Rng], float]]] = {  # each returns the row of the horizon or floor
     "kitchen": _kitchen,
     "living room": _living_room,
     "office": _office,

@@ -20,8 +20,8 @@ Band = tuple[float, float]
 class Bands:
     """Where things can be in a scene."""
 
-    ground: Band  # rows between which the feet of things stand
-    air: Band  # rows between which the centres of flying things lie
+    ground: Band  # rows of the feet of things
+    air: Band  # rows of the centres of flying things
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,23 +31,23 @@ class Act:
     act: str
     first: int
     last: int
-    question: int | str | None = None  # that it is evidence for: its number in a world, its id in `world.jsonl`
+    question: int | str | None = None  # that it is evidence for: an index in a world, an id in `world.jsonl`
 
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """One appearance of one sprite: it is drawn in every frame from the first to the last, and in no other."""
+    """One appearance of a sprite, drawn in every frame from the first to the last."""
 
     sprite: str
     motion: str
     first: int
     last: int
-    size_px: int  # the longer side of its picture, in a frame of 360 lines
-    place: float  # where along the frame, or along the band that it moves in: from 0 to 1
-    depth: float  # how near: from 0, far, to 1
+    size_px: int  # longer side, in a frame of 360 rows
+    place: float  # position across the frame or its band, from 0 to 1
+    depth: float  # from 0 (far) to 1 (near)
     rightward: bool = False
-    question: int | str | None = None  # that its presence is evidence for; None for a look-alike or one that acts
-    acts: tuple[Act, ...] = ()  # what it does, for a sprite that is at rest otherwise (`REST`); in order of time
+    question: int | str | None = None  # always None: acts are the evidence; version 0.1.0 wrote a question here
+    acts: tuple[Act, ...] = ()  # in order of time; otherwise the sprite is at rest (`REST`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,10 @@ class Pose:
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """All that a motion may depend on."""
+    """Everything that a motion depends on."""
 
     track: Track
-    part: float  # how much of the track is over, from 0 to 1
+    part: float  # elapsed part of the track, from 0 to 1
     seconds: float  # since its first frame
     ground: Band
     air: Band
@@ -73,36 +73,36 @@ class _Moment:
     height: int
 
     def level(self, band: Band) -> float:
-        """The row in a band that the track's depth stands for."""
+        """The row in a band at the track's depth."""
         return band[0] + (band[1] - band[0]) * self.track.depth
 
     def swing(self, hertz: float) -> float:
-        """From -1 to 1 and back, so many times a second."""
+        """A sine wave between -1 and 1."""
         return math.sin(2 * math.pi * hertz * (self.seconds + self.track.place))
 
     def column(self, *, lingers: bool) -> float:
-        """A column on the way from a quarter in at one edge to a quarter out at the other."""
+        """A column on the way from one edge to the other; a quarter of the sprite is outside at both ends."""
         part = _lingering(self.part, 0.15 + 0.7 * self.track.place) if lingers else self.part
         left, right = -self.width / 4, WIDTH + self.width / 4
         return left + (right - left) * part if self.track.rightward else right - (right - left) * part
 
 
 def pose(track: Track, frame: int, bands: Bands, size: tuple[int, int]) -> Pose:
-    """The pose of a track's sprite, `size` (width, height) pixels large, in one of its frames."""
+    """The pose of a track's sprite of `size` (width, height) pixels in one of its frames."""
     part = (frame - track.first) / max(1, track.last - track.first)
     seconds = (frame - track.first) / FPS
     return MOTIONS[track.motion](_Moment(track, part, seconds, bands.ground, bands.air, *size))
 
 
 def _lingering(part: float, where: float) -> float:
-    """In quickly, slowly about the column `where` of the way, out quickly."""
+    """Enters and leaves quickly, and is slow around the part `where` of the way."""
     if part < 0.5:
         return where * (1.0 - (1.0 - 2.0 * part) ** 3)
     return where + (1.0 - where) * (2.0 * part - 1.0) ** 3
 
 
 def _crossing(bob: float, hertz: float, *, lingers: bool, hops: bool = False) -> Callable[[_Moment], Pose]:
-    """A way over the ground that moves up and down by `bob` of the sprite's height."""
+    """Motion along the ground that bobs by the part `bob` of the sprite's height."""
 
     def motion(moment: _Moment) -> Pose:
         swing = moment.swing(hertz)
@@ -113,7 +113,7 @@ def _crossing(bob: float, hertz: float, *, lingers: bool, hops: bool = False) ->
 
 
 def _flying(bob: float, hertz: float, *, lingers: bool) -> Callable[[_Moment], Pose]:
-    """A way through the air that stays within the frame."""
+    """Motion through the air within the frame."""
 
     def motion(moment: _Moment) -> Pose:
         middle = moment.level(moment.air) + bob * moment.height * moment.swing(hertz)
@@ -143,9 +143,9 @@ _FADE_S: Final = 0.5
 
 
 def _resting(moment: _Moment) -> Pose:
-    """Slowly about its place; quickly along the same ways while it acts.
+    """Moves slowly at rest, and quickly in the same ways while it acts.
 
-    Each way is one wave that an act goes through a whole number of times: it ends where it began, in poses of rest.
+    Each way is a wave. An act goes through it a whole number of times, so it ends where it began.
     """
     track, size = moment.track, max(moment.width, moment.height)
     across, up, growth = ((1 - math.cos(2 * math.pi * _phase(moment, way))) / 2 for way in WAYS)
@@ -159,7 +159,7 @@ def _resting(moment: _Moment) -> Pose:
 
 
 def _phase(moment: _Moment, way: Way) -> float:
-    """How often this way has been gone; the ways start independently, so that no single frame tells an act."""
+    """The phase of a way; ways start independently, so that no single frame reveals an act."""
     track = moment.track
     frame = track.first + moment.seconds * FPS
     by_place, by_depth = _START[way]
@@ -175,23 +175,25 @@ def _phase(moment: _Moment, way: Way) -> float:
 
 
 def _cycles(part: float, whole: int) -> float:
-    """How often an act has gone its way at this part of it; unevenly, else frames at even intervals show no motion."""
+    """Cycles of an act so far; uneven, because frames at even intervals might show no motion otherwise."""
     turns = max(1, round(0.38 * whole))
     return whole * part + UNEVEN * math.sin(2 * math.pi * turns * part)
 
 
-UNEVEN: Final = 0.6  # by how much of a cycle an act runs ahead of an even rhythm, and falls behind it
+UNEVEN: Final = 0.6  # deviation of an act from an even rhythm, in cycles
 Way = Literal["across", "up", "growth"]
 WAYS: Final[tuple[Way, ...]] = ("across", "up", "growth")
-_START: Final[dict[Way, tuple[float, float]]] = {  # times a track's place and depth: where its wave begins
+_START: Final[
+    dict[Way, tuple[float, float]]
+] = {  # factors of a track's place and depth that give the start of the wave
     "across": (997.13, 331.71),
     "up": (1597.37, 577.29),
     "growth": (2584.61, 911.53),
 }
-ACROSS, UP = 2.4, 1.8  # how far a sprite gets to and fro, and up and down, in multiples of its longer side
-SMALLEST, LARGEST = 0.68, 1.28  # how far it shrinks and grows
-REST_S: Final[dict[Way, float]] = {"across": 131.0, "up": 149.0, "growth": 173.0}  # at rest, for going a way once
-ACTS: Final[dict[str, dict[Way, float]]] = {  # for each act, the ways that it goes quickly, and how often a second
+ACROSS, UP = 2.4, 1.8  # range of motion, in multiples of the longer side
+SMALLEST, LARGEST = 0.68, 1.28  # range of its scale
+REST_S: Final[dict[Way, float]] = {"across": 131.0, "up": 149.0, "growth": 173.0}  # seconds per cycle at rest
+ACTS: Final[dict[str, dict[Way, float]]] = {  # the ways of each act, with cycles per second
     "jump": {"up": 0.9},
     "dash": {"across": 0.6},
     "dance": {"across": 0.55, "up": 0.95},
@@ -202,7 +204,7 @@ _IN_THE_AIR: Final = frozenset({"fly", "flutter", "rise"})
 
 
 def scaled_px(size_px: int, scale: float) -> int:
-    """The longer side of a sprite that may have grown or shrunk; then it is even, as all pictures are."""
+    """The longer side of a scaled sprite, an even number."""
     return size_px if scale == 1.0 else max(2, 2 * round(size_px * scale / 2))
 
 

@@ -1,4 +1,4 @@
-"""What is in a twin's videos and in each frame, from `world.jsonl`; for tests and `lab`, never for a method."""
+"""What each frame of a twin's videos shows, from `world.jsonl`. For tests and `lab`, never for a method."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 WORLD_FILE: Final = "world.jsonl"
 
-TYPICAL_BANDS: Final = Bands(ground=(214.0, HEIGHT - 6.0), air=(34.0, 196.0))  # the truth does not tell a scene's own
+TYPICAL_BANDS: Final = Bands(
+    ground=(214.0, HEIGHT - 6.0), air=(34.0, 196.0)
+)  # the file does not contain those of each scene
 
 
 class VideoTruth(BaseModel):
@@ -43,17 +45,19 @@ class VideoTruth(BaseModel):
     def _check_tracks(cls, tracks: tuple[Track, ...]) -> tuple[Track, ...]:
         for track in tracks:
             if track.sprite not in vocabulary().sprites or track.motion not in MOTIONS:
-                raise ValueError(f"the twin's world has no {track.sprite!r} that moves like {track.motion!r}")
+                raise ValueError(f"the twin's world has no {track.sprite!r} with the motion {track.motion!r}")
             if not (track.first >= 0 and 2 <= track.size_px <= HEIGHT and 0 <= track.place <= 1 >= track.depth >= 0):
-                raise ValueError(f"the {track.sprite} from frame {track.first} on is in no place of the picture")
+                raise ValueError(f"the {track.sprite} from frame {track.first} on is outside the picture")
             for act in track.acts:
                 if act.act not in ACTS or not track.first <= act.first < act.last <= track.last:
-                    raise ValueError(f"nothing does {act.act!r} from frame {act.first} to {act.last} here")
+                    raise ValueError(
+                        f"the act {act.act!r} from frame {act.first} to {act.last} is unknown or outside its track"
+                    )
         return tracks
 
     @classmethod
     def of(cls, video: str, world: VideoWorld, fps: int, questions: tuple[str, ...]) -> VideoTruth:
-        """The truth of a world that was made up here; `questions` are the ids of its questions."""
+        """The truth of a world; `questions` are the ids of its questions."""
         return cls(
             video=video,
             fps=fps,
@@ -64,11 +68,11 @@ class VideoTruth(BaseModel):
 
     @cached_property
     def digest(self) -> str:
-        """What tells this world from any other."""
+        """Identifies this world."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
 
     def scene_at(self, frame: int) -> SceneSpan | None:
-        """The scene that a frame plays in."""
+        """The scene of a frame."""
         return next((scene for scene in self.scenes if scene.first <= frame <= scene.last), None)
 
     def presences(self, frame: int) -> list[Presence]:
@@ -82,12 +86,8 @@ class VideoTruth(BaseModel):
 
 def _name_questions(track: Track, questions: Sequence[str]) -> Track:
     """The track with the ids of questions in place of their numbers."""
-
-    def name(number: int | str | None) -> str | None:
-        return questions[number] if isinstance(number, int) else None
-
-    acts = tuple(replace(act, question=name(act.question)) for act in track.acts)
-    return replace(track, question=name(track.question), acts=acts)
+    named: dict[int | str | None, str | None] = {None: None, **dict(enumerate(questions))}
+    return replace(track, acts=tuple(replace(act, question=named[act.question]) for act in track.acts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Presence:
     sprite: str
     size_px: int  # the longer side of its picture, whole, in a frame of 360 lines
     box: tuple[float, float, float, float]  # left, top, right, bottom within the frame, as parts of its sides
-    part: float  # how much of it shows, from 0 to 1: the part inside the frame, times its opacity
+    part: float  # visible part, from 0 to 1: the part inside the frame times the opacity
 
 
 def _presence(number: int, track: Track, frame: int) -> Presence:
@@ -119,7 +119,7 @@ def read_truth(path: Path) -> dict[str, VideoTruth]:
         lines = path.read_bytes().splitlines()
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}.") from None
-    found = {}
+    truths = {}
     for number, line in enumerate(lines, start=1):
         try:
             truth = VideoTruth.model_validate_json(line)
@@ -127,5 +127,5 @@ def read_truth(path: Path) -> dict[str, VideoTruth]:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])) or "line"
             raise InputError(f"{path}:{number}: {where}: {first['msg']}; make the twin again.") from None
-        found[truth.video] = truth
-    return found
+        truths[truth.video] = truth
+    return truths

@@ -1,4 +1,4 @@
-"""The names in `vocabulary.toml` as values: events, look-alikes, props, scenes and the words for them."""
+"""The contents of `vocabulary.toml`: events, look-alikes, props, scenes and their words."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 
 @dataclass(frozen=True, slots=True)
 class Sprite:
-    """A kind of thing that moves: an event that questions are asked about, or a look-alike that never is."""
+    """A kind of thing that moves: an event that questions ask about, or a look-alike."""
 
     name: str
     motion: str
-    nouns: tuple[str, ...] = ()  # the words for it in questions; a look-alike has none
-    homes: tuple[str, ...] = ()  # scenes where one expects it
+    glyph: str  # of its picture: code point, in hexadecimal digits
+    tint: str | int = ""  # degrees of hue rotation, or "grey"; empty for the original glyph
+    nouns: tuple[str, ...] = ()  # its names in questions; empty for a look-alike
+    homes: tuple[str, ...] = ()  # scenes where it is expected
     resembles: tuple[str, ...] = ()  # names of sprites that can be mistaken for it
 
 
@@ -28,7 +30,9 @@ class Prop:
     """A kind of thing in a scene that never moves."""
 
     name: str
-    size_px: tuple[int, int]  # the least and the greatest length of its longer side, in a frame of 360 lines
+    glyph: str
+    size: tuple[int, int]  # range of its longer side in pixels, in a frame of 360 rows
+    tint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +54,6 @@ class ActWords:
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
-    """Where the picture of a name comes from."""
-
-    name: str
-    glyph: str  # code point, in hexadecimal digits
-    tint: str = ""  # degrees by which hues are turned, or "grey"; empty for the glyph as it is
-
-
-@dataclass(frozen=True, slots=True)
 class Vocabulary:
     """All names of the twin's world, in the order of the file."""
 
@@ -66,13 +61,11 @@ class Vocabulary:
     lookalikes: Mapping[str, Sprite]
     props: Mapping[str, Prop]
     scenes: Mapping[str, Scene]
-    actions: Mapping[str, tuple[tuple[str, str], ...]]  # of each motion: after "how often does it", and after "it"
-    acts: Mapping[str, ActWords]  # for each act, its words
-    tiles: tuple[Tile, ...]
+    acts: Mapping[str, ActWords]
 
     @property
     def sprites(self) -> dict[str, Sprite]:
-        """Events and look-alikes: all that eyes must tell apart."""
+        """Events and look-alikes: everything that the eyes must distinguish."""
         return {**self.events, **self.lookalikes}
 
 
@@ -80,32 +73,17 @@ class Vocabulary:
 def vocabulary() -> Vocabulary:
     """The vocabulary that ships with this package."""
     tables = tomllib.loads((files(__package__) / "vocabulary.toml").read_text(encoding="utf-8"))
-    pictured = {**tables["event"], **tables["lookalike"], **tables["prop"]}
+    kinds: dict[str, Any] = {"event": Sprite, "lookalike": Sprite, "prop": Prop, "scene": Scene, "act": ActWords}
     return Vocabulary(
-        events={name: _sprite(name, entry) for name, entry in tables["event"].items()},
-        lookalikes={name: _sprite(name, entry) for name, entry in tables["lookalike"].items()},
-        props={name: Prop(name, tuple(entry["size"])) for name, entry in tables["prop"].items()},
-        scenes={
-            name: Scene(name, tuple(entry["ground"]), tuple(entry["above"])) for name, entry in tables["scene"].items()
-        },
-        actions={name: _pairs(entry["actions"]) for name, entry in tables["motion"].items()},
-        acts={name: ActWords(name, _pairs(entry["actions"]), entry["doing"]) for name, entry in tables["act"].items()},
-        tiles=tuple(Tile(name, entry["glyph"], str(entry.get("tint", ""))) for name, entry in pictured.items()),
+        **{f"{key}s": {n: kind(n, **_freeze(entry)) for n, entry in tables[key].items()} for key, kind in kinds.items()}
     )
 
 
-def _pairs(entries: Iterable[Iterable[str]]) -> tuple[tuple[str, str], ...]:
-    return tuple((plain, third) for plain, third in entries)
-
-
-def _sprite(name: str, entry: Mapping[str, list[str]]) -> Sprite:
-    return Sprite(
-        name,
-        str(entry["motion"]),
-        nouns=tuple(entry.get("nouns", ())),
-        homes=tuple(entry.get("homes", ())),
-        resembles=tuple(entry.get("resembles", ())),
-    )
+def _freeze(value: Any) -> Any:
+    """The value with tuples for lists."""
+    if isinstance(value, dict):
+        return {key: _freeze(each) for key, each in value.items()}
+    return tuple(map(_freeze, value)) if isinstance(value, list) else value
 
 
 def with_article(noun: str) -> str:

@@ -1,8 +1,8 @@
-"""What happens in a video where events are visits: its scenes, asked events, look-alikes and passers-by."""
+"""The parts of a world: scenes, asked events, look-alikes and passers-by. `actors` puts them together."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -23,14 +23,14 @@ Rng = np.random.Generator
 SIZES_PX: Final = ((0.14, 14, 19), (0.32, 20, 33), (0.36, 34, 59), (0.18, 60, 100))  # share, least, greatest
 SCENE_S: Final = 34.0  # median length of a scene
 SHORTEST_SCENE_S: Final = 8.0
-AT_HOME: Final = 0.88  # how often an event happens in a scene where one would expect it
-LOOKALIKE: Final = 0.6  # how often an asked event has a look-alike in its video; a quarter of these have two
-PASSER_BY: Final = 0.3  # how often a scene has something in it that no question asks about
+AT_HOME: Final = 0.88  # how often an event happens in a scene where it is expected
+LOOKALIKE: Final = 0.6  # how often an asked event has a look-alike in its video; a quarter have two
+PASSER_BY: Final = 0.3  # how often a scene contains something that no question asks about
 
 
 @dataclass(frozen=True, slots=True)
 class SceneSpan:
-    """A stretch of the video that plays in one place."""
+    """A stretch of the video in one place."""
 
     scene: str
     first: int
@@ -39,10 +39,10 @@ class SceneSpan:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What happens in an interval: a sprite is there, or does something."""
+    """What happens in an interval: a sprite acts."""
 
     sprite: str
-    act: str | None = None  # none where being there is all that is asked for
+    act: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,12 @@ class VideoWorld:
     frames: int
     scenes: tuple[SceneSpan, ...]
     tracks: tuple[Track, ...]
-    asked: tuple[tuple[Event, ...], ...]  # for each question, the event of each of its intervals, in order of time
+    asked: tuple[tuple[Event, ...], ...]  # for each question, the events of its intervals, in order of time
 
 
 @dataclass(slots=True)
 class Draft:
-    """A video while it is being made up: which place each scene plays in, and which events are taken."""
+    """A video while it is made: the place of each scene, and the events already used."""
 
     spans: tuple[tuple[int, int], ...]
     places: list[str | None]
@@ -66,23 +66,6 @@ class Draft:
     def at(self, frame: int) -> int:
         """The number of the scene that shows this frame."""
         return next(number for number, (_, last) in enumerate(self.spans) if frame <= last)
-
-
-def make_world(layout: VideoLayout, seed: Sequence[int]) -> VideoWorld:
-    """A world for this layout in which an event is the visit of a sprite; the same seed makes the same one."""
-    rng = np.random.default_rng(seed)
-    spans = cut_scenes(rng, layout.frames, [each for question in layout.questions for each in question.intervals])
-    draft = Draft(spans, [None] * len(spans))
-    asked = choose_sprites(rng, draft, layout)
-    scenes = settle_scenes(rng, draft)
-    extras = [make_extra(rng, sprite, span) for sprite, span in choose_lookalikes(rng, draft, scenes)]
-    extras += make_passers_by(rng, draft)
-    evidence = [
-        replace(track, question=number)
-        for number, question in enumerate(layout.questions)
-        for track in _make_evidence(rng, asked[number], question)
-    ]
-    return VideoWorld(layout.frames, scenes, (*extras, *evidence), tuple(tuple(map(Event, names)) for names in asked))
 
 
 def choose_sprites(rng: Rng, draft: Draft, layout: VideoLayout) -> list[tuple[str, ...]]:
@@ -97,7 +80,7 @@ def choose_sprites(rng: Rng, draft: Draft, layout: VideoLayout) -> list[tuple[st
 
 
 def settle_scenes(rng: Rng, draft: Draft) -> tuple[SceneSpan, ...]:
-    """The scenes of a video, at any place where no event chose it."""
+    """The scenes of a video; those without an event get a random place."""
     places = list(vocabulary().scenes)
     return tuple(
         SceneSpan(place or str(rng.choice(places)), *span)
@@ -105,17 +88,8 @@ def settle_scenes(rng: Rng, draft: Draft) -> tuple[SceneSpan, ...]:
     )
 
 
-def _make_evidence(rng: Rng, events: Sequence[str], question: QuestionLayout) -> list[Track]:
-    """The tracks that answer a question; all of them are a little easier or harder to see than those of others."""
-    hardness = rng.uniform(-0.15, 0.15)
-    return [
-        make_track(rng, vocabulary().sprites[name], first, last, hardness)
-        for name, (first, last) in zip(events, question.intervals, strict=True)
-    ]
-
-
 def cut_scenes(rng: Rng, frames: int, events: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """First and last frame of each scene. No cut falls into an event or within a second of one."""
+    """First and last frame of each scene. No cut lies in an event or within a second of one."""
     free = np.ones(frames, bool)
     for first, last in events:
         free[max(0, first - FPS) : last + FPS + 1] = False
@@ -132,7 +106,7 @@ def cut_scenes(rng: Rng, frames: int, events: Iterable[tuple[int, int]]) -> tupl
 
 
 def _choose_counted(rng: Rng, draft: Draft, question: QuestionLayout) -> tuple[str, ...]:
-    """One event for all intervals: one of those that are at home in most of the scenes already settled."""
+    """One event for all intervals: one that is expected in most of the scenes already chosen."""
     numbers = [draft.at(first) for first, _ in question.intervals]
     settled = [place for number in numbers if (place := draft.places[number])]
     free = [event for event in vocabulary().events.values() if event.name not in draft.used]
@@ -145,7 +119,7 @@ def _choose_counted(rng: Rng, draft: Draft, question: QuestionLayout) -> tuple[s
 
 
 def _choose_ordered(rng: Rng, draft: Draft, question: QuestionLayout) -> tuple[str, ...]:
-    """A different event for each interval, at home in its scene where that is settled."""
+    """A different event for each interval, usually expected in its scene."""
     names = []
     for first, _ in question.intervals:
         number = draft.at(first)
@@ -161,14 +135,14 @@ def _choose_ordered(rng: Rng, draft: Draft, question: QuestionLayout) -> tuple[s
 
 
 def _settle(rng: Rng, draft: Draft, number: int, event: Sprite) -> None:
-    """Let a scene play where the event is at home, unless it is settled or the event should be a surprise."""
+    """Choose a place for a scene, if it has none: usually one where the event is expected."""
     if draft.places[number] is None:
         choices = event.homes if rng.random() < AT_HOME else tuple(vocabulary().scenes)
         draft.places[number] = str(rng.choice(choices))
 
 
 def choose_lookalikes(rng: Rng, draft: Draft, scenes: Sequence[SceneSpan]) -> Iterator[tuple[Sprite, tuple[int, int]]]:
-    """Sprites that can be mistaken for what is asked about, each with the scene that it is in."""
+    """Sprites that look like an asked event, each with its scene."""
     for name in sorted(draft.used):
         event = vocabulary().events[name]
         choices = [other for other in event.resembles if other not in draft.used]
@@ -181,7 +155,7 @@ def choose_lookalikes(rng: Rng, draft: Draft, scenes: Sequence[SceneSpan]) -> It
 
 
 def make_passers_by(rng: Rng, draft: Draft) -> list[Track]:
-    """Things that no question asks about, anywhere."""
+    """Things that no question asks about."""
     free = [sprite for sprite in vocabulary().sprites.values() if sprite.name not in draft.used]
     return [
         make_extra(rng, free[int(rng.integers(len(free)))], span) for span in draft.spans if rng.random() < PASSER_BY
@@ -189,22 +163,23 @@ def make_passers_by(rng: Rng, draft: Draft) -> list[Track]:
 
 
 def make_extra(rng: Rng, sprite: Sprite, span: tuple[int, int], seconds: tuple[float, float] = (3.0, 10.0)) -> Track:
-    """Something that is there for some seconds of this stretch."""
+    """Something that is present for some seconds of this stretch."""
     length = min(round(rng.uniform(*seconds) * FPS), span[1] - span[0])
     first = int(rng.integers(span[0], span[1] - length, endpoint=True))
-    return make_track(rng, sprite, first, first + length, 0.0)
+    return make_track(rng, sprite, first, first + length)
 
 
-def make_track(rng: Rng, sprite: Sprite, first: int, last: int, hardness: float) -> Track:
-    """A track of random size and place; `hardness` from -0.15 to 0.15 makes large sizes rarer."""
-    size = _draw_size(rng, min(max(rng.random() - hardness, 0.0), 1.0 - 1e-9))
+def make_track(rng: Rng, sprite: Sprite, first: int, last: int) -> Track:
+    """A track of random size and place."""
+    size = _draw_size(rng)
     depth = float(np.clip(size / 100 + rng.normal(0.1, 0.2), 0.0, 1.0))
     return Track(
         sprite.name, sprite.motion, first, last, size, float(rng.random()), depth, rightward=bool(rng.random() < 0.5)
     )
 
 
-def _draw_size(rng: Rng, part: float) -> int:
+def _draw_size(rng: Rng) -> int:
+    part = rng.random()
     for share, low, high in SIZES_PX:
         if part < share:
             return int(rng.integers(low, high, endpoint=True))

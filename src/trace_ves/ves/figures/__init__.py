@@ -1,7 +1,4 @@
-"""The figures of a report: three of the paper's, and four more that people ask for. Each as SVG, PNG and PDF.
-
-Needs matplotlib (extra `figures`), which is imported when a figure is drawn and not before.
-"""
+"""The figures of a report as SVG, PNG and PDF. matplotlib (extra `figures`) is imported when one is drawn."""
 
 from __future__ import annotations
 

@@ -40,10 +40,7 @@ MEAN_COLOUR: Final = PALETTE["vermillion"]
 
 
 def buckets_figure(runs: Sequence[RunFigures], k: int) -> Figure:
-    """Every prediction at density k as covered and right, right without coverage, or wrong.
-
-    The bar over the first boundary is the 95% interval of the covered share, which is ECA@k.
-    """
+    """Predictions at density k: covered and right (bar: 95% interval of ECA@k), right without coverage, or wrong."""
     shares = {
         bucket: [run.metrics[metric] or 0.0 for run in runs]
         for bucket, metric in (("Cov-Corr", f"Cov-Corr@{k}"), ("Uncov-Corr", f"Uncov-Corr@{k}"), ("Wrong", "Wrong"))

@@ -1,7 +1,4 @@
-"""Supplied frames on a log axis against a rate: the frame-ECA frontier of the paper, and coverage in the same way.
-
-The geometry (`points_of`, `sweeps_of`, `frame_ticks`, `place_labels`) is shared with the chart of the page.
-"""
+"""Supplied frames on a log axis against a rate; the web chart shares the geometry."""
 
 from __future__ import annotations
 
@@ -146,10 +143,7 @@ class Label(NamedTuple):
 
 
 def frontier_figure(runs: Sequence[RunFigures], metric: str) -> Figure:
-    """Every run by its frames and a metric: the uniform sweep as a curve, the others as labelled points.
-
-    Bars are 95% bootstrap intervals over questions.
-    """
+    """Runs by frames and a metric with 95% intervals: the uniform sweep as a curve, others as labelled points."""
     from matplotlib.figure import Figure
 
     colours = run_colours(runs)

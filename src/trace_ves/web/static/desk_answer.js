@@ -16,12 +16,14 @@ function watch(film, place) {
   let last = 0;
   film.addEventListener("timeupdate", () => {
     if (film.currentTime < last) {
-      made.upTo(film.duration); // the loop began again
+      made.upTo(film.duration); // the loop began again, at its start: Firefox tells of it a moment later
+      made.at(0, !film.paused);
       if (shares[place] < ENOUGH) made.report(); // a clip that was played is ticked at once
     }
     last = film.currentTime;
     made.at(film.currentTime, !film.paused);
   });
+  film.addEventListener("play", () => made.at(film.currentTime, true));
   film.addEventListener("pause", () => made.at(film.currentTime, false));
   return made;
 }

@@ -1,4 +1,4 @@
-// Moments as every page of the desk writes them: m:ss.mmm. The player has its own copy, since an export holds it alone.
+// Moments as every page of the desk writes them: m:ss.mmm. The player has its own copy, since an export has only the player.
 
 export function clock(moment) {
   const ms = Math.round(moment * 1000);

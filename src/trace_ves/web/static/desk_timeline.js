@@ -1,5 +1,5 @@
 // The timeline of an item: a strip of pictures, the intervals as bars with edges to drag, what was played, marks, and
-// a playhead. Click and drag seek; Shift and drag make a new interval. It knows the rest of the page by events alone.
+// a playhead. Click and drag seek; Shift and drag make a new interval. It talks to the rest of the page only by events.
 
 import { clock } from "./desk_time.js";
 
@@ -63,17 +63,29 @@ function sprite(from, to, count) {
   return `/strip?${query}`;
 }
 
+let asking = new AbortController();
+document.addEventListener("release-video", () => asking.abort());
+
 // The part of the strip that can be seen, as one picture from the server.
-function showStrip() {
+async function showStrip() {
   const width = track.clientWidth;
-  if (!width) return;
+  if (!width || !document.querySelector("#player video").hasAttribute("src")) return; // this page has let go of the video
   showRuler();
   const from = (data.duration * track.scrollLeft) / zoomed.offsetWidth;
   const to = Math.min(data.duration, from + (data.duration * width) / zoomed.offsetWidth);
   const count = Math.min(MOST_CELLS, Math.max(4, Math.round(width / CELL_WIDTH)));
   strip.style.left = percent(from);
   strip.style.width = `${(100 * (to - from)) / data.duration}%`;
-  strip.style.backgroundImage = `url("${sprite(from, to, count)}")`;
+  asking.abort();
+  asking = new AbortController();
+  try {
+    const response = await fetch(sprite(from, to, count), { signal: asking.signal });
+    const reader = new FileReader();
+    reader.addEventListener("load", () => (strip.style.backgroundImage = `url("${reader.result}")`));
+    if (response.ok) reader.readAsDataURL(await response.blob());
+  } catch {
+    // another part is shown now, or the video was let go
+  }
 }
 
 function laterStrip() {

@@ -12,7 +12,7 @@ const output = document.querySelector("#moment");
 let times = null; // seconds of every frame, the first at 0
 let offset = 0; // the browser's time of the first frame
 let calibrated = !video || !("requestVideoFrameCallback" in video);
-let current = 0; // the frame that is wanted
+let current = 0; // the requested frame
 let shown = -1; // the frame that the browser shows
 let seconds = 0;
 let doubt; // the timer after which the server's own frame is shown instead of the browser's

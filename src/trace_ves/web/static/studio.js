@@ -251,13 +251,22 @@ const handlers = {
     find("#download").href = `/ask/download?${new URLSearchParams({ search: String(number) })}`;
     find("#story").href = `/question?${new URLSearchParams({ run: data.run, id: event.title })}`;
     find("#story").focus({ preventScroll: true });
-    const link = made("a", { href: find("#story").href, textContent: event.title });
-    find("#before ol").prepend(made("li", {}, link, `: ${event.answer} `, made("span", { className: "quiet", textContent: `${video.name}, done` })));
-    find("#before").hidden = false;
+    remember("done", made("a", { href: find("#story").href, textContent: event.title }), `: ${event.answer}`);
   },
-  failed: (event) => finish("The search failed", event.sentence),
-  cancelled: () => finish("Cancelled", "No further calls are sent; the reply to a call in flight is discarded."),
+  failed: (event) => {
+    finish("The search failed", event.sentence);
+    remember("failed", find("#asked").textContent);
+  },
+  cancelled: () => {
+    finish("Cancelled", "No further calls are sent; the reply to a call in flight is discarded.", "cancelled");
+    remember("cancelled", find("#asked").textContent);
+  },
 };
+
+function remember(state, ...question) {
+  find("#before ol").prepend(made("li", {}, ...question, " ", made("span", { className: "quiet", textContent: `${video.name}, ${state}` })));
+  find("#before").hidden = false;
+}
 
 function evidence(clip) {
   const button = made("button", { type: "button", title: "Show this moment" }, ...picture(clip.picture, `${clock(clip.start)}-${clock(clip.end)}`));
@@ -289,7 +298,7 @@ function meters(found, event) {
   }
   const money = dollars(found.spent.dollars);
   const tokens = (found.spent.input_tokens ?? 0) + (found.spent.output_tokens ?? 0);
-  find("#spent").textContent = `${found.spent.calls} calls, ${tokens.toLocaleString("en")} tokens${money === null ? "" : `, ${money} so far`}`;
+  find("#spent").textContent = `${found.spent.calls} call${found.spent.calls === 1 ? "" : "s"}, ${tokens.toLocaleString("en")} tokens${money === null ? "" : `, ${money} so far`}`;
   find("#session-spent").textContent = `$${found.session.dollars.toFixed(found.session.dollars && found.session.dollars < 0.01 ? 4 : 2)}`;
   find("#waiting").textContent = found.waiting.join(" ");
   find("#waiting").hidden = !found.waiting.length || found.state !== "running";

@@ -1,0 +1,276 @@
+"""One completion from a service: attempts with a deadline, shared pacing, and features that a service may refuse."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import deque
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+from trace_ves.backbone.model_settings import ReplyFormat, ServiceTier, Thinking
+from trace_ves.backbone.provider import Completion, ServiceError
+from trace_ves.backbone.retry import (
+    NOTICES,
+    SLOW_SECONDS,
+    Announcer,
+    RetryPolicy,
+    is_retryable,
+    refusal_message,
+)
+from trace_ves.core import BackboneError
+from trace_ves.records import Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from trace_ves.backbone.provider import CompletionRequest, Provider
+    from trace_ves.backbone.remote import RemoteSettings
+
+_JITTER: Final = random.SystemRandom()
+_GRACE_SECONDS: Final = 1.0
+_QUOTA_SECONDS: Final = 60.0  # providers count requests by the minute
+_REFUSALS: Final = frozenset({400, 422})
+_NOTICES: Final = {  # what is said when a feature is refused that a user has asked for
+    "thinking_off": "the model cannot turn thinking off ({}); the lowest level is used.",
+    "flex": "the service refuses the tier flex; the standard tier is used.",
+}
+
+
+class Slots:
+    """Limits how many requests are in flight and, after a rate limit, how fast they start. Safe under threads.
+
+    A rate limit pauses all requests. They then start at the rate that the service accepted before, and slowly faster.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._free = most
+        self._starts: deque[float] = deque()  # of the last minute; times are those of `time.monotonic`
+        self._next = self._paused = 0.0  # when the next request may start; when the last pause ends
+        self._gap = 0.0  # seconds between two starts
+        self._window, self._accepted = 0.0, 0  # before the last pause: seconds, and requests that were accepted
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """A context in which a request has a slot."""
+        self._take()
+        try:
+            yield
+        finally:
+            self._give()
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """A context in which a request lends its slot to others; it queues for a slot at the end."""
+        self._give()
+        try:
+            yield
+        finally:
+            self._take()
+
+    def _take(self) -> None:
+        with self._changed:
+            while (seconds := self._next - time.monotonic()) > 0 or not self._free:
+                self._changed.wait(max(seconds, 0.0) or None)
+            self._free -= 1
+            now = time.monotonic()
+            self._next = now + self._gap
+            self._starts.append(now)
+            while self._starts[0] < now - _QUOTA_SECONDS:
+                self._starts.popleft()
+
+    def _give(self) -> None:
+        with self._changed:
+            self._free += 1
+            self._changed.notify_all()
+
+    def slow_down(self, sent: float, seconds: float) -> None:
+        """Pause for so many seconds after a rate limit; requests sent before the last pause only correct its rate."""
+        with self._changed:
+            now = time.monotonic()
+            if sent >= self._paused:
+                first = self._starts[0] if self._starts else now
+                self._window, self._accepted = now - first + seconds, len(self._starts)
+                self._paused = self._next = now + seconds
+                self._starts.clear()
+            self._accepted -= 1
+            self._gap = self._window / max(1, self._accepted)
+
+    def speed_up(self) -> None:
+        """Count a success."""
+        with self._changed:
+            self._gap *= 0.95
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One request with all its attempts: how long they may take, and what they came to."""
+
+    deadline: float
+    stop: threading.Event
+    usage: Usage = Usage()
+    tiers: set[ServiceTier] = field(default_factory=set)
+
+
+class Attempts:
+    """Asks one provider until it answers, fails for good, or the time is over. Safe under threads."""
+
+    def __init__(self, provider: Provider, settings: RemoteSettings) -> None:
+        self._provider = provider
+        self._settings = settings
+        self.slots = Slots(settings.concurrency)
+        self.announcer = Announcer(provider.name)
+        unused = {"schema"} if settings.model.reply_format is ReplyFormat.WORDS else set()
+        unused |= {"thinking_off"} if settings.model.thinking is not Thinking.NONE else set()
+        unused |= {"flex"} if settings.service_tier is not ServiceTier.FLEX else set()
+        self._features = frozenset(provider.optional) - unused
+        self._stages_in_words: set[str] = set()  # the service refused their schemas
+        self._reached = False  # whether the service has ever responded; one that restarts is retried until the deadline
+        self._abandoned: list[Future[Completion]] = []  # attempts that were given up and have not ended
+
+    def features_of(self, stage: str) -> frozenset[str]:
+        """The optional features that requests of a stage use."""
+        return self._features - ({"schema"} if stage in self._stages_in_words else set())
+
+    def begin(self, call: CompletionRequest, stop: threading.Event) -> Exchange:
+        """The exchange for a new request."""
+        return Exchange(time.monotonic() + self._policy(call).deadline_seconds, stop)
+
+    def complete(self, call: CompletionRequest, exchange: Exchange) -> Completion:
+        """Make attempts until one succeeds. Raises `BackboneError`; the exchange has what was paid in any case."""
+        failed_attempts = 0
+        while True:
+            features = self.features_of(call.stage)
+            if call.service_tier is ServiceTier.FLEX and "flex" not in features:
+                call = replace(call, service_tier=ServiceTier.STANDARD)
+            sent = time.monotonic()
+            try:
+                completion = self._attempt(call, features, exchange.deadline)
+            except ServiceError as failure:
+                exchange.usage += failure.usage
+                if failure.attempt is not None:
+                    self._abandoned.append(failure.attempt)
+                if self._drop_feature(failure, features, call.stage):
+                    continue
+                failed_attempts += 1
+                is_flex = call.service_tier is ServiceTier.FLEX
+                if is_flex and is_retryable(failure) and failed_attempts >= self._settings.flex_attempts:
+                    call = replace(call, service_tier=ServiceTier.STANDARD)  # flex has no capacity
+                    continue
+                self._wait_for_retry(failure, failed_attempts, sent, exchange, self._policy(call))
+            else:
+                self.slots.speed_up()
+                exchange.usage += completion.usage
+                exchange.tiers.add(completion.service_tier)
+                return completion
+
+    def claim_late_usage(self) -> Usage:
+        """What abandoned attempts cost that have ended since, as the provider reports it; each is counted once."""
+        usage = Usage()
+        for attempt in [each for each in list(self._abandoned) if each.done()]:
+            try:
+                self._abandoned.remove(attempt)
+            except ValueError:  # another thread has counted it
+                continue
+            error = attempt.exception()
+            usage += attempt.result().usage if error is None else getattr(error, "usage", Usage())
+        return usage
+
+    def _policy(self, call: CompletionRequest) -> RetryPolicy:
+        return self._settings.retry if call.service_tier is ServiceTier.STANDARD else self._settings.flex_retry
+
+    def _attempt(self, call: CompletionRequest, features: frozenset[str], deadline: float) -> Completion:
+        if call.thinking is Thinking.NONE and "thinking_off" not in features:
+            call = replace(call, thinking=Thinking.LOW)
+        timeout_seconds = min(self._policy(call).attempt_seconds, max(deadline - time.monotonic(), 0.001))
+        send = partial(self._provider.complete, call, features=features, timeout_seconds=timeout_seconds)
+        completion = _run_within(send, timeout_seconds + _GRACE_SECONDS, self.announcer)
+        self._reached = True
+        return completion
+
+    def _wait_for_retry(
+        self, failure: ServiceError, failed_attempts: int, sent: float, exchange: Exchange, policy: RetryPolicy
+    ) -> None:
+        """Wait as long as the retry policy says, then for a slot. Raises `BackboneError` if a retry is pointless.
+
+        The time in the queue for a slot does not count towards the deadline.
+        """
+        name = self._provider.name
+        self._reached = self._reached or not failure.unreachable
+        if not self._reached and failed_attempts >= policy.unreached_attempts:
+            attempts = f"{failed_attempts} attempts ({failure.message})"
+            raise BackboneError(
+                f"{name}: no connection after {attempts}; is the server running? Check its address."
+            ) from None
+        if not is_retryable(failure):
+            raise BackboneError(refusal_message(name, failure, key_hint=self._provider.key_hint)) from None
+        wait_seconds = policy.wait_seconds(failure, failed_attempts - 1, _JITTER.random())
+        gives_up = time.monotonic() + wait_seconds >= exchange.deadline
+        if not gives_up:
+            if failure.status == HTTPStatus.TOO_MANY_REQUESTS:
+                self.slots.slow_down(sent, failure.retry_after_seconds or policy.first_wait_seconds)
+            with self.announcer.waits(failure.summary, wait_seconds), self.slots.lent():
+                gives_up = exchange.stop.wait(wait_seconds)
+                woken = time.monotonic()
+            exchange.deadline += time.monotonic() - woken
+        if gives_up:
+            attempts = "1 attempt" if failed_attempts == 1 else f"{failed_attempts} attempts"
+            raise BackboneError(
+                f"{name}: no answer within {policy.deadline_seconds:g} s after {attempts}; the last ended with "
+                f"{failure.summary.rstrip('.')}."
+            ) from None
+
+    def _drop_feature(self, failure: ServiceError, used: frozenset[str], stage: str) -> bool:
+        """Stop using the optional feature that the service has just refused; False if it refused something else.
+
+        A refused schema is that of one stage; the other stages keep theirs.
+        """
+        if failure.status not in _REFUSALS:
+            return False
+        chosen = self._settings.model.chosen  # a service that refuses one of these is an error
+        for feature, refusal in self._provider.optional.items():
+            if feature in used and feature not in chosen and refusal.search(failure.message):
+                name = self._provider.name
+                if feature in _NOTICES and feature in self._features:
+                    NOTICES.warning("%s: %s", name, _NOTICES[feature].format(failure.summary))
+                if feature != "schema":
+                    self._features -= {feature}
+                elif stage not in self._stages_in_words:
+                    self._stages_in_words.add(stage)
+                    said = f"the service refused the reply schema of the stage {stage} ({failure.summary})"
+                    NOTICES.warning("%s: %s; the prompt states it instead.", name, said)
+                return True
+        return False
+
+
+def _run_within(call: Callable[[], Completion], seconds: float, announcer: Announcer) -> Completion:
+    """The result of the call; after this many seconds a failure, and the call's thread is abandoned.
+
+    An SDK's time-out limits only the silence between two bytes.
+    """
+    future: Future[Completion] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except Exception as error:  # noqa: BLE001  raised in the waiting thread
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    wait([future], min(seconds, SLOW_SECONDS))
+    try:
+        if future.done() or seconds <= SLOW_SECONDS:
+            return future.result(0)
+        left = seconds - SLOW_SECONDS
+        with announcer.waits(f"no response for {SLOW_SECONDS:g} s", left, then="giving this attempt up"):
+            return future.result(left)
+    except TimeoutError:
+        if future.done():
+            raise
+        raise ServiceError(None, f"no complete response within {seconds:g} s", attempt=future) from None

@@ -1,0 +1,83 @@
+"""Runs that are too similar to be different methods, and runs whose frames ignore the question."""
+
+from __future__ import annotations
+
+import pytest
+
+from trace_ves import Item, Prediction, Question
+from trace_ves.ves import audit
+
+QUESTIONS = 200
+ITEMS = [
+    Item(Question(f"q{n:03}", f"v{n % 20}.mp4", "?", ("w", "x", "y", "z")), "A", (), 1000.0) for n in range(QUESTIONS)
+]
+INPUTS = "these runs are almost certainly the same inputs."
+
+
+def run(seed: int, *, response: bool = True, frames: int = 0, changed: int = 0) -> list[Prediction]:
+    """Answers that depend on the seed; the first `changed` are different, the last `frames` have frames."""
+    lines = []
+    for n, item in enumerate(ITEMS):
+        letter = "ABCD"[(n * seed + (n < changed)) % 4]
+        seen = (float(n % 20), 500.0) if n >= QUESTIONS - frames else ()
+        extra: dict[str, object] = {"response": f"{letter}, said {seed}"} if response else {}
+        lines.append(Prediction(item.question.id, letter, timestamps=seen, frames_supplied=len(seen), extra=extra))
+    return lines
+
+
+def names(first: int, last: int) -> str:
+    return ", ".join(f"r{n}" for n in range(first, last + 1))
+
+
+@pytest.mark.parametrize(
+    ("runs", "warnings"),
+    [
+        ({"a": run(1), "b": run(1)}, [f"a and b gave the same response to 100.0% of the questions: {INPUTS}"]),
+        (
+            {"a": run(1), "b": run(1, changed=1)},
+            [f"a and b gave the same response to 99.5% of the questions: {INPUTS}"],
+        ),
+        ({"a": run(1), "b": run(1, changed=2)}, []),
+        (
+            {f"r{n}": run(1, changed=n % 2) for n in range(1, 9)},
+            [
+                f"8 runs ({names(1, 8)}), two by two, gave the same response to at least 99.5% of the questions: "
+                f"{INPUTS}"
+            ],
+        ),
+        (
+            {"r0": run(3), **{f"r{n}": run(1) for n in range(1, 9)}},
+            [
+                f"8 runs ({names(1, 8)}), two by two, gave the same response to at least 100.0% of the questions: "
+                f"{INPUTS}"
+            ],
+        ),
+        (
+            {"a": run(1), "c": run(3), "b": run(1), "d": run(3)},
+            [f"{pair} gave the same response to 100.0% of the questions: {INPUTS}" for pair in ("a and b", "c and d")],
+        ),
+        (
+            {"a": run(1, response=False), "b": run(1)},
+            [f"a and b gave the same answer to 100.0% of the questions: {INPUTS}"],
+        ),
+        ({"a": run(1, frames=19), "b": run(3, frames=19)}, []),  # nineteen questions may agree by chance
+        (
+            {"a": run(1, frames=40), "b": run(3, frames=40)},
+            [
+                "a and b looked at the same frames for 100.0% of the questions: the methods do not differ in what the "
+                "model was shown.",
+                *(
+                    f"{name}: all questions about a video were answered from the same frames (20 videos with several "
+                    "questions); its frames do not depend on the question."
+                    for name in "ab"
+                ),
+            ],
+        ),
+    ],
+)
+def test_similar_runs_are_named_together(runs: dict[str, list[Prediction]], warnings: list[str]) -> None:
+    report = audit(ITEMS, runs, resamples=1).to_json()
+    assert report["warnings"] == warnings
+    assert len(report["agreement"]) == len(runs) * (len(runs) - 1) // 2
+    pair = report["agreement"][0]
+    assert (pair["a"], pair["b"], pair["questions"]) == (*list(runs)[:2], QUESTIONS)
