@@ -103,16 +103,11 @@ class FrameDecoder:
     def pictures(self, rows: Collection[int], height: int | None, deadline: Deadline) -> dict[int, Shown]:
         """The picture on screen at each of these rows: its own, or the one before if it cannot be decoded."""
         groups = plan(self._index, rows)
+        row_of = {int(self._index.packet[row]): row for row in rows}
         try:
             by_packet = self._decode(groups, height, deadline)
-            shown: dict[int, Shown] = {}
-            lost: dict[int, int] = {}
-            for row in rows:
-                packet = int(self._index.packet[row])
-                if packet in by_packet:
-                    shown[row] = Shown(row, by_packet[packet])
-                else:
-                    lost[packet] = row
+            shown = {row_of[packet]: Shown(row_of[packet], picture) for packet, picture in by_packet.items()}
+            lost = {packet: row for packet, row in row_of.items() if packet not in by_packet}
             for group in groups if lost else ():
                 if missing := [lost[packet] for packet in group.wanted if packet in lost]:
                     shown |= self._decode_carefully(group, missing, height, deadline)

@@ -143,8 +143,7 @@ def vlmevalkit_samples(path: Path, fields: Fields, on_progress: Progress) -> Ite
     reader = _TABLE_READERS.get(path.suffix.lower())
     if reader is None:
         raise InputError(f"{path}: a table of VLMEvalKit ends with {', '.join(_TABLE_READERS)}; a .pkl would run code.")
-    rows = reader(path)
-    for number, row in enumerate(rows, start=2):  # line 1 has the names of the columns
+    for number, row in enumerate(rows := reader(path), start=2):  # line 1 has the names of the columns
         try:
             name = fields.question_id(row, [row])
             response = fields.response(row, [{"prediction": row.get("prediction")}], None)
@@ -201,15 +200,11 @@ def _inspect_sample(number: int, row: Mapping[str, object], fields: Fields) -> L
     if (stored := first_of([row.get("store")], STORE_KEYS)) is not None:
         prediction = Prediction.from_json(stored)
         return LoggedSample(number, prediction.question_id, prediction.answer, prediction=prediction)
-    scores, output = row.get("scores"), row.get("output")
-    extracted = [
-        {"pred": score.get("answer")}
-        for score in (scores.values() if isinstance(scores, dict) else ())
-        if isinstance(score, dict)
-    ]
-    name = fields.question_id(dict(row), [row.get("metadata"), row])
-    written = _inspect_completion(output)
-    response = fields.response(dict(row), extracted, written)
+    scores = row.get("scores")
+    answers = [first_of([score], ["answer"]) for score in (scores.values() if isinstance(scores, dict) else ())]
+    name = fields.question_id(row, [row.get("metadata"), row])
+    written = _inspect_completion(row.get("output"))
+    response = fields.response(row, [{"pred": answer} for answer in answers], written)
     error = row.get("error")
     message = str(error.get("message", "error"))[:500] if isinstance(error, dict) else None
     return LoggedSample(number, name, response or None, _text(written), error=message)
@@ -217,14 +212,12 @@ def _inspect_sample(number: int, row: Mapping[str, object], fields: Fields) -> L
 
 def _inspect_completion(output: object) -> object:
     """What the model wrote: inspect_ai keeps it beside the choices, and in the message of the first of them."""
-    if not isinstance(output, dict):
-        return None
-    if isinstance(output.get("completion"), str):
+    if isinstance(output, dict) and isinstance(output.get("completion"), str):
         return output["completion"]
-    choices = output.get("choices")
-    first = choices[0] if isinstance(choices, list) and choices else None
-    message = first.get("message") if isinstance(first, dict) else None
-    content = message.get("content") if isinstance(message, dict) else None
+    try:
+        content = value_at(output, "choices.0.message.content")
+    except FieldError:
+        return None
     if isinstance(content, list):
         texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
         return "".join(text for text in texts if isinstance(text, str))
@@ -233,7 +226,11 @@ def _inspect_completion(output: object) -> object:
 
 def _inspect_rows(path: Path, on_progress: Progress) -> Iterator[dict[str, object]]:
     if path.suffix.lower() == ".json":
-        yield from _inspect_json(path)
+        content = read_json(path)
+        rows = content.get("samples") if isinstance(content, dict) else None
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise InputError(f"{path}: no samples in this log; is it one of inspect_ai?")
+        yield from rows
         return
     with open_zip(path) as archive:
         names = sorted(name for name in archive.namelist() if name.startswith("samples/") and name.endswith(".json"))
@@ -246,14 +243,6 @@ def _inspect_rows(path: Path, on_progress: Progress) -> Iterator[dict[str, objec
                 raise FormatError(f"{error}.", path=path) from None
             if on_progress is not None:
                 on_progress(done, len(names))
-
-
-def _inspect_json(path: Path) -> list[dict[str, object]]:
-    content = read_json(path)
-    rows = content.get("samples") if isinstance(content, dict) else None
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise InputError(f"{path}: no samples in this log; is it one of inspect_ai?")
-    return rows
 
 
 @dataclass(frozen=True, slots=True)
