@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from trace_ves.benches import importers, load_bench, ves_bench
+from trace_ves.benches import importers, load_bench
 from trace_ves.benches.importing import Collector
 from trace_ves.core import InputError, Interval, Question
 from trace_ves.records import Item, Prediction
@@ -127,7 +128,7 @@ def test_next_gqa(tmp_path: Path, grounding: Any, lines: list[list[str]]) -> Non
 @HOSTILE
 def test_ves_bench(row: dict[str, object]) -> None:
     def read() -> Bench:
-        columns = ves_bench.choose_columns(row, {})
-        return Collector().add_all([row], lambda each: ves_bench.translate(columns, each), Path("ves.parquet"))
+        translate = partial(importers.translate_ves_bench, importers.choose_columns(row, {}))
+        return Collector().add_all([row], translate, Path("ves.parquet"))
 
     assert sound_or_said(read)

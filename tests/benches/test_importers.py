@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from trace_ves.benches import importers, load_bench, ves_bench, write_bench
+from trace_ves.benches import importers, load_bench, write_bench
 from trace_ves.benches.importers import import_bench
 from trace_ves.benches.importing import bare_options, video_path
 from trace_ves.core import InputError, Interval
@@ -322,7 +322,7 @@ VES_ROW = {
 
 
 def test_ves_bench_by_guess(tmp_path: Path) -> None:
-    (item,) = ves_bench.read(as_parquet(tmp_path / "ves.parquet", [VES_ROW])).items
+    (item,) = importers.read_ves_bench(as_parquet(tmp_path / "ves.parquet", [VES_ROW])).items
     assert item.question.family == "temporal-ordering"
     assert item.question.options == ("w", "x", "y", "z")
     assert item.evidence == (Interval(70, 76), Interval(118, 125))
@@ -344,9 +344,9 @@ def test_ves_bench_in_other_shapes(tmp_path: Path, change: dict[str, object], an
     source = as_parquet(tmp_path / "ves.parquet", [VES_ROW | change])
     if answer is None:
         with pytest.raises(InputError, match="must be one of A-D"):
-            ves_bench.read(source)
+            importers.read_ves_bench(source)
     else:
-        (item,) = ves_bench.read(source).items
+        (item,) = importers.read_ves_bench(source).items
         assert item.answer == answer
         assert item.evidence[0] == Interval(70, 76)
 
@@ -354,7 +354,7 @@ def test_ves_bench_in_other_shapes(tmp_path: Path, change: dict[str, object], an
 def test_ves_bench_with_an_option_in_each_column(tmp_path: Path) -> None:
     row = {key: value for key, value in VES_ROW.items() if key != "options"}
     row |= {"option_a": "w", "option_b": "x", "option_c": "y", "option_d": None}
-    (item,) = ves_bench.read(as_parquet(tmp_path / "ves.parquet", [row])).items
+    (item,) = importers.read_ves_bench(as_parquet(tmp_path / "ves.parquet", [row])).items
     assert item.question.options == ("w", "x", "y")
 
 
@@ -362,12 +362,12 @@ def test_ves_bench_with_columns_by_hand(tmp_path: Path) -> None:
     row = {("spans" if key == "evidence" else key): value for key, value in VES_ROW.items()}
     source = as_parquet(tmp_path / "ves.parquet", [row])
     with pytest.raises(InputError, match=r"no column for 'evidence'.*--columns evidence=COLUMN"):
-        ves_bench.read(source)
-    assert ves_bench.read(source, columns="evidence=spans, id=question_id").items
+        importers.read_ves_bench(source)
+    assert importers.read_ves_bench(source, columns="evidence=spans, id=question_id").items
     with pytest.raises(InputError, match="the file has only"):
-        ves_bench.read(source, columns="evidence=nothing")
+        importers.read_ves_bench(source, columns="evidence=nothing")
     with pytest.raises(InputError, match="FIELD one of"):
-        ves_bench.parse_columns("evidnce=spans")
+        importers.read_ves_bench(source, columns="evidnce=spans")
 
 
 # --- files that are something else ----------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -277,10 +278,10 @@ def test_a_module_that_is_imported_later_is_watched_too(tmp_path: Path, monkeypa
     monkeypatch.syspath_prepend(str(tmp_path))
     seen = []
     watch = hooks.ImportWatch(["trace_ves_late"], lambda name, module: seen.append((name, module.VALUE)))
-    watch.start()
-    import trace_ves_late  # noqa: F401
+    with ExitStack() as patches:
+        watch.start(patches)
+        import trace_ves_late  # noqa: F401
 
-    watch.stop()
     assert seen == [("trace_ves_late", 1)]
     assert watch not in sys.meta_path
 

@@ -55,15 +55,12 @@ class ImportWatch(MetaPathFinder):
         self._on_import = on_import
         self._asking = threading.local()
 
-    def start(self) -> None:
-        """Look at what is imported already, and at what will be."""
+    def start(self, patches: ExitStack) -> None:
+        """Look at what is imported already, and at what will be until the stack is closed."""
+        sys.meta_path.insert(0, self)
+        patches.callback(sys.meta_path.remove, self)
         for name in self._modules & set(sys.modules):
             self._on_import(name, sys.modules[name])
-        sys.meta_path.insert(0, self)
-
-    def stop(self) -> None:
-        """Stop watching."""
-        sys.meta_path.remove(self)
 
     def find_spec(self, fullname: str, _path: object, _target: object = None) -> ModuleSpec | None:
         """The spec that others find, with a loader that calls back."""

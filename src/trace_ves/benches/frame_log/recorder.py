@@ -86,7 +86,6 @@ class Recorder:
         self._open: list[Recording] = []
         self._users = 0
         self._patches = ExitStack()
-        self._watch: ImportWatch | None = None
         self._looks: weakref.WeakKeyDictionary[Any, dict[Recording | None, LoggedLook]] = weakref.WeakKeyDictionary()
         self._latest: LoggedLook | None = None
         self.file: FramesFile | None = None  # where all looks are written
@@ -96,16 +95,14 @@ class Recorder:
         with self._lock:
             self._users += 1
             if self._users == 1:
-                self._watch = ImportWatch(list(HOOKS), lambda name, module: HOOKS[name](module, self, self._patches))
-                self._watch.start()
+                watch = ImportWatch(list(HOOKS), lambda name, module: HOOKS[name](module, self, self._patches))
+                watch.start(self._patches)
 
     def uninstall(self) -> None:
         """Put everything back once there is no recording left."""
         with self._lock:
             self._users -= 1
-            if self._users == 0 and self._watch is not None:
-                self._watch.stop()
-                self._watch = None
+            if self._users == 0:
                 self._patches.close()
 
     @contextmanager

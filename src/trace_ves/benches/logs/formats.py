@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import struct
+import zipfile
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.benches.importing import read_json, read_json_rows
-from trace_ves.benches.logs.files import open_zip, read_member, refuse_large
+from trace_ves.benches.importing import parse_places, read_json, read_json_rows
 from trace_ves.core.errors import FormatError, InputError, MissingExtraError
 from trace_ves.core.files import read_csv
 from trace_ves.core.jsonl import parse_loose_object, read_jsonl
@@ -53,13 +54,7 @@ class Fields:
     @classmethod
     def parse(cls, text: str | None) -> Fields:
         """The fields of `--fields`."""
-        paths = {}
-        for part in [] if text is None else text.split(","):
-            name, equals, path = (word.strip() for word in part.partition("="))
-            if not equals or name not in {"id", "answer"} or not path:
-                raise InputError(f"--fields {part.strip()!r}: write id=PATH,answer=PATH, such as id=doc.qid.")
-            paths[name] = path
-        return cls(paths)
+        return cls(parse_places("--fields", text, {"id", "answer"}, "id=PATH,answer=PATH, such as id=doc.qid"))
 
     def question_id(self, row: Mapping[str, object], places: Sequence[object]) -> str:
         """The id of a row: at the path of --fields, else under the first known key of these places."""
@@ -243,6 +238,72 @@ def _inspect_rows(path: Path, on_progress: Progress) -> Iterator[dict[str, objec
                 raise FormatError(f"{error}.", path=path) from None
             if on_progress is not None:
                 on_progress(done, len(names))
+
+
+MOST_MEMBER_BYTES: Final = 256 * 1024 * 1024
+ZSTANDARD: Final = 93  # the number that the zip format gives this compression; Python reads it from version 3.14 on
+
+
+def open_zip(path: Path) -> zipfile.ZipFile:
+    """The archive in this file; an `InputError` if it is not one."""
+    try:
+        return zipfile.ZipFile(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
+    except (zipfile.BadZipFile, ValueError) as error:
+        raise InputError(f"{path}: not a zip file: {error}.") from None
+
+
+def refuse_large(path: Path, most_bytes: int) -> None:
+    """Refuse an archive whose members would together unpack to more than this."""
+    with open_zip(path) as archive:
+        total = sum(member.file_size for member in archive.infolist())
+    if total > most_bytes:
+        raise InputError(f"{path}: it would unpack to {total} bytes; more than {most_bytes} are not read.")
+
+
+def read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """The content of one member, never more than `MOST_MEMBER_BYTES`."""
+    where = f"{archive.filename}, {member.filename}"
+    if member.file_size > MOST_MEMBER_BYTES:
+        raise InputError(f"{where}: it would unpack to {member.file_size} bytes; at most {MOST_MEMBER_BYTES} are read.")
+    try:
+        if member.compress_type != ZSTANDARD:
+            return archive.read(member)
+        return _decompress(_raw(archive, member), member.file_size, where)
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, OSError, ValueError) as error:
+        raise InputError(f"{where}: cannot be unpacked: {error}.") from None
+
+
+def _raw(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """The compressed bytes of a member: they follow its local header, whose last two fields say how long it is."""
+    file = archive.fp
+    if file is None:
+        raise ValueError("the archive is closed")
+    file.seek(member.header_offset)
+    header = file.read(30)
+    if len(header) < 30 or not header.startswith(b"PK\x03\x04"):
+        raise ValueError("no member begins where the archive says")
+    name_bytes, extra_bytes = struct.unpack("<HH", header[26:30])
+    file.seek(name_bytes + extra_bytes, 1)
+    return file.read(member.compress_size)
+
+
+def _decompress(raw: bytes, size: int, where: str) -> bytes:
+    try:
+        import zstandard  # an optional part
+    except ImportError:
+        raise MissingExtraError(f"{where}: reading logs with Zstandard compression", "logs") from None
+    content = bytearray()
+    try:
+        with zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True) as stream:
+            while len(content) <= size and (piece := stream.read(size + 1 - len(content))):
+                content += piece
+    except zstandard.ZstdError as error:
+        raise ValueError(str(error)) from None
+    if len(content) != size:
+        raise ValueError("its size is not what the archive says")
+    return bytes(content)
 
 
 @dataclass(frozen=True, slots=True)
