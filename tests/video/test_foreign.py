@@ -16,7 +16,7 @@ import video_avi
 import video_footage
 from video_avi import SIZE, Chunk, write_avi
 from video_footage import Recipe
-from video_oracle import Truth, digest, every_frame
+from video_oracle import HEIGHT, Truth, digest, every_frame
 
 from trace_ves import video
 from trace_ves.video.bitstream import start_check
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from trace_ves.video import Video
 
-HEIGHT = 48
 DECODING_ORDER = "its timestamps are in decoding order; frames follow the decoder's order"
 NO_ORDER = "its timestamps are not in the order of its frames; frames follow the decoder's order"
 
