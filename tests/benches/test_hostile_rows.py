@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.benches.tables import write_rows
 
 from trace_ves.benches import importers, load_bench
 from trace_ves.benches.importing import Collector
@@ -80,8 +81,7 @@ def test_predictions(row: dict[str, object]) -> None:
 @given(rows("id", "video", "duration", "family", "question", "options", "answer", "evidence", "duration_precision"))
 @HOSTILE
 def test_bench_lines(tmp_path: Path, row: dict[str, object]) -> None:
-    path = tmp_path / "questions.jsonl"
-    path.write_text(json.dumps(row) + "\n")
+    path = write_rows(tmp_path / "questions.jsonl", [row])
     try:
         bench = load_bench(path)
     except InputError:
@@ -101,16 +101,14 @@ LONG = rows("id", "video_path", "question", "candidates", "correct_choice", "pos
 @given(data=st.data())
 @HOSTILE
 def test_json_importers(tmp_path: Path, name: str, strategy: Any, data: st.DataObject) -> None:
-    path = tmp_path / "file.json"
-    path.write_text(json.dumps(data.draw(st.lists(strategy, max_size=3))))
+    path = write_rows(tmp_path / "file.json", data.draw(st.lists(strategy, max_size=3)))
     assert sound_or_said(lambda: importers.import_bench(name, path))
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(["key", "qa", "video_info", "type"]), JSON), max_size=3))
 @HOSTILE
 def test_the_official_lvbench(tmp_path: Path, lines: list[object]) -> None:
-    path = tmp_path / "video_info.meta.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    path = write_rows(tmp_path / "video_info.meta.jsonl", lines)
     assert sound_or_said(lambda: importers.read_lvbench(path))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.benches.tables import write_rows
 
 from trace_ves import Interval, Item
 from trace_ves.benches import mapping
@@ -165,22 +165,8 @@ def test_open_answers_classes_groups_and_eight_options(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["json", "jsonl", "csv", "tsv", "parquet"])
 def test_every_format_gives_the_same_bench(ending: str, tmp_path: Path) -> None:
-    texts = [{key: value if isinstance(value, str) else json.dumps(value) for key, value in ROW.items()}] * 1
-    source = tmp_path / f"rows.{ending}"
-    if ending == "json":
-        source.write_text(json.dumps(texts))
-    elif ending == "jsonl":
-        source.write_text(json.dumps(texts[0]) + "\n")
-    elif ending == "parquet":
-        pyarrow = pytest.importorskip("pyarrow")
-        from pyarrow import parquet
-
-        parquet.write_table(pyarrow.Table.from_pylist(texts), source)
-    else:
-        with source.open("w", newline="") as file:
-            writer = csv.DictWriter(file, list(ROW), delimiter="\t" if ending == "tsv" else ",")
-            writer.writeheader()
-            writer.writerows(texts)
+    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in ROW.items()}
+    source = write_rows(tmp_path / f"rows.{ending}", [texts])
     (tmp_path / "m.toml").write_text(PLAIN)
     [item] = import_bench(str(tmp_path / "m.toml"), source).items
     assert item == one(tmp_path)

@@ -10,7 +10,7 @@ import pytest
 import video_footage
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from video_oracle import HEIGHT, Footage, Truth, Truths, digest
+from video_oracle import HEIGHT, Footage, Truth, Truths, pixels
 
 from trace_ves import video
 from trace_ves.video import decoder
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from trace_ves.core import Frame
     from trace_ves.video import Video
 
 REAL = {
@@ -45,10 +44,6 @@ def shuffled_requests(opened: Video, *, seed: int, most: int = 10_000) -> list[l
         requests.append(rows[:size])
         rows = rows[size:]
     return requests
-
-
-def pixels(frames: Sequence[Frame]) -> list[str]:
-    return [digest(frame.picture) for frame in frames]
 
 
 def check(opened: Video, expected: Sequence[Truth], *, most: int = 10_000) -> None:

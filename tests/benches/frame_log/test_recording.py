@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.benches.frame_log import footage
+from tests.benches.tables import write_rows
 
 import trace_ves
 from trace_ves import InputError, Interval, Item, Question, frame_log
@@ -255,7 +256,7 @@ def test_looks_belong_to_the_questions_of_their_video(tmp_path: Path) -> None:
         look(5, "/data/one.mp4", [9.0], question_id="c"),
         look(6, "/data/other.mp4", [4.0]),
     ]
-    (tmp_path / "frames-1.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_rows(tmp_path / "frames-1.jsonl", lines)
     items = [item(name, "videos/one.mp4") for name in "abc"] + [item("d", "videos/two.mkv"), item("e", "videos/e.mp4")]
     found = read_recorded(tmp_path, items)
     assert {name: (each.timestamps, each.frames_supplied) for name, each in found.items()} == {
@@ -268,7 +269,7 @@ def test_looks_belong_to_the_questions_of_their_video(tmp_path: Path) -> None:
 
 def test_looks_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
     lines = [look(1, "one.mp4", [0.0]), look(2, "one.mp4", [5.0])]
-    (tmp_path / "frames-1.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_rows(tmp_path / "frames-1.jsonl", lines)
     with pytest.raises(InputError, match="looked at in different ways, and 2 questions are on it"):
         read_recorded(tmp_path, [item("a", "one.mp4"), item("b", "one.mp4")])
 
