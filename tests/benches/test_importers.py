@@ -81,28 +81,13 @@ LVBENCH_LINE = {
     "type": "cartoon",
     "video_info": {"duration_minutes": 60, "fps": 30.0, "resolution": {"width": 1, "height": 1}},
     "qa": [
-        {
-            "uid": "1",
-            "question": "Who?\n(A) me\n(B) you\n(C) they\n(D) none",
-            "answer": "B",
-            "question_type": ["reasoning", "summarization"],
-            "time_reference": "00:10-00:20",
-        },
-        {
-            "uid": "2",
-            "question": "When?\n(A) 1\n(B) 2",
-            "answer": "A",
-            "question_type": ["reasoning"],
-            "time_reference": "60:10-60:40",
-        },
-        {
-            "uid": "3",
-            "question": "Why?\n(A) 1\n(B) 2",
-            "answer": "A",
-            "question_type": [],
-            "time_reference": "10:00-09:00",
-        },
-        {"uid": "4", "question": "No options?", "answer": "A", "question_type": [], "time_reference": "00:01-00:02"},
+        {"uid": uid, "question": question, "answer": answer, "question_type": kinds, "time_reference": reference}
+        for uid, question, answer, kinds, reference in (
+            ("1", "Who?\n(A) me\n(B) you\n(C) they\n(D) none", "B", ["reasoning", "summarization"], "00:10-00:20"),
+            ("2", "When?\n(A) 1\n(B) 2", "A", ["reasoning"], "60:10-60:40"),
+            ("3", "Why?\n(A) 1\n(B) 2", "A", [], "10:00-09:00"),
+            ("4", "No options?", "A", [], "00:01-00:02"),
+        )
     ],
 }
 
@@ -253,14 +238,8 @@ def test_video_mme_real(shared: Path, tmp_path: Path) -> None:
 
 
 def test_moments_open_questions_and_groups_of_questions(tmp_path: Path) -> None:
-    line = {
-        "qid": 7,
-        "query": "A dog runs.",
-        "duration": 150,
-        "vid": "v_1.0_9.0",
-        "relevant_windows": [[0, 28], [40, 44]],
-    }
-    source = write_rows(tmp_path / "val.jsonl", [line | {"ans": "C"}])
+    line = {"qid": 7, "query": "A dog runs.", "duration": 150, "vid": "v_1.0_9.0", "ans": "C"}
+    source = write_rows(tmp_path / "val.jsonl", [line | {"relevant_windows": [[0, 28], [40, 44]]}])
     for name, answer in (("qvhighlights", "A"), ("rextime", "C")):
         [item] = import_bench(name, source).items
         assert (item.answer, item.question.video) == (answer, "videos/v_1.0_9.0.mp4")
