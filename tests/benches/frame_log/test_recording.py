@@ -298,14 +298,11 @@ def test_a_long_look_stands_in_several_lines_and_interrupted_ones_lose_nothing(t
         look.seen.extend(Seen.by_seconds(moment) for moment in moments)
         file.on_seen(look)
     file.flush()
-    found = [
-        (line["look"].rpartition("-")[2], line.get("question_id"), line["timestamps"]) for line in lines_of(tmp_path)
-    ]
-    assert found == [
-        ("1", "q1", [1.0, 2.0]),
-        ("2", None, [3.0]),
-        ("1", "q1", [4.0, 5.0]),
-        ("2", None, [6.0] * MOST_WAITING),
+    assert [(line["look"], line.get("question_id"), line["timestamps"]) for line in lines_of(tmp_path)] == [
+        (f"{os.getpid()}-{one.number}", "q1", [1.0, 2.0]),
+        (f"{os.getpid()}-{other.number}", None, [3.0]),
+        (f"{os.getpid()}-{one.number}", "q1", [4.0, 5.0]),
+        (f"{os.getpid()}-{other.number}", None, [6.0] * MOST_WAITING),
     ]
     joined = read_recorded(tmp_path, [item("q1", "one.mp4"), item("q2", "two.mp4")])
     assert joined["q1"].timestamps == (1.0, 2.0, 4.0, 5.0)

@@ -10,7 +10,6 @@ import weakref
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.benches.frame_log.frames import LoggedLook
@@ -195,8 +194,6 @@ class FramesFile:
         self._home = os.getpid()
         self._file: JsonlAppender | None = None
         self._process = 0
-        self._numbers: weakref.WeakKeyDictionary[LoggedLook, int] = weakref.WeakKeyDictionary()
-        self._counter = count(1)
         self._current: LoggedLook | None = None
 
     def on_seen(self, look: LoggedLook) -> None:
@@ -222,10 +219,8 @@ class FramesFile:
 
     def _append(self, look: LoggedLook, seen: Sequence[Seen], *, is_kept: bool) -> None:
         resolved = look.resolve(seen)
-        if look not in self._numbers:
-            self._numbers[look] = next(self._counter)
         line = RecordedLook(
-            look=f"{os.getpid()}-{self._numbers[look]}",
+            look=f"{os.getpid()}-{look.number}",
             video=look.video,
             question_id=look.question_id,
             timestamps=resolved.timestamps,
