@@ -90,7 +90,18 @@ class Video:
             if not 0 <= at <= self.duration:
                 raise VideoError(f"{self.path}: there is no frame at {at} s; moments go from 0 to {self.duration} s.")
         rows = [self._index.locate(at) for at in seconds]
-        frames = self._decode(set(rows), height)
+        with self._lock:
+            if self._closed:
+                raise VideoError(f"{self.path}: the video was closed; open it again.")
+            if _state(self.path) != self._state:
+                raise VideoError(f"{self.path}: the file changed since it was opened; open it again.")
+            found = self._decoder.pictures(set(rows), height, self._deadline("decoding frames of it"))
+            self._undecodable |= {row for row, shown in found.items() if shown.row != row}
+            self._damaged |= {row for row, shown in found.items() if shown.row == row and shown.is_damaged}
+        frames = {
+            row: Frame(int(self.pts[shown.row]), float(self.timestamps[shown.row]), shown.picture)
+            for row, shown in found.items()
+        }
         return tuple(frames[row] for row in rows)
 
     def frames_between(
@@ -119,19 +130,6 @@ class Video:
 
     def _deadline(self, doing: str) -> Deadline:
         return Deadline(self.path, doing, self._deadline_seconds)
-
-    def _decode(self, rows: set[int], height: int | None) -> dict[int, Frame]:
-        """The frames of these rows of the index."""
-        with self._lock:
-            if self._closed:
-                raise VideoError(f"{self.path}: the video was closed; open it again.")
-            if _state(self.path) != self._state:
-                raise VideoError(f"{self.path}: the file changed since it was opened; open it again.")
-            found = self._decoder.pictures(rows, height, self._deadline("decoding frames of it"))
-            self._undecodable |= {row for row, shown in found.items() if shown.row != row}
-            self._damaged |= {row for row, shown in found.items() if shown.row == row and shown.is_damaged}
-        times, pts = self._index.seconds, self._index.pts
-        return {row: Frame(int(pts[one.row]), float(times[one.row]), one.picture) for row, one in found.items()}
 
 
 def _state(path: Path) -> tuple[int, int] | None:
