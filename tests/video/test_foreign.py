@@ -8,7 +8,6 @@ import struct
 import zlib
 from typing import TYPE_CHECKING
 
-import av
 import numpy as np
 import pytest
 import simplejpeg
@@ -24,6 +23,7 @@ from trace_ves.video.bitstream import start_check
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import av
     from numpy.typing import NDArray
 
     from trace_ves.video import Video
@@ -110,11 +110,12 @@ TIMES_OF_DECODING = {
 }
 
 
+def forget_presentation(_: int, packet: av.Packet) -> None:
+    packet.pts = packet.dts
+
+
 @pytest.mark.parametrize("name", TIMES_OF_DECODING)
 def test_b_frames_whose_times_are_those_of_decoding(name: str, tmp_path: Path) -> None:
-    def forget_presentation(_: int, packet: av.Packet) -> None:
-        packet.pts = packet.dts
-
     video_footage.encode(tmp_path / name, TIMES_OF_DECODING[name], forget_presentation)
     with check(tmp_path / name) as opened:
         assert opened.warnings == (DECODING_ORDER,)
@@ -127,16 +128,10 @@ def test_a_packed_bitstream_that_was_copied_from_an_avi(suffix: str, made_up: bo
     """With times of decoding, or as `ffmpeg -fflags +genpts -i old.avi -c copy` makes them up: in another order."""
     path, avi = tmp_path / f"packed.{suffix}", tmp_path / "old.avi"
     write_avi(avi, b"DX50", SIZE, video_avi.packed(video_avi.mpeg4(2)))
-    with (
-        av.open(str(avi), options={"fflags": "+genpts"} if made_up else {}) as source,
-        av.open(str(path), "w") as target,
-    ):
-        stream = target.add_stream_from_template(source.streams.video[0])
-        for packet in source.demux(video=0):
-            if packet.size:
-                packet.pts = packet.pts if made_up else packet.dts
-                packet.stream = stream
-                target.mux(packet)
+    if made_up:
+        video_footage.remux(avi, path, lambda *_: None, fflags="+genpts")
+    else:
+        video_footage.remux(avi, path, forget_presentation)
     with check(path) as opened:
         assert opened.warnings == (NO_ORDER if made_up else DECODING_ORDER,)
         assert all(opened.pts[1:] > opened.pts[:-1])

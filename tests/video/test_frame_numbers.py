@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import av
 import pytest
 import video_footage
 from video_oracle import HEIGHT, Footage, digest, every_frame, packets_of
@@ -14,7 +13,7 @@ from trace_ves.video import decoder
 from trace_ves.video.bitstream import FrameNumbers, avc_length_bytes, units
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
     from pathlib import Path
 
 LOST = 25
@@ -22,15 +21,9 @@ LOST = 25
 H264 = sorted(name for name, recipe in video_footage.PLAIN.items() if recipe.codec == "libx264" and recipe.frames > 1)
 
 
-def without_packets(source: Path, target: Path, lost: Collection[int]) -> Path:
-    """The file without these packets, as a receiver writes it that lost them."""
-    with av.open(str(source)) as whole, av.open(str(target), "w") as container:
-        stream = container.add_stream_from_template(whole.streams.video[0])
-        found = [packet for packet in whole.demux(video=0) if packet.size]
-        for number, packet in enumerate(found):
-            if number not in lost:
-                packet.stream = stream
-                container.mux(packet)
+def without_packet(source: Path, target: Path) -> Path:
+    """The file without a packet, as a receiver writes it that lost it."""
+    video_footage.remux(source, target, lambda number, _: number != LOST)
     return target
 
 
@@ -40,7 +33,7 @@ def test_what_depends_on_a_lost_picture_is_said_and_all_else_is_exact(
     name: str, cores: int, footage: Footage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decoder, "_usable_cores", lambda: cores)
-    path = without_packets(footage(name), tmp_path / name, {LOST})
+    path = without_packet(footage(name), tmp_path / name)
     exact = {frame.pts: frame.digest for frame in every_frame(path, height=HEIGHT)}
     with video.open(path) as opened:
         times = [float(seconds) for seconds in opened.timestamps]
@@ -65,7 +58,7 @@ def test_a_lost_picture_that_is_missed_only_where_others_are_skipped_changes_not
 ) -> None:
     """Before the lost one stands a picture with the same number that nobody refers to, and the decoder is content."""
     monkeypatch.setattr(decoder, "_usable_cores", lambda: cores)
-    path = without_packets(footage(name), tmp_path / name, {LOST})
+    path = without_packet(footage(name), tmp_path / name)
     extradata, packets = packets_of(path)
     assert gaps(extradata, packets) == []
     assert gaps(extradata, packets, skips=True) == [LOST]

@@ -85,6 +85,16 @@ def packets(stream: av.VideoStream, recipe: Recipe) -> list[av.Packet]:
     return found + stream.encode(None)
 
 
+def remux(source: Path, target: Path, change: Callable[[int, av.Packet], object], **options: str) -> None:
+    """Copy the packets of a file; `change` may tamper with each, and leaves out those for which it returns False."""
+    with av.open(str(source), options=options) as whole, av.open(str(target), "w") as container:
+        stream = container.add_stream_from_template(whole.streams.video[0])
+        for number, packet in enumerate(packet for packet in whole.demux(video=0) if packet.size):
+            if change(number, packet) is not False:
+                packet.stream = stream
+                container.mux(packet)
+
+
 def x264(**changes: str) -> dict[str, str]:
     return {"preset": "veryfast", "x264-params": X264} | changes
 

@@ -115,7 +115,7 @@ def _translate_next_gqa(grounding: Row, row: Row) -> Row:
         "family": row.get("type", ""),
         "question": row.get("question"),
         "options": options,
-        "answer": letter_of_index("answer", options.index(answer), len(options)),
+        "answer": letter_of_index(options.index(answer), len(options)),
         "evidence": segments[number],
     }
 

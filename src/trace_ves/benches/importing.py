@@ -147,10 +147,10 @@ def bare_options(options: object) -> object:
     return [text[match.end() :].strip() for match, text in zip(matches, options, strict=True) if match]
 
 
-def letter_of_index(key: str, index: object, count: int) -> str:
+def letter_of_index(index: int, count: int) -> str:
     """The letter of a 0-based option index."""
-    if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < min(count, len(LETTERS)):
-        raise FieldError(f"{key!r} must be a 0-based index of one of {count} options, found {shown(index)}")
+    if not 0 <= index < min(count, len(LETTERS)):
+        raise FieldError(f"'answer' must be a 0-based index of one of {count} options, found {shown(index)}")
     return LETTERS[index]
 
 
