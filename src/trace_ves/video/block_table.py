@@ -242,7 +242,8 @@ def _table(
     heads = (blocks.word >> np.uint64(32)).astype(np.int64)
     track, time, flags = heads >> 24, (heads >> 8 & 0xFFFF).astype(np.int16).astype(np.int64), heads & 0xFF
     at_first = np.flatnonzero(blocks.position == first_position)
-    require_plain(len(at_first) == 1 and np.all(track >= 0x80) and set((track & 0x7F).tolist()) <= codecs.keys())
+    tracks = set(np.flatnonzero(np.bincount(track & 0x7F)).tolist())
+    require_plain(len(at_first) == 1 and np.all(track >= 0x80) and tracks <= codecs.keys())
     chosen = track == track[at_first[0]]
     is_simple = blocks.kind == _SIMPLE_BLOCK
     pts = cluster_time[blocks.cluster] + time
