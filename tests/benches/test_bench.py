@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.benches.tables import write_rows
 
 from trace_ves.benches import load_bench, write_bench
 from trace_ves.core import FormatError, InputError
@@ -34,8 +35,7 @@ DIRTY = [
 
 
 def bench(folder: Path, *lines):
-    (folder / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return folder
+    return write_rows(folder / "questions.jsonl", lines).parent
 
 
 def test_a_folder_and_its_file_are_the_same_bench(tmp_path: Path) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.benches.tables import write_rows
 
-from trace_ves.benches import importers, load_bench, ves_bench
+from trace_ves.benches import importers, load_bench
 from trace_ves.benches.importing import Collector
 from trace_ves.core import InputError, Interval, Question
 from trace_ves.records import Item, Prediction
@@ -79,8 +81,7 @@ def test_predictions(row: dict[str, object]) -> None:
 @given(rows("id", "video", "duration", "family", "question", "options", "answer", "evidence", "duration_precision"))
 @HOSTILE
 def test_bench_lines(tmp_path: Path, row: dict[str, object]) -> None:
-    path = tmp_path / "questions.jsonl"
-    path.write_text(json.dumps(row) + "\n")
+    path = write_rows(tmp_path / "questions.jsonl", [row])
     try:
         bench = load_bench(path)
     except InputError:
@@ -100,16 +101,14 @@ LONG = rows("id", "video_path", "question", "candidates", "correct_choice", "pos
 @given(data=st.data())
 @HOSTILE
 def test_json_importers(tmp_path: Path, name: str, strategy: Any, data: st.DataObject) -> None:
-    path = tmp_path / "file.json"
-    path.write_text(json.dumps(data.draw(st.lists(strategy, max_size=3))))
+    path = write_rows(tmp_path / "file.json", data.draw(st.lists(strategy, max_size=3)))
     assert sound_or_said(lambda: importers.import_bench(name, path))
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(["key", "qa", "video_info", "type"]), JSON), max_size=3))
 @HOSTILE
 def test_the_official_lvbench(tmp_path: Path, lines: list[object]) -> None:
-    path = tmp_path / "video_info.meta.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    path = write_rows(tmp_path / "video_info.meta.jsonl", lines)
     assert sound_or_said(lambda: importers.read_lvbench(path))
 
 
@@ -127,7 +126,7 @@ def test_next_gqa(tmp_path: Path, grounding: Any, lines: list[list[str]]) -> Non
 @HOSTILE
 def test_ves_bench(row: dict[str, object]) -> None:
     def read() -> Bench:
-        columns = ves_bench.choose_columns(row, {})
-        return Collector().add_all([row], lambda each: ves_bench.translate(columns, each), Path("ves.parquet"))
+        translate = partial(importers.translate_ves_bench, importers.choose_columns(row, {}))
+        return Collector().add_all([row], translate, Path("ves.parquet"))
 
     assert sound_or_said(read)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
+from tests.benches.tables import write_rows
 
-from trace_ves.benches import importers, load_bench, ves_bench, write_bench
+from trace_ves.benches import importers, load_bench, write_bench
 from trace_ves.benches.importers import import_bench
 from trace_ves.benches.importing import bare_options, video_path
 from trace_ves.core import InputError, Interval
@@ -22,16 +19,6 @@ from trace_ves.ves.report import GroupFigures
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-def as_json(path: Path, content: str):
-    path.write_text(json.dumps(content))
-    return path
-
-
-def as_parquet(path: Path, rows: list[dict[str, object]]):
-    parquet.write_table(pa.Table.from_pylist(rows), path)
-    return path
 
 
 # --- shared helpers -------------------------------------------------------------------------------------------------
@@ -94,35 +81,19 @@ LVBENCH_LINE = {
     "type": "cartoon",
     "video_info": {"duration_minutes": 60, "fps": 30.0, "resolution": {"width": 1, "height": 1}},
     "qa": [
-        {
-            "uid": "1",
-            "question": "Who?\n(A) me\n(B) you\n(C) they\n(D) none",
-            "answer": "B",
-            "question_type": ["reasoning", "summarization"],
-            "time_reference": "00:10-00:20",
-        },
-        {
-            "uid": "2",
-            "question": "When?\n(A) 1\n(B) 2",
-            "answer": "A",
-            "question_type": ["reasoning"],
-            "time_reference": "60:10-60:40",
-        },
-        {
-            "uid": "3",
-            "question": "Why?\n(A) 1\n(B) 2",
-            "answer": "A",
-            "question_type": [],
-            "time_reference": "10:00-09:00",
-        },
-        {"uid": "4", "question": "No options?", "answer": "A", "question_type": [], "time_reference": "00:01-00:02"},
+        {"uid": uid, "question": question, "answer": answer, "question_type": kinds, "time_reference": reference}
+        for uid, question, answer, kinds, reference in (
+            ("1", "Who?\n(A) me\n(B) you\n(C) they\n(D) none", "B", ["reasoning", "summarization"], "00:10-00:20"),
+            ("2", "When?\n(A) 1\n(B) 2", "A", ["reasoning"], "60:10-60:40"),
+            ("3", "Why?\n(A) 1\n(B) 2", "A", [], "10:00-09:00"),
+            ("4", "No options?", "A", [], "00:01-00:02"),
+        )
     ],
 }
 
 
 def test_lvbench_official(tmp_path: Path) -> None:
-    path = tmp_path / "video_info.meta.jsonl"
-    path.write_text(json.dumps(LVBENCH_LINE) + "\n")
+    path = write_rows(tmp_path / "video_info.meta.jsonl", [LVBENCH_LINE])
     bench = importers.read_lvbench(path)
     first, second, third = bench.items
     assert first.question.text == "Who?"
@@ -173,7 +144,7 @@ def test_longvideobench(tmp_path: Path) -> None:
         LONG_VIDEO | {"id": "e", "candidates": ["only"]},
         LONG_VIDEO | {"id": "86C_0"},
     ]
-    bench = import_bench("longvideobench", as_json(tmp_path / "lvb_val.json", rows))
+    bench = import_bench("longvideobench", write_rows(tmp_path / "lvb_val.json", rows))
     first, second = bench.items
     assert (first.answer, first.evidence) == ("A", ()), "moments are no intervals"
     assert first.extra["subtitle_path"] == "86C_en.json"
@@ -208,13 +179,9 @@ NEXT_ROW = {"video_id": "v", "question": "?", "answer": "b", "qid": "1", "type":
 NEXT_ROW |= {f"a{index}": letter for index, letter in enumerate("abcde")}
 
 
-def next_files(folder: Path, rows: list[dict[str, object]], segments: Any, name: str = "val"):
-    with (folder / f"{name}.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, NEXT_ROW)
-        writer.writeheader()
-        writer.writerows(rows)
-    as_json(folder / f"gsub_{name}.json", segments)
-    return folder / f"{name}.csv"
+def next_files(folder: Path, rows: list[dict[str, object]], segments: Any) -> Path:
+    write_rows(folder / "gsub_val.json", segments)
+    return write_rows(folder / "val.csv", rows)
 
 
 def test_next_gqa(tmp_path: Path) -> None:
@@ -271,21 +238,15 @@ def test_video_mme_real(shared: Path, tmp_path: Path) -> None:
 
 
 def test_moments_open_questions_and_groups_of_questions(tmp_path: Path) -> None:
-    line = {
-        "qid": 7,
-        "query": "A dog runs.",
-        "duration": 150,
-        "vid": "v_1.0_9.0",
-        "relevant_windows": [[0, 28], [40, 44]],
-    }
-    (tmp_path / "val.jsonl").write_text(json.dumps(line | {"ans": "C"}) + "\n")
+    line = {"qid": 7, "query": "A dog runs.", "duration": 150, "vid": "v_1.0_9.0", "ans": "C"}
+    source = write_rows(tmp_path / "val.jsonl", [line | {"relevant_windows": [[0, 28], [40, 44]]}])
     for name, answer in (("qvhighlights", "A"), ("rextime", "C")):
-        [item] = import_bench(name, tmp_path / "val.jsonl").items
+        [item] = import_bench(name, source).items
         assert (item.answer, item.question.video) == (answer, "videos/v_1.0_9.0.mp4")
         assert item.evidence == (Interval(0, 28), Interval(40, 44))
     asked = {"question_id": "v_q1", "question": "Why?", "type": "causal", "answer": "The glue dries."}
     asked["evidence"] = [{"timestamp": [3.0, 9.5], "description": "glue"}]
-    source = as_json(
+    source = write_rows(
         tmp_path / "eg.json", [{"video_id": "v", "duration": 480, "questions": [asked]}, {"video_id": "w"}]
     )
     [item] = import_bench("eg-vqa", source).items
@@ -297,8 +258,7 @@ def test_moments_open_questions_and_groups_of_questions(tmp_path: Path) -> None:
         assert (report.runs[0].metrics["Acc"], report.runs[0].metrics["Cov@2"]) == (right, 100.0)
     rows = [{"question_id": f"{n}", "video_id": f"v{n // 4}", "question": "?", "task_type": "x"} for n in range(8)]
     table = [row | {"options": [f"{letter}. {letter}" for letter in "ABCDEFGH"], "answer": "H"} for row in rows]
-    parquet.write_table(pa.Table.from_pylist(table), tmp_path / "v2.parquet")
-    bench = import_bench("video-mme-v2", tmp_path / "v2.parquet")
+    bench = import_bench("video-mme-v2", write_rows(tmp_path / "v2.parquet", table))
     assert "were guessed" in bench.warnings[0]
     lines = [Prediction(each.question.id, "H" if n else "A") for n, each in enumerate(bench.items)]
     figures = audit(bench.items, {"run": lines}, resamples=1)
@@ -322,7 +282,7 @@ VES_ROW = {
 
 
 def test_ves_bench_by_guess(tmp_path: Path) -> None:
-    (item,) = ves_bench.read(as_parquet(tmp_path / "ves.parquet", [VES_ROW])).items
+    (item,) = importers.read_ves_bench(write_rows(tmp_path / "ves.parquet", [VES_ROW])).items
     assert item.question.family == "temporal-ordering"
     assert item.question.options == ("w", "x", "y", "z")
     assert item.evidence == (Interval(70, 76), Interval(118, 125))
@@ -341,12 +301,12 @@ def test_ves_bench_by_guess(tmp_path: Path) -> None:
     ],
 )
 def test_ves_bench_in_other_shapes(tmp_path: Path, change: dict[str, object], answer: str | None) -> None:
-    source = as_parquet(tmp_path / "ves.parquet", [VES_ROW | change])
+    source = write_rows(tmp_path / "ves.parquet", [VES_ROW | change])
     if answer is None:
         with pytest.raises(InputError, match="must be one of A-D"):
-            ves_bench.read(source)
+            importers.read_ves_bench(source)
     else:
-        (item,) = ves_bench.read(source).items
+        (item,) = importers.read_ves_bench(source).items
         assert item.answer == answer
         assert item.evidence[0] == Interval(70, 76)
 
@@ -354,20 +314,20 @@ def test_ves_bench_in_other_shapes(tmp_path: Path, change: dict[str, object], an
 def test_ves_bench_with_an_option_in_each_column(tmp_path: Path) -> None:
     row = {key: value for key, value in VES_ROW.items() if key != "options"}
     row |= {"option_a": "w", "option_b": "x", "option_c": "y", "option_d": None}
-    (item,) = ves_bench.read(as_parquet(tmp_path / "ves.parquet", [row])).items
+    (item,) = importers.read_ves_bench(write_rows(tmp_path / "ves.parquet", [row])).items
     assert item.question.options == ("w", "x", "y")
 
 
 def test_ves_bench_with_columns_by_hand(tmp_path: Path) -> None:
     row = {("spans" if key == "evidence" else key): value for key, value in VES_ROW.items()}
-    source = as_parquet(tmp_path / "ves.parquet", [row])
+    source = write_rows(tmp_path / "ves.parquet", [row])
     with pytest.raises(InputError, match=r"no column for 'evidence'.*--columns evidence=COLUMN"):
-        ves_bench.read(source)
-    assert ves_bench.read(source, columns="evidence=spans, id=question_id").items
+        importers.read_ves_bench(source)
+    assert importers.read_ves_bench(source, columns="evidence=spans, id=question_id").items
     with pytest.raises(InputError, match="the file has only"):
-        ves_bench.read(source, columns="evidence=nothing")
+        importers.read_ves_bench(source, columns="evidence=nothing")
     with pytest.raises(InputError, match="FIELD one of"):
-        ves_bench.parse_columns("evidnce=spans")
+        importers.read_ves_bench(source, columns="evidnce=spans")
 
 
 # --- files that are something else ----------------------------------------------------------------------------------
@@ -392,6 +352,6 @@ def test_a_wrong_parquet_file_is_one_sentence(tmp_path: Path, name: str) -> None
 
 def test_a_binary_csv_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "val.csv").write_bytes(b"\xff\x00\xfe")
-    as_json(tmp_path / "val.json", {})
+    write_rows(tmp_path / "val.json", {})
     with pytest.raises(InputError, match=r"val\.csv"):
         importers.read_next_gqa(tmp_path / "val.csv")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.benches.tables import write_rows
 
 from trace_ves import Interval, Item
-from trace_ves.benches import mapping
 from trace_ves.benches.importers import import_bench
 from trace_ves.benches.mapping import Mapping, seconds
 from trace_ves.cli import main
@@ -32,14 +31,14 @@ evidence = "e"
 ROW: dict[str, Any] = {"n": 1, "v": "clip", "q": "?", "o": ["x", "y", "z"], "a": "B", "d": 100, "e": [[1, 2], [5, 9.5]]}
 
 
-def read(tmp_path: Path, toml: str, rows: list[Any] | Any, **more: Any) -> tuple[Item, ...]:
+def read(tmp_path: Path, toml: str, rows: Any, **more: Any) -> Any:
+    """The bench that a mapping makes of these rows."""
     (tmp_path / "m.toml").write_text(toml)
-    (tmp_path / "rows.json").write_text(json.dumps(rows))
-    return import_bench(str(tmp_path / "m.toml"), tmp_path / "rows.json", **more).items
+    return import_bench(str(tmp_path / "m.toml"), write_rows(tmp_path / "rows.json", rows), **more)
 
 
 def one(tmp_path: Path, more: str = "", **changes: Any) -> Item:
-    [item] = read(tmp_path, PLAIN + more, [ROW | changes])
+    [item] = read(tmp_path, PLAIN + more, [ROW | changes]).items
     return item
 
 
@@ -88,7 +87,7 @@ def test_options_come_as_lists_objects_or_text(more: str, value: Any, tmp_path: 
 
 def test_options_may_have_a_column_each_and_numbers_are_words(tmp_path: Path) -> None:
     toml = PLAIN.replace('"o"', '["o0", "o1", "o2"]')
-    [item] = read(tmp_path, toml, [ROW | {"o0": 2, "o1": "three", "o2": None}])
+    [item] = read(tmp_path, toml, [ROW | {"o0": 2, "o1": "three", "o2": None}]).items
     assert item.question.options == ("2", "three")
 
 
@@ -117,12 +116,11 @@ def test_several_rows_are_one_question(tmp_path: Path) -> None:
     rows = [
         ROW | {"n": n, "s": s, "t": s + 1, "q": q} for n, s, q in [(1, 4, "?"), (2, 8, "?"), (1, 6, "?"), (1, 4, "?")]
     ]
-    first, second = read(tmp_path, toml, rows)
+    first, second = read(tmp_path, toml, rows).items
     assert first.evidence == (Interval(4, 5), Interval(6, 7))
     assert second.evidence == (Interval(8, 9),)
     rows[2]["q"] = "another?"
-    (tmp_path / "rows.json").write_text(json.dumps(rows))
-    bench = mapping.read(tmp_path / "rows.json", mapping_file=tmp_path / "m.toml")
+    bench = read(tmp_path, toml, rows)
     assert [item.question.id for item in bench.items] == ["2"]
     assert "its rows differ in 'question': '?' and 'another?'" in bench.problems[0].reason
 
@@ -131,7 +129,7 @@ def test_rows_may_lie_deep_and_know_what_is_above_them(tmp_path: Path) -> None:
     query = {"n": 1, "q": "?", "e": [[1, 2]], "o": ["x", "y"], "a": "A"}
     content = {"data": {"videos": [{"uid": "v7", "d": 30, "clips": [{"queries": [query]}, {}, {"queries": None}]}]}}
     toml = PLAIN.replace('"v"', '"videos.uid"').replace('"d"', '"videos.d"').replace('"n"', '"{videos.uid}-{n}"')
-    [item] = read(tmp_path, 'rows = "data.videos[].clips[].queries[]"' + toml, content)
+    [item] = read(tmp_path, 'rows = "data.videos[].clips[].queries[]"' + toml, content).items
     assert (item.question.id, item.question.video, item.duration) == ("v7-1", "videos/v7.mp4", 30.0)
 
 
@@ -139,23 +137,24 @@ def test_what_lies_above_an_unnamed_place_is_the_parent(tmp_path: Path) -> None:
     plain = PLAIN.replace('"v"', '"parent.vid"').replace('"d"', '"parent.seconds"')
     asked = [ROW | {"n": n} for n in range(3)]
     videos = [{"vid": "a", "seconds": 60, "qs": asked[:2]}, {"vid": "b", "seconds": 70, "qs": asked[2:]}]
-    found = [(each.question.video, each.duration) for each in read(tmp_path, 'rows = "[].qs[]"' + plain, videos)]
-    assert found == [("videos/a.mp4", 60), ("videos/a.mp4", 60), ("videos/b.mp4", 70)]
+    items = read(tmp_path, 'rows = "[].qs[]"' + plain, videos).items
+    assert [each.question.video for each in items] == ["videos/a.mp4", "videos/a.mp4", "videos/b.mp4"]
+    assert [each.duration for each in items] == [60, 60, 70]
     # As NExT-GQA has its segments: by video, then by question, each an array.
     toml = 'rows = "{}.location{}"\nid = "{parent.key}_{key}"\nvideo = "parent.key"\nduration = "parent.duration"\n'
     toml += 'evidence = "value"\n[constants]\nquestion = "?"\noptions = ["x", "y"]\nanswer = "A"'
     content = {"v7": {"duration": 34, "location": {"1": [[1.2, 5.8]], "3": [[12.1, 17.1], [20.0, 23.5]]}}}
-    first, second = read(tmp_path, toml, content)
+    first, second = read(tmp_path, toml, content).items
     assert (first.question.id, second.question.id, len(second.evidence)) == ("v7_1", "v7_3", 2)
     keyed = read(tmp_path, 'rows = "{}"' + PLAIN.replace('"v"', '"key"'), {"va": ROW, "vb.mkv": ROW | {"n": 2}})
-    assert [each.question.video for each in keyed] == ["videos/va.mp4", "videos/vb.mkv"]
+    assert [each.question.video for each in keyed.items] == ["videos/va.mp4", "videos/vb.mkv"]
 
 
 def test_open_answers_classes_groups_and_eight_options(tmp_path: Path) -> None:
     plain = PLAIN.replace('options = "o"', "")
     more = 'answer_is = "open"\naccepted = "also"\nduration_class = "class"\nquestion_group = "g"\nkeep = ["new=f.x"]'
     rows = [ROW | {"n": n, "a": "a dog", "also": also, "class": "long", "g": 7} for n, also in enumerate(("pup", []))]
-    first, second = read(tmp_path, plain + more, [rows[0] | {"f": {"x": 1}}, rows[1]])
+    first, second = read(tmp_path, plain + more, [rows[0] | {"f": {"x": 1}}, rows[1]]).items
     assert (first.question.options, first.answer, first.accepted, second.accepted) == ((), "a dog", ("pup",), ())
     assert first.extra == {"duration_group": "long", "question_group": "7", "new": 1}
     assert "new" not in second.extra
@@ -165,22 +164,8 @@ def test_open_answers_classes_groups_and_eight_options(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["json", "jsonl", "csv", "tsv", "parquet"])
 def test_every_format_gives_the_same_bench(ending: str, tmp_path: Path) -> None:
-    texts = [{key: value if isinstance(value, str) else json.dumps(value) for key, value in ROW.items()}] * 1
-    source = tmp_path / f"rows.{ending}"
-    if ending == "json":
-        source.write_text(json.dumps(texts))
-    elif ending == "jsonl":
-        source.write_text(json.dumps(texts[0]) + "\n")
-    elif ending == "parquet":
-        pyarrow = pytest.importorskip("pyarrow")
-        from pyarrow import parquet
-
-        parquet.write_table(pyarrow.Table.from_pylist(texts), source)
-    else:
-        with source.open("w", newline="") as file:
-            writer = csv.DictWriter(file, list(ROW), delimiter="\t" if ending == "tsv" else ",")
-            writer.writeheader()
-            writer.writerows(texts)
+    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in ROW.items()}
+    source = write_rows(tmp_path / f"rows.{ending}", [texts])
     (tmp_path / "m.toml").write_text(PLAIN)
     [item] = import_bench(str(tmp_path / "m.toml"), source).items
     assert item == one(tmp_path)
@@ -244,22 +229,20 @@ HOSTILE: list[Any] = [
 
 @pytest.mark.parametrize("changes", HOSTILE)
 def test_a_hostile_row_is_set_aside_with_a_reason(changes: dict[str, Any], tmp_path: Path) -> None:
-    good = ROW | {"n": 2}
-    (tmp_path / "m.toml").write_text(PLAIN)
-    (tmp_path / "rows.json").write_text(json.dumps([ROW | changes, good]))
-    bench = import_bench(str(tmp_path / "m.toml"), tmp_path / "rows.json")
+    rows = [ROW | changes, ROW | {"n": 2}]
+    bench = read(tmp_path, PLAIN, rows)
     assert [item.question.id for item in bench.items] == ["2"]
     assert bench.problems[0].where.endswith("rows.json, row 1")
     assert bench.problems[0].reason
     with pytest.raises(InputError):
-        import_bench(str(tmp_path / "m.toml"), tmp_path / "rows.json", strict=True)
+        read(tmp_path, PLAIN, rows, strict=True)
 
 
 def test_dirty_evidence_may_cost_a_question_its_evidence_alone(tmp_path: Path) -> None:
     rows = [ROW | {"n": 1, "e": [[9, 3]]}, ROW | {"n": 2, "e": "sometime"}, ROW | {"n": 3}]
-    items = read(tmp_path, PLAIN + 'dirty_evidence = "keep"', rows)
+    items = read(tmp_path, PLAIN + 'dirty_evidence = "keep"', rows).items
     assert [(item.question.id, len(item.evidence)) for item in items] == [("1", 0), ("2", 0), ("3", 2)]
-    assert [item.question.id for item in read(tmp_path, PLAIN, rows)] == ["3"]
+    assert [item.question.id for item in read(tmp_path, PLAIN, rows).items] == ["3"]
 
 
 JSON = st.recursive(
@@ -271,9 +254,8 @@ JSON = st.recursive(
 
 @given(st.dictionaries(st.sampled_from("nvqoade"), JSON))
 def test_no_row_whatever_raises_anything_but_a_sentence(tmp_path_factory: pytest.TempPathFactory, row: Any) -> None:
-    folder = tmp_path_factory.mktemp("rows")
-    items = read(folder, PLAIN, [ROW | {"n": "good"}, row])
-    assert items[0].question.id == "good"
+    bench = read(tmp_path_factory.mktemp("rows"), PLAIN, [ROW | {"n": "good"}, row])
+    assert bench.items[0].question.id == "good"
 
 
 @given(st.floats(0, 1e6))
@@ -318,8 +300,7 @@ def test_the_mapping_of_lvbench_reads_rows_of_its_shape(tmp_path: Path) -> None:
     row = {"question_id": "55", "videoID": "Cm7", "question": "?", "options": ["A. 1", "B. 2"], "answer": "B"}
     rows = [row | {"duration": 60.5, "time_reference": "00:15-00:19", "domain": "Cartoon", "url": "u"}]
     rows.append(rows[0] | {"question_id": "56", "time_reference": "08:17-None"})
-    (tmp_path / "lv.json").write_text(json.dumps(rows))
-    first, second = import_bench(str(EXAMPLES / "lvbench.toml"), tmp_path / "lv.json").items
+    first, second = import_bench(str(EXAMPLES / "lvbench.toml"), write_rows(tmp_path / "lv.json", rows)).items
     assert (first.evidence, first.question.options) == ((Interval(15, 19),), ("1", "2"))
     assert second.evidence == ()
 
@@ -330,8 +311,7 @@ def test_the_table_of_moments_has_two_intervals_in_one_question() -> None:
 
 
 def test_the_mapping_itself_is_never_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "m.toml").write_text(PLAIN)
-    (tmp_path / "rows.json").write_text(json.dumps([ROW]))
+    read(tmp_path, PLAIN, [ROW])
     (tmp_path / "b.jsonl").symlink_to(tmp_path / "m.toml")
     with pytest.raises(SystemExit) as caught:
         main(["import", str(tmp_path / "m.toml"), str(tmp_path / "rows.json"), str(tmp_path / "b.jsonl"), "--force"])

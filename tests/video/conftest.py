@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,12 +14,9 @@ sys.path.insert(0, str(Path(__file__).parent))  # tests are not a package; these
 import video_footage
 import video_oracle
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 @pytest.fixture(scope="session")
-def footage(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def footage(tmp_path_factory: pytest.TempPathFactory) -> video_oracle.Footage:
     """The path of the footage of this name."""
     folder = tmp_path_factory.mktemp("footage")
 
@@ -34,7 +30,7 @@ def footage(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 
 @pytest.fixture(scope="session")
-def truth() -> Callable[..., list[video_oracle.Truth]]:
+def truth() -> video_oracle.Truths:
     """All frames of a file at some height by sequential decoding, remembered."""
     known: dict[tuple[Path, int | None, int | None], list[video_oracle.Truth]] = {}
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import av
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from video_oracle import Truth, digest, packets_of
+from video_oracle import HEIGHT, Footage, Truths, digest, packets_of
 
 from trace_ves import video
 from trace_ves.video import reader
 from trace_ves.video.av1 import References, UnreadableHeaderError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-HEIGHT = 48
 GROUP = 24
 """Frames from keyframe to keyframe in the footage."""
 
@@ -27,7 +26,7 @@ def shown(opened: video.Video, rows: list[int]) -> list[tuple[int, str]]:
     return [(frame.pts, digest(frame.picture)) for frame in frames]
 
 
-def test_few_frames_are_needed_for_one(footage: Callable[[str], Path]) -> None:
+def test_few_frames_are_needed_for_one(footage: Footage) -> None:
     extradata, packets = packets_of(footage("av1.mp4"))
     references = References(extradata)
     for number in range(GROUP):
@@ -44,8 +43,8 @@ def test_few_frames_are_needed_for_one(footage: Callable[[str], Path]) -> None:
 @pytest.mark.parametrize("held_bytes", [0, 4_000, 10**9])
 def test_unreadable_headers_and_long_groups_leave_all_to_the_decoder(
     held_bytes: int,
-    footage: Callable[[str], Path],
-    truth: Callable[..., list[Truth]],
+    footage: Footage,
+    truth: Truths,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(_self: Any, number: int, _packet: bytes) -> None:
@@ -59,15 +58,12 @@ def test_unreadable_headers_and_long_groups_leave_all_to_the_decoder(
         assert shown(opened, [33, 20]) == [(expected[row].pts, expected[row].digest) for row in (33, 20)]
 
 
-def test_damage_elsewhere_in_a_group_does_not_reach_a_frame(
-    footage: Callable[[str], Path], truth: Callable[..., list[Truth]], tmp_path: Path
-) -> None:
+def test_damage_elsewhere_in_a_group_does_not_reach_a_frame(footage: Footage, truth: Truths, tmp_path: Path) -> None:
     expected = truth(footage("av1.mp4"), height=HEIGHT)
-    with video.open(footage("av1.mp4")) as whole:
-        packets = whole._index.packets
     victim, wanted = 9, 17  # in the first half of the group's layers, and after it
+    with av.open(str(footage("av1.mp4"))) as container:
+        start = [packet.pos for packet in container.demux(video=0)][victim] + 30
     damaged = bytearray(footage("av1.mp4").read_bytes())
-    start = int(packets.position[victim]) + 30
     damaged[start : start + 170] = b"\xff" * 170
     path = tmp_path / "damaged.mp4"
     path.write_bytes(damaged)
@@ -95,7 +91,7 @@ def test_any_bytes_are_headers_or_unreadable(packets: list[bytes], extradata: by
 
 
 @given(data=st.data())
-def test_changed_headers_are_headers_or_unreadable(data: st.DataObject, footage: Callable[[str], Path]) -> None:
+def test_changed_headers_are_headers_or_unreadable(data: st.DataObject, footage: Footage) -> None:
     extradata, packets = packets_of(footage("av1.mp4"))
     number = data.draw(st.integers(0, 9))
     changed = bytearray(packets[number])

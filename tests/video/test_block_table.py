@@ -8,9 +8,9 @@ import av
 import numpy as np
 import pytest
 import video_footage
-import video_oracle
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from video_oracle import HEIGHT, Footage, Truths, digest
 
 from trace_ves import video
 from trace_ves.video.bitstream import start_check
@@ -18,7 +18,6 @@ from trace_ves.video.block_table import read_block_table
 from trace_ves.video.container import Deadline, PacketTable, choose_stream, open_container, read_packets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 MATROSKA = [
@@ -45,7 +44,7 @@ def differs(table: PacketTable, demuxed: PacketTable, *further: str) -> list[str
 
 
 @pytest.mark.parametrize("name", MATROSKA)
-def test_the_table_is_what_the_demuxer_finds(name: str, footage: Callable[[str], Path]) -> None:
+def test_the_table_is_what_the_demuxer_finds(name: str, footage: Footage) -> None:
     table, demuxed = both(footage(name))
     assert table is not None
     assert differs(table, demuxed, "is_key") == []
@@ -96,22 +95,20 @@ def matroska(source: Path, *, track: bytes = b"", clusters_: list[bytes] | None 
     return element(0x1A45DFA3, number(0x4286, 1) + element(0x4282, b"matroska")) + segment
 
 
-def test_groups_of_blocks_and_other_tracks(
-    footage: Callable[[str], Path], truth: Callable[..., list[video_oracle.Truth]], tmp_path: Path
-) -> None:
+def test_groups_of_blocks_and_other_tracks(footage: Footage, truth: Truths, tmp_path: Path) -> None:
     path = tmp_path / "groups.mkv"
     path.write_bytes(matroska(footage("vp9.webm")))
     table, demuxed = both(path)
     assert table is not None
     assert len(table) == video_footage.FRAMES
     assert differs(table, demuxed, "is_key") == []
-    expected = truth(footage("vp9.webm"), height=48)
+    expected = truth(footage("vp9.webm"), height=HEIGHT)
     with video.open(path) as opened:
-        frames = opened.frames_at([float(opened.timestamps[row]) for row in (60, 3, 74)], height=48)
-    assert [video_oracle.digest(frame.picture) for frame in frames] == [expected[row].digest for row in (60, 3, 74)]
+        frames = opened.frames_at([float(opened.timestamps[row]) for row in (60, 3, 74)], height=HEIGHT)
+    assert [digest(frame.picture) for frame in frames] == [expected[row].digest for row in (60, 3, 74)]
 
 
-def test_what_is_not_plain_is_left_to_the_demuxer(footage: Callable[[str], Path], tmp_path: Path) -> None:
+def test_what_is_not_plain_is_left_to_the_demuxer(footage: Footage, tmp_path: Path) -> None:
     source = footage("vp9.webm")
     plain = clusters(source)
     stamped_twice = element(0x1F43B675, number(0xE7, 0) + plain[0][12:], 8)
@@ -164,7 +161,7 @@ def with_sound(source: Path, flags: int, content: bytes) -> bytes:
     ],
 )
 def test_laces_of_another_track_must_add_up(
-    footage: Callable[[str], Path], tmp_path: Path, flags: int, content: bytes, *, adds_up: bool
+    footage: Footage, tmp_path: Path, flags: int, content: bytes, *, adds_up: bool
 ) -> None:
     path = tmp_path / "laced.mkv"
     path.write_bytes(with_sound(footage("vp9.webm"), flags, content))
@@ -175,7 +172,7 @@ def test_laces_of_another_track_must_add_up(
 
 @pytest.mark.parametrize("changed", [b"\x75\xa1\x81\0", b"\x9b\x89" + bytes(9)])
 def test_what_the_demuxer_cannot_read_in_a_group_is_left_to_it(
-    footage: Callable[[str], Path], tmp_path: Path, changed: bytes
+    footage: Footage, tmp_path: Path, changed: bytes
 ) -> None:
     """Additions that are none, and a duration of nine bytes."""
     *others, last = clusters(footage("vp9.webm"))
@@ -192,7 +189,7 @@ def test_what_the_demuxer_cannot_read_in_a_group_is_left_to_it(
 @example(changes=[(5591, 6)])
 @example(changes=[(23300, 134)])
 def test_damage_gives_the_demuxers_table_or_none(
-    footage: Callable[[str], Path], tmp_path: Path, changes: list[tuple[int, int]]
+    footage: Footage, tmp_path: Path, changes: list[tuple[int, int]]
 ) -> None:
     damaged = bytearray(matroska(footage("vp9.webm")))
     blocks = damaged.index(b"\x1f\x43\xb6\x75")

@@ -10,16 +10,15 @@ import pytest
 import video_footage
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from video_oracle import Truth, digest
+from video_oracle import HEIGHT, Footage, Truth, Truths, pixels
 
 from trace_ves import video
 from trace_ves.video import decoder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from trace_ves.core import Frame
     from trace_ves.video import Video
 
 REAL = {
@@ -33,7 +32,6 @@ REAL = {
     "tree.avi": None,
 }
 """Real files, and the stream to look at where there are several."""
-HEIGHT = 48
 
 
 def shuffled_requests(opened: Video, *, seed: int, most: int = 10_000) -> list[list[int]]:
@@ -48,12 +46,8 @@ def shuffled_requests(opened: Video, *, seed: int, most: int = 10_000) -> list[l
     return requests
 
 
-def pixels(frames: Sequence[Frame]) -> list[str]:
-    return [digest(frame.picture) for frame in frames]
-
-
 def check(opened: Video, expected: Sequence[Truth], *, most: int = 10_000) -> None:
-    """Ask for the frames in random order; each must have its own time and the pixels of the sequential decode."""
+    """Ask for the frames at their own times in random order; each must have the pixels of the sequential decode."""
     for rows in shuffled_requests(opened, seed=1, most=most):
         frames = opened.frames_at([float(opened.timestamps[row]) for row in rows], height=HEIGHT)
         assert [frame.pts for frame in frames] == [int(opened.pts[row]) for row in rows]
@@ -62,9 +56,7 @@ def check(opened: Video, expected: Sequence[Truth], *, most: int = 10_000) -> No
 
 
 @pytest.mark.parametrize("name", [*video_footage.PLAIN, *video_footage.SPECIAL])
-def test_frames_and_times_are_those_of_a_sequential_decode(
-    name: str, footage: Callable[[str], Path], truth: Callable[..., list[Truth]]
-) -> None:
+def test_frames_and_times_are_those_of_a_sequential_decode(name: str, footage: Footage, truth: Truths) -> None:
     expected = truth(footage(name), height=HEIGHT)
     with video.open(footage(name)) as opened:
         assert list(opened.pts) == [frame.pts for frame in expected]
@@ -74,7 +66,7 @@ def test_frames_and_times_are_those_of_a_sequential_decode(
 
 @pytest.mark.parametrize("name", video_footage.WITHOUT_TIMES)
 def test_without_timestamps_frames_follow_each_other_at_the_frame_rate(
-    name: str, footage: Callable[[str], Path], truth: Callable[..., list[Truth]]
+    name: str, footage: Footage, truth: Truths
 ) -> None:
     expected = truth(footage(name), height=HEIGHT)
     with video.open(footage(name)) as opened:
@@ -85,7 +77,7 @@ def test_without_timestamps_frames_follow_each_other_at_the_frame_rate(
 
 @pytest.mark.parametrize("name", video_footage.ODD_TIMES)
 def test_odd_timestamps_are_put_in_order_and_the_last_frame_of_a_moment_is_seen(
-    name: str, footage: Callable[[str], Path], truth: Callable[..., list[Truth]]
+    name: str, footage: Footage, truth: Truths
 ) -> None:
     by_pts = {frame.pts: frame for frame in truth(footage(name), height=HEIGHT)}
     expected = [by_pts[pts] for pts in sorted(by_pts)]
@@ -96,7 +88,7 @@ def test_odd_timestamps_are_put_in_order_and_the_last_frame_of_a_moment_is_seen(
 
 @pytest.mark.parametrize("name", ["vp9.webm", "vp8.webm"])
 def test_threads_within_a_decoder_give_the_same_frames(
-    name: str, footage: Callable[[str], Path], truth: Callable[..., list[Truth]], monkeypatch: pytest.MonkeyPatch
+    name: str, footage: Footage, truth: Truths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decoder, "_MIN_PIXELS_FOR_THREADS", 0)
     monkeypatch.setattr(decoder, "_usable_cores", lambda: 2)
@@ -107,7 +99,7 @@ def test_threads_within_a_decoder_give_the_same_frames(
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_real_footage(name: str, shared: Path, truth: Callable[..., list[Truth]]) -> None:
+def test_real_footage(name: str, shared: Path, truth: Truths) -> None:
     path = shared / "media" / name
     expected = truth(path, stream=REAL[name], height=HEIGHT)
     with video.open(path) as opened:
@@ -119,7 +111,7 @@ def test_real_footage(name: str, shared: Path, truth: Callable[..., list[Truth]]
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_requests_in_any_order_from_several_threads(
-    name: str, footage: Callable[[str], Path], truth: Callable[..., list[Truth]], data: st.DataObject
+    name: str, footage: Footage, truth: Truths, data: st.DataObject
 ) -> None:
     expected = truth(footage(name), height=HEIGHT)
     with video.open(footage(name)) as opened, ThreadPoolExecutor(3) as pool:
@@ -129,12 +121,3 @@ def test_any_requests_in_any_order_from_several_threads(
         for request, frames in zip(requests, answers, strict=True):
             rows = [sum(time <= asked for time in opened.timestamps) - 1 for asked in request]
             assert pixels(frames) == [expected[row].digest for row in rows]
-
-
-@pytest.mark.parametrize("name", ["variable-rate.mkv", "late-start.mp4", "open-gop.ts", "raw.hevc"])
-def test_a_frames_own_time_leads_back_to_it(name: str, footage: Callable[[str], Path]) -> None:
-    with video.open(footage(name)) as opened:
-        frames = opened.frames_at([float(time) for time in opened.timestamps], height=HEIGHT)
-        again = opened.frames_at([frame.seconds for frame in frames], height=HEIGHT)
-        assert [frame.pts for frame in again] == [int(pts) for pts in opened.pts]
-        assert pixels(again) == pixels(frames)

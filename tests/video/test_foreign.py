@@ -8,7 +8,6 @@ import struct
 import zlib
 from typing import TYPE_CHECKING
 
-import av
 import numpy as np
 import pytest
 import simplejpeg
@@ -16,32 +15,26 @@ import video_avi
 import video_footage
 from video_avi import SIZE, Chunk, write_avi
 from video_footage import Recipe
-from video_oracle import Truth, digest, every_frame
+from video_oracle import HEIGHT, digest, every_frame
 
 from trace_ves import video
 from trace_ves.video.bitstream import start_check
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
+    import av
     from numpy.typing import NDArray
 
     from trace_ves.video import Video
 
-HEIGHT = 48
 DECODING_ORDER = "its timestamps are in decoding order; frames follow the decoder's order"
 NO_ORDER = "its timestamps are not in the order of its frames; frames follow the decoder's order"
 
 
-def sequential(path: Path) -> list[Truth]:
-    """What a sequential decode shows, but for pictures that the decoder made up."""
-    return [frame for frame in every_frame(path, height=HEIGHT) if not frame.is_made_up]
-
-
 def check(path: Path) -> Video:
     """Compare every frame, asked for alone, with some others, and with all others."""
-    expected = [frame.digest for frame in sequential(path)]
+    expected = [frame.digest for frame in every_frame(path, height=HEIGHT) if not frame.is_made_up]
     opened = video.open(path)
     times = [float(time) for time in opened.timestamps]
     assert len(times) == len(expected)
@@ -117,11 +110,12 @@ TIMES_OF_DECODING = {
 }
 
 
+def forget_presentation(_: int, packet: av.Packet) -> None:
+    packet.pts = packet.dts
+
+
 @pytest.mark.parametrize("name", TIMES_OF_DECODING)
 def test_b_frames_whose_times_are_those_of_decoding(name: str, tmp_path: Path) -> None:
-    def forget_presentation(_: int, packet: av.Packet) -> None:
-        packet.pts = packet.dts
-
     video_footage.encode(tmp_path / name, TIMES_OF_DECODING[name], forget_presentation)
     with check(tmp_path / name) as opened:
         assert opened.warnings == (DECODING_ORDER,)
@@ -134,16 +128,10 @@ def test_a_packed_bitstream_that_was_copied_from_an_avi(suffix: str, made_up: bo
     """With times of decoding, or as `ffmpeg -fflags +genpts -i old.avi -c copy` makes them up: in another order."""
     path, avi = tmp_path / f"packed.{suffix}", tmp_path / "old.avi"
     write_avi(avi, b"DX50", SIZE, video_avi.packed(video_avi.mpeg4(2)))
-    with (
-        av.open(str(avi), options={"fflags": "+genpts"} if made_up else {}) as source,
-        av.open(str(path), "w") as target,
-    ):
-        stream = target.add_stream_from_template(source.streams.video[0])
-        for packet in source.demux(video=0):
-            if packet.size:
-                packet.pts = packet.pts if made_up else packet.dts
-                packet.stream = stream
-                target.mux(packet)
+    if made_up:
+        video_footage.remux(avi, path, lambda *_: None, fflags="+genpts")
+    else:
+        video_footage.remux(avi, path, forget_presentation)
     with check(path) as opened:
         assert opened.warnings == (NO_ORDER if made_up else DECODING_ORDER,)
         assert all(opened.pts[1:] > opened.pts[:-1])
@@ -152,10 +140,8 @@ def test_a_packed_bitstream_that_was_copied_from_an_avi(suffix: str, made_up: bo
 def test_without_b_frames_times_of_decoding_are_right(tmp_path: Path) -> None:
     """The stream may say that frames can be reordered; where none is, nothing is odd about the timestamps."""
     options = video_footage.x264(**{"x264-params": "keyint=24:scenecut=0:bframes=3:b-adapt=0"})
-    recipe = Recipe(options=options, frames=40)
-    path = tmp_path / "still.mp4"
-    video_footage.encode(path, recipe)
-    with video.open(path) as opened:
+    video_footage.encode(tmp_path / "still.mp4", Recipe(options=options, frames=40))
+    with video.open(tmp_path / "still.mp4") as opened:
         assert opened.warnings == ()
 
 
@@ -227,35 +213,16 @@ def test_each_exif_orientation_of_motion_jpeg(tmp_path: Path) -> None:
     assert all(np.array_equal(each, pixels[0]) for each in pixels)
 
 
-def negative_times(number: int) -> int:
-    return number - 20
-
-
-ODD_BUT_RIGHT = {
-    "negative.mkv": Recipe(
-        frames=40, options=video_footage.x264(), pts=negative_times, container={"avoid_negative_ts": "0"}
-    ),
-    "negative.mp4": Recipe(frames=40, options=video_footage.x264(), pts=negative_times),
-    "negative.nut": Recipe(frames=40, options=video_footage.x264(), pts=negative_times),
-    "far.mp4": Recipe(frames=40, options=video_footage.x264(), pts=lambda number: number + 10_000_000),
-}
-
-
-@pytest.mark.parametrize("name", ODD_BUT_RIGHT)
-def test_times_below_zero_and_far_above(name: str, tmp_path: Path) -> None:
-    video_footage.encode(tmp_path / name, ODD_BUT_RIGHT[name])
-    with check(tmp_path / name) as opened:
+@pytest.mark.parametrize(
+    ("suffix", "first", "container"),
+    [("mkv", -20, {"avoid_negative_ts": "0"}), ("mp4", -20, {}), ("nut", -20, {}), ("mp4", 10_000_000, {})],
+)
+def test_times_below_zero_and_far_above(suffix: str, first: int, container: dict[str, str], tmp_path: Path) -> None:
+    options = video_footage.x264()
+    recipe = Recipe(frames=40, options=options, pts=lambda number: number + first, container=container)
+    video_footage.encode(tmp_path / f"odd.{suffix}", recipe)
+    with check(tmp_path / f"odd.{suffix}") as opened:
         assert opened.timestamps[0] == 0
-
-
-def flags_by_decoder(codec: str, packets: Sequence[bytes]) -> list[bool]:
-    """Which packets are intra frames, as the decoder finds, by decoding each on its own."""
-    found = []
-    for data in packets:
-        context = av.CodecContext.create(codec, "r")
-        frames = context.decode(av.Packet(data)) + context.decode(None)
-        found.append(bool(frames) and frames[0].pict_type == av.video.frame.PictureType.I)
-    return found
 
 
 @pytest.mark.parametrize(
@@ -277,10 +244,7 @@ def flags_by_decoder(codec: str, packets: Sequence[bytes]) -> list[bool]:
     ],
 )
 def test_start_checks_know_intra_frames(encoder: str, codec: str) -> None:
-    size = (176, 144) if encoder == "h263" else SIZE
-    frames = [frame.reformat(*size) for frame in video_avi.drawings(30)]
-    for number, frame in enumerate(frames):
-        frame.pts, frame.time_base = number, video_footage.Fraction(1, 30)
+    frames = video_avi.drawings(30, (176, 144) if encoder == "h263" else SIZE)
     chunks = video_avi.coded(encoder, frames, gop=8)
     is_start = start_check(codec, None)
     assert is_start is not None

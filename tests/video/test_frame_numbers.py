@@ -4,44 +4,36 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import av
 import pytest
 import video_footage
-from video_oracle import digest, every_frame, packets_of
+from video_oracle import HEIGHT, Footage, digest, every_frame, packets_of
 
 from trace_ves import video
 from trace_ves.video import decoder
 from trace_ves.video.bitstream import FrameNumbers, avc_length_bytes, units
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Iterable
     from pathlib import Path
 
-HEIGHT = 48
 LOST = 25
 """The packet after the second keyframe, to which others refer."""
 H264 = sorted(name for name, recipe in video_footage.PLAIN.items() if recipe.codec == "libx264" and recipe.frames > 1)
 
 
-def without_packets(source: Path, target: Path, lost: Collection[int]) -> Path:
-    """The file without these packets, as a receiver writes it that lost them."""
-    with av.open(str(source)) as whole, av.open(str(target), "w") as container:
-        stream = container.add_stream_from_template(whole.streams.video[0])
-        found = [packet for packet in whole.demux(video=0) if packet.size]
-        for number, packet in enumerate(found):
-            if number not in lost:
-                packet.stream = stream
-                container.mux(packet)
+def without_packet(source: Path, target: Path) -> Path:
+    """The file without a packet, as a receiver writes it that lost it."""
+    video_footage.remux(source, target, lambda number, _: number != LOST)
     return target
 
 
 @pytest.mark.parametrize("cores", [1, 2])
 @pytest.mark.parametrize("name", ["late-start.mkv", "b-frames.mp4", "h264.flv", "h264.nut"])
 def test_what_depends_on_a_lost_picture_is_said_and_all_else_is_exact(
-    name: str, cores: int, footage: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, cores: int, footage: Footage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decoder, "_usable_cores", lambda: cores)
-    path = without_packets(footage(name), tmp_path / name, {LOST})
+    path = without_packet(footage(name), tmp_path / name)
     exact = {frame.pts: frame.digest for frame in every_frame(path, height=HEIGHT)}
     with video.open(path) as opened:
         times = [float(seconds) for seconds in opened.timestamps]
@@ -62,11 +54,11 @@ def test_what_depends_on_a_lost_picture_is_said_and_all_else_is_exact(
 @pytest.mark.parametrize("cores", [1, 2])
 @pytest.mark.parametrize("name", ["open-gop.ts", "open-gop.mkv"])
 def test_a_lost_picture_that_is_missed_only_where_others_are_skipped_changes_nothing(
-    name: str, cores: int, footage: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, cores: int, footage: Footage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before the lost one stands a picture with the same number that nobody refers to, and the decoder is content."""
     monkeypatch.setattr(decoder, "_usable_cores", lambda: cores)
-    path = without_packets(footage(name), tmp_path / name, {LOST})
+    path = without_packet(footage(name), tmp_path / name)
     extradata, packets = packets_of(path)
     assert gaps(extradata, packets) == []
     assert gaps(extradata, packets, skips=True) == [LOST]
@@ -86,14 +78,12 @@ def gaps(extradata: bytes | None, packets: Iterable[bytes], *, skips: bool = Fal
 
 @pytest.mark.parametrize("skips", [False, True])
 @pytest.mark.parametrize("name", [*H264, "raw.h264", "b-frames.avi"])
-def test_no_picture_is_missing_from_a_whole_file(name: str, skips: bool, footage: Callable[[str], Path]) -> None:
+def test_no_picture_is_missing_from_a_whole_file(name: str, skips: bool, footage: Footage) -> None:
     assert gaps(*packets_of(footage(name)), skips=skips) == []
 
 
 @pytest.mark.parametrize("name", ["b-frames.mp4", "late-start.mkv", "interlaced-h264.mp4", "four-four-four-odd.mp4"])
-def test_any_one_picture_that_others_refer_to_is_missed_before_the_next_keyframe(
-    name: str, footage: Callable[[str], Path]
-) -> None:
+def test_any_one_picture_that_others_refer_to_is_missed_before_the_next_keyframe(name: str, footage: Footage) -> None:
     extradata, packets = packets_of(footage(name))
     length = avc_length_bytes(extradata)
     slices = [next(unit for unit in units(memoryview(one), length) if unit[0] & 31 in {1, 5}) for one in packets]
@@ -173,7 +163,7 @@ def test_numbers_are_found_behind_every_kind_of_head(choices: dict[str, object],
 
 
 @pytest.mark.parametrize("size", range(0, 60, 3))
-def test_heads_and_packets_that_are_cut_off_are_no_errors(size: int, footage: Callable[[str], Path]) -> None:
+def test_heads_and_packets_that_are_cut_off_are_no_errors(size: int, footage: Footage) -> None:
     extradata, packets = packets_of(footage("b-frames.mp4"))
     assert extradata is not None
     assert gaps(extradata[:size], packets[:3]) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,30 +43,23 @@ def test_times_too_large_for_floats_are_still_rounded_once() -> None:
     assert index.seconds[1] == (2**60 + 1) / 3
 
 
-def test_display_order_is_the_order_of_timestamps_and_starts_at_zero() -> None:
-    index = index_by_pts(table([10, 16, 13, 11, 12], {0}), Fraction(1, 10), Fraction(10))
-    assert list(index.packet) == [0, 3, 4, 2, 1]
+@pytest.mark.parametrize(
+    ("packets", "order", "starts"),
+    [
+        (table([10, 16, 13, 11, 12], {0}), [0, 3, 4, 2, 1], [0] * 5),
+        #       I0  P3  b1  b2 | I6  b4  b5  P7
+        (table([0, 3, 1, 2, 6, 4, 5, 7], {0, 4}), [0, 2, 3, 1, 5, 6, 4, 7], [0, 0, 0, 0, 0, 0, 4, 4]),
+        (table([0, 1, 2, 3], {0}, frozenset({0, 1})), [2, 3], [0, 0]),
+        (table([0, 1, 2], {2}), [0, 1, 2], [0, 0, 2]),
+    ],
+    ids=["reordered", "leading pictures", "cut by an edit list", "before any keyframe"],
+)
+def test_frames_follow_their_timestamps_and_start_at_a_keyframe(
+    packets: PacketTable, order: list[int], starts: list[int]
+) -> None:
+    index = index_by_pts(packets, Fraction(1, 30), THIRTY)
+    assert (index.packet.tolist(), index.start.tolist()) == (order, starts)
     assert index.seconds[0] == 0
-
-
-def test_a_leading_picture_starts_at_the_group_before() -> None:
-    #                 I0  P3  b1  b2 | I6  b4  b5  P7
-    index = index_by_pts(table([0, 3, 1, 2, 6, 4, 5, 7], {0, 4}), Fraction(1, 30), THIRTY)
-    assert dict(zip(index.packet.tolist(), index.start.tolist(), strict=True)) == {
-        0: 0, 2: 0, 3: 0, 1: 0, 5: 0, 6: 0, 4: 4, 7: 4,
-    }  # fmt: skip
-
-
-def test_what_an_edit_list_cuts_is_not_shown_but_may_be_started_from() -> None:
-    index = index_by_pts(table([0, 1, 2, 3], {0}, frozenset({0, 1})), Fraction(1, 30), THIRTY)
-    assert list(index.packet) == [2, 3]
-    assert list(index.start) == [0, 0]
-    assert list(index.seconds) == [0, 1 / 30]
-
-
-def test_packets_before_any_keyframe_start_at_the_first() -> None:
-    index = index_by_pts(table([0, 1, 2], {2}), Fraction(1, 30), THIRTY)
-    assert list(index.start) == [0, 0, 2]
 
 
 def test_missing_and_shared_timestamps_are_not_trusted() -> None:

@@ -112,11 +112,11 @@ def _list(name: bytes, data: bytes) -> bytes:
     return _chunk(b"LIST", name + data)
 
 
-def drawings(count: int = 36) -> list[av.VideoFrame]:
+def drawings(count: int = 36, size: tuple[int, int] = SIZE) -> list[av.VideoFrame]:
     """Frames of the moving noise that other footage shows."""
     found = []
     for number in range(count):
-        frame = av.VideoFrame.from_ndarray(drawing(number, *SIZE), format="rgb24").reformat(format="yuv420p")
+        frame = av.VideoFrame.from_ndarray(drawing(number, *size), format="rgb24").reformat(format="yuv420p")
         frame.pts, frame.time_base = number, Fraction(1, 30)
         found.append(frame)
     return found

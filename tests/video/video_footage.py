@@ -85,6 +85,16 @@ def packets(stream: av.VideoStream, recipe: Recipe) -> list[av.Packet]:
     return found + stream.encode(None)
 
 
+def remux(source: Path, target: Path, change: Callable[[int, av.Packet], object], **options: str) -> None:
+    """Copy the packets of a file; `change` may tamper with each, and leaves out those for which it returns False."""
+    with av.open(str(source), options=options) as whole, av.open(str(target), "w") as container:
+        stream = container.add_stream_from_template(whole.streams.video[0])
+        for number, packet in enumerate(packet for packet in whole.demux(video=0) if packet.size):
+            if change(number, packet) is not False:
+                packet.stream = stream
+                container.mux(packet)
+
+
 def x264(**changes: str) -> dict[str, str]:
     return {"preset": "veryfast", "x264-params": X264} | changes
 
@@ -224,37 +234,20 @@ def with_display_matrix(path: Path, matrix: tuple[int, int, int, int]) -> None:
     path.write_bytes(data)
 
 
+COVER = Recipe(codec="mjpeg", pix_fmt="yuvj420p", frames=1, width=640, height=480)
+"""Cover art larger than the video that it belongs to."""
+
+
 def with_sound(path: Path, *recipes: Recipe) -> None:
-    """Videos and a tone, interleaved; none is marked as default."""
+    """Videos, or cover art, and a tone, interleaved; none is marked as default."""
     with av.open(str(path), "w") as container:
         streams = [add_stream(container, recipe) for recipe in recipes]
+        for stream, recipe in zip(streams, recipes, strict=True):
+            stream.disposition = av.stream.Disposition.attached_pic if recipe is COVER else 0
         sound = container.add_stream("aac", rate=44_100)
         found = [packet for stream, recipe in zip(streams, recipes, strict=True) for packet in packets(stream, recipe)]
         found += _tone(sound)
         for packet in sorted(found, key=lambda packet: packet.dts * packet.time_base):
-            container.mux(packet)
-
-
-def sound_alone(path: Path, *, cover: bool = False) -> None:
-    """A tone, with cover art where asked for."""
-    with av.open(str(path), "w") as container:
-        sound = container.add_stream("aac", rate=44_100)
-        art = None
-        if cover:
-            art = add_stream(container, Recipe(codec="mjpeg", pix_fmt="yuvj420p", frames=1))
-            art.disposition = av.stream.Disposition.attached_pic
-        for packet in _tone(sound) + (packets(art, Recipe(codec="mjpeg", pix_fmt="yuvj420p", frames=1)) if art else []):
-            container.mux(packet)
-
-
-def with_cover(path: Path) -> None:
-    """Cover art larger than the video that it belongs to."""
-    recipe = Recipe(options=x264())
-    art_recipe = Recipe(codec="mjpeg", pix_fmt="yuvj420p", frames=1, width=640, height=480)
-    with av.open(str(path), "w") as container:
-        art, stream = add_stream(container, art_recipe), add_stream(container, recipe)
-        art.disposition = av.stream.Disposition.attached_pic
-        for packet in packets(art, art_recipe) + packets(stream, recipe):
             container.mux(packet)
 
 
@@ -278,7 +271,7 @@ SPECIAL: dict[str, Callable[[Path], None]] = {
     ),
     "with-sound.mp4": lambda path: with_sound(path, PLAIN["b-frames.mp4"]),
     "with-sound.mkv": lambda path: with_sound(path, PLAIN["b-frames.mp4"]),
-    "with-cover.mp4": with_cover,
+    "with-cover.mp4": lambda path: with_sound(path, COVER, PLAIN["b-frames.mp4"]),
     **{
         f"{name}.mp4": lambda path, matrix=matrix: with_display_matrix(path, matrix)
         for name, matrix in MATRICES.items()

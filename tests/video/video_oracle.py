@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import av
@@ -11,8 +13,12 @@ import av
 from trace_ves.video.picture import Orientation, Scaler, YuvPicture, orientation_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
+    from trace_ves.core import Frame
+
+HEIGHT = 48
+"""Rows of the pictures that are compared."""
 
 MAKES_UP = {"flv", "h263", "mpeg1video", "mpeg2video", "mpeg4", "msmpeg4", "msmpeg4v2", "wmv1", "wmv2"}
 
@@ -27,10 +33,18 @@ class Truth:
     """Whether it is the grey picture that a decoder shows in place of a reference which is not in the file."""
 
 
+Footage = Callable[[str], Path]  # the fixture `footage`
+Truths = Callable[..., list[Truth]]  # the fixture `truth`
+
+
 def digest(picture: YuvPicture) -> str:
     """The pixels of a picture in a few characters."""
     planes = picture.luma.tobytes() + picture.blue.tobytes() + picture.red.tobytes()
     return f"{picture.width}x{picture.height}-{hashlib.sha256(planes).hexdigest()[:16]}"
+
+
+def pixels(frames: Sequence[Frame]) -> list[str]:
+    return [digest(frame.picture) for frame in frames]
 
 
 def every_frame(path: Path, *, stream: int | None = None, height: int | None = None) -> list[Truth]:

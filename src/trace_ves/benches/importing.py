@@ -15,7 +15,7 @@ from trace_ves.records.base import FieldError, Name, shown, validated
 from trace_ves.records.item import BenchLine, DirtyEvidenceError, Item
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     Translate = Callable[[dict[str, object]], dict[str, object]]
 
@@ -147,11 +147,22 @@ def bare_options(options: object) -> object:
     return [text[match.end() :].strip() for match, text in zip(matches, options, strict=True) if match]
 
 
-def letter_of_index(key: str, index: object, count: int) -> str:
+def letter_of_index(index: int, count: int) -> str:
     """The letter of a 0-based option index."""
-    if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < min(count, len(LETTERS)):
-        raise FieldError(f"{key!r} must be a 0-based index of one of {count} options, found {shown(index)}")
+    if not 0 <= index < min(count, len(LETTERS)):
+        raise FieldError(f"'answer' must be a 0-based index of one of {count} options, found {shown(index)}")
     return LETTERS[index]
+
+
+def parse_places(option: str, text: str | None, names: Container[str], form: str) -> dict[str, str]:
+    """`id=qid,evidence=spans`, the value of an option, as a map from these names to places in a file."""
+    places = {}
+    for part in [] if text is None else text.split(","):
+        name, equals, place = (word.strip() for word in part.partition("="))
+        if not equals or name not in names or not place:
+            raise InputError(f"{option} {part.strip()!r}: write {form}.")
+        places[name] = place
+    return places
 
 
 def parse_list(text: str) -> object:

@@ -393,11 +393,11 @@ def letter(mapping: Mapping, row: Row, options: object) -> object:
         words = _words(value)
         if options.count(words) != 1:
             raise FieldError(f"the answer {shown(value)} is not exactly one of the options")
-        return letter_of_index("answer", options.index(words), len(options))
+        return letter_of_index(options.index(words), len(options))
     place = number(value, "answer")
     if not place.is_integer():
         raise FieldError(f"'answer' must be a whole number, found {shown(value)}")
-    return letter_of_index("answer", int(place) - (mapping.answer_is == "number"), len(options))
+    return letter_of_index(int(place) - (mapping.answer_is == "number"), len(options))
 
 
 def from_json_text(value: object) -> object:

@@ -9,7 +9,6 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -112,12 +111,11 @@ def unwatched(evidence: Evidence, spans: Sequence[Sequence[float]], needed: floa
 FPS: Final = 12.0
 HEIGHT: Final = 480
 MOST_FRAMES: Final = 1200
-TICKS: Final = 1000  # ticks of the clip's clock in a second
 
 
 def cut_clip(path: Path, span: Interval) -> bytes:
     """The interval as an MP4 that begins at 0: only frames inside of it, at their own distances, without sound."""
-    import av  # the encoder is loaded only where a clip is cut
+    from trace_ves.video.clip_file import encode_frames  # the encoder is loaded only where a clip is cut
 
     with open_video(path) as video:
         frames = [
@@ -127,17 +125,7 @@ def cut_clip(path: Path, span: Interval) -> bytes:
         ]
         frames = frames or list(video.frames_at([span.centre], height=HEIGHT))
     file = io.BytesIO()
-    with av.open(file, "w", format="mp4") as container:
-        stream = container.add_stream("libx264", rate=round(FPS), options={"preset": "ultrafast", "crf": "23"})
-        first = frames[0].rgb()
-        stream.width, stream.height = first.shape[1] // 2 * 2, first.shape[0] // 2 * 2
-        stream.pix_fmt, stream.codec_context.time_base = "yuv420p", Fraction(1, TICKS)
-        for frame in frames:
-            pixels = frame.rgb()[: stream.height, : stream.width]
-            picture = av.VideoFrame.from_ndarray(pixels.copy(), format="rgb24")
-            picture.pts, picture.time_base = round(TICKS * (frame.seconds - frames[0].seconds)), Fraction(1, TICKS)
-            container.mux(stream.encode(picture))
-        container.mux(stream.encode(None))
+    encode_frames(frames, file, preset="ultrafast", crf=23)
     return file.getvalue()
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trace_ves.video.container import NO_TIME, NotPlainError, PacketTable, keep_true_keyframes
+from trace_ves.video.container import NO_TIME, NotPlainError, PacketTable, keep_true_keyframes, require_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -112,18 +112,16 @@ def _segment(file: BufferedReader, file_bytes: int) -> tuple[list[tuple[int, int
     codecs: dict[int, bytes] = {}
     head, at, end = _element(file, 0)
     segment, at, end = _element(file, end)
-    if head != _EBML or segment != _SEGMENT or end != file_bytes:
-        raise NotPlainError
+    require_plain(head == _EBML and segment == _SEGMENT and end == file_bytes)
     while at < file_bytes:
         kind, at, end = _element(file, at)
-        if end > file_bytes:
-            raise NotPlainError
+        require_plain(end <= file_bytes)
         if kind == _CLUSTER:
             clusters.append((at, end))
         elif kind == _TRACKS and end - at <= _MAX_TRACKS_BYTES and not codecs:
             codecs = _codecs(file.read(end - at))
-        elif kind not in _OTHERS_IN_SEGMENT:
-            raise NotPlainError
+        else:
+            require_plain(kind in _OTHERS_IN_SEGMENT)
         at = end
     return clusters, codecs
 
@@ -144,8 +142,8 @@ def _head(data: bytes, at: int) -> tuple[int, int, int]:
     content = size_at + size_bytes
     bits = 7 * size_bytes
     size = int.from_bytes(data[size_at:content], "big") & ((1 << bits) - 1)
-    if kind_bytes > 4 or size_bytes > _WORD_BYTES or size == (1 << bits) - 1:  # all ones: a size that is not known
-        raise NotPlainError
+    is_known = size != (1 << bits) - 1  # all ones mean an open end
+    require_plain(kind_bytes <= 4 and size_bytes <= _WORD_BYTES and is_known)
     return int.from_bytes(data[at:size_at], "big"), size, content
 
 
@@ -172,8 +170,7 @@ def _batches(clusters: list[tuple[int, int]]) -> Iterator[tuple[int, list[tuple[
     """Clusters that are read into memory together, each time with the number of the first."""
     first = 0
     for number, (_, end) in enumerate(clusters):
-        if end - clusters[number][0] > _BATCH_BYTES:
-            raise NotPlainError
+        require_plain(end - clusters[number][0] <= _BATCH_BYTES)
         if end - clusters[first][0] > _BATCH_BYTES:
             yield first, clusters[first:number]
             first = number
@@ -187,15 +184,13 @@ def _walked(file: BufferedReader, clusters: list[tuple[int, int]], first: int, d
     base, length = clusters[0][0], clusters[-1][1] - clusters[0][0]
     file.seek(base)
     data = np.zeros(length + 2 * _WORD_BYTES, dtype=np.uint8)
-    if file.readinto(data[:length].data) != length:
-        raise NotPlainError
+    require_plain(file.readinto(data[:length].data) == length)
     words = np.ndarray((length + _WORD_BYTES,), ">u8", data, strides=(1,))  # the eight bytes from each byte on
     at, end = np.array(clusters, dtype=np.int64).T - base
     cluster = np.arange(first, first + len(clusters))
     steps: list[tuple[NDArray[np.int64], ...]] = []
     while len(at):
-        if len(steps) == _MAX_STEPS:
-            raise NotPlainError
+        require_plain(len(steps) < _MAX_STEPS)
         kind = data[at]
         size_at = at + _KIND_BYTES[kind]
         size_head = data[size_at]
@@ -204,8 +199,7 @@ def _walked(file: BufferedReader, clusters: list[tuple[int, int]], first: int, d
         steps.append((cluster, at, content, size))
         at = content + size * _STEPS_OVER[kind]
         if (is_done := at >= end).any():
-            if (at > end).any():
-                raise NotPlainError
+            require_plain((at <= end).all())
             at, end, cluster = at[~is_done], end[~is_done], cluster[~is_done]
     columns = [np.concatenate(column) for column in zip(*steps, strict=True)]
     order = np.argsort(columns[1], kind="stable")
@@ -213,8 +207,7 @@ def _walked(file: BufferedReader, clusters: list[tuple[int, int]], first: int, d
     kind_bytes = _KIND_BYTES[data[at]]
     size_head = data[at + kind_bytes]
     unknown = (_SIZE_MASK[size_head] >> _SIZE_SHIFT[size_head]).astype(np.int64)  # all ones mean an open end
-    if np.any(size == unknown) or np.any(data[at] < _FIRST_OF_TWO_BYTES):
-        raise NotPlainError
+    require_plain(np.all(size != unknown) and np.all(data[at] >= _FIRST_OF_TWO_BYTES))
     kind = np.where(kind_bytes == 1, data[at], words[at].astype(np.uint64) >> np.uint64(48)).astype(np.int64)
     _check_nesting(kind, at, content + size, np.array([end - base for _, end in clusters]))
     return _Elements(cluster, kind, content + base, size, words[content].astype(np.uint64))
@@ -227,45 +220,35 @@ def _check_nesting(
     is_group = kind == _GROUP
     group_end = np.maximum.accumulate(np.where(is_group, end, 0))
     inside = start < np.append(0, group_end[:-1])
-    belongs = np.where(inside, _IN_GROUP[kind], _IN_CLUSTER[kind])
-    if not belongs.all():
-        raise NotPlainError
-    if is_group.any() and not np.isin(end[is_group], np.append(start, cluster_end)).all():
-        raise NotPlainError
+    require_plain(np.where(inside, _IN_GROUP[kind], _IN_CLUSTER[kind]).all())
+    require_plain(np.isin(end[is_group], np.append(start, cluster_end)).all())
 
 
 def _table(
     file: BufferedReader, found: _Elements, clusters: int, first_position: int, codecs: dict[int, bytes]
 ) -> PacketTable:
     """The blocks of the track that has one at this place."""
-    if np.any(found.size > _MOST_BYTES[found.kind]):
-        raise NotPlainError
+    require_plain(np.all(found.size <= _MOST_BYTES[found.kind]))
     stamps = found.only(found.kind == _TIMESTAMP)
-    if not np.array_equal(stamps.cluster, np.arange(clusters)) or not np.all((stamps.size > 0) & (stamps.size <= 7)):
-        raise NotPlainError
+    require_plain(np.array_equal(stamps.cluster, np.arange(clusters)))
+    require_plain(np.all((stamps.size > 0) & (stamps.size <= 7)))
     cluster_time = (stamps.word >> (64 - 8 * stamps.size).astype(np.uint64)).astype(np.int64)
     group = np.cumsum((found.kind == _SIMPLE_BLOCK) | (found.kind == _GROUP))
     refers = np.bincount(group, weights=found.kind == _REFERENCE) > 0
 
     is_block = (found.kind == _SIMPLE_BLOCK) | (found.kind == _BLOCK)
     group, blocks = group[is_block], found.only(is_block)
-    if np.any(group[1:] == group[:-1]) or np.any(blocks.size <= _BLOCK_HEAD_BYTES):
-        raise NotPlainError
+    require_plain(np.all(group[1:] != group[:-1]) and np.all(blocks.size > _BLOCK_HEAD_BYTES))
     heads = (blocks.word >> np.uint64(32)).astype(np.int64)
     track, time, flags = heads >> 24, (heads >> 8 & 0xFFFF).astype(np.int16).astype(np.int64), heads & 0xFF
     at_first = np.flatnonzero(blocks.position == first_position)
-    if (
-        len(at_first) != 1
-        or not set(np.flatnonzero(np.bincount(track & 0x7F)).tolist()) <= codecs.keys()
-        or np.any(track < 0x80)
-    ):
-        raise NotPlainError
+    tracks = set(np.flatnonzero(np.bincount(track & 0x7F)).tolist())
+    require_plain(len(at_first) == 1 and np.all(track >= 0x80) and tracks <= codecs.keys())
     chosen = track == track[at_first[0]]
     is_simple = blocks.kind == _SIMPLE_BLOCK
     pts = cluster_time[blocks.cluster] + time
     has_laces = flags & _LACING != 0
-    if codecs[int(track[at_first[0]]) & 0x7F] not in _CODECS or np.any(chosen & (has_laces | (pts < 0))):
-        raise NotPlainError
+    require_plain(codecs[int(track[at_first[0]]) & 0x7F] in _CODECS and not np.any(chosen & (has_laces | (pts < 0))))
     _check_laces(file, blocks.only(has_laces), flags[has_laces])
     is_key = np.where(is_simple, flags & 0x80 != 0, ~refers[group])[chosen]
     count = len(is_key)
@@ -290,8 +273,7 @@ def _check_laces(file: BufferedReader, blocks: _Elements, flags: NDArray[np.int6
         else:
             sizes, rest = (_xiph_laces if flag & _LACING == _XIPH_LACES else _ebml_laces)(data)
             adds_up = all(size > 0 for size in sizes) and sum(sizes) < rest
-        if not adds_up:
-            raise NotPlainError
+        require_plain(adds_up)
 
 
 def _xiph_laces(data: bytes) -> tuple[list[int], int]:

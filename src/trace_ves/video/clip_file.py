@@ -16,14 +16,15 @@ from trace_ves.video.container import Deadline, choose_stream, open_container
 from trace_ves.video.video import Video
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
+    from typing import BinaryIO
 
     from av.packet import Packet
     from av.video.stream import VideoStream
     from numpy.typing import NDArray
 
-    from trace_ves.core import Interval
+    from trace_ves.core import Frame, Interval
 
 COPIED_CODECS: Final = frozenset({"h264", "hevc", "av1", "vp9", "mpeg4"})  # what players expect to find in an MP4
 TICKS: Final = 90_000
@@ -41,7 +42,8 @@ def write_clip(path: Path, span: Interval, out: Path) -> bool:
         moments = [float(seconds) for seconds in video.timestamps[rows]]
         if _copy(path, [int(pts) for pts in video.pts[rows]], out) and _is_copy(out, video, moments):
             return True
-        _encode(video, moments, out)
+        parts = (moments[first : first + FRAMES_AT_ONCE] for first in range(0, len(moments), FRAMES_AT_ONCE))
+        encode_frames((frame for part in parts for frame in video.frames_at(part)), out, preset="veryfast", crf=14)
         return False
 
 
@@ -82,21 +84,21 @@ def _is_copy(path: Path, source: Video, moments: Sequence[float]) -> bool:
         return False
 
 
-def _encode(video: Video, moments: Sequence[float], out: Path) -> None:
-    with av.open(str(out), "w", format="mp4") as container:
-        stream: VideoStream | None = None
-        parts = (moments[first : first + FRAMES_AT_ONCE] for first in range(0, len(moments), FRAMES_AT_ONCE))
-        for decoded in (frame for part in parts for frame in video.frames_at(part)):
+def encode_frames(frames: Iterable[Frame], out: Path | BinaryIO, *, preset: str, crf: int) -> None:
+    """Write frames as an MP4 that begins at 0, each at its own distance from the first."""
+    with av.open(out, "w", format="mp4") as container:
+        stream = container.add_stream("libx264", rate=30, options={"preset": preset, "crf": str(crf)})
+        stream.pix_fmt, stream.codec_context.time_base = "yuv420p", Fraction(1, TICKS)
+        start: float | None = None
+        for decoded in frames:
             pixels = decoded.rgb()
-            if stream is None:
-                stream = container.add_stream("libx264", rate=30, options={"preset": "veryfast", "crf": "14"})
+            if start is None:
+                start = decoded.seconds
                 stream.width, stream.height = pixels.shape[1] // 2 * 2 or 2, pixels.shape[0] // 2 * 2 or 2
-                stream.pix_fmt, stream.codec_context.time_base = "yuv420p", Fraction(1, TICKS)
             frame = av.VideoFrame.from_ndarray(_even(pixels, stream.height, stream.width), format="rgb24")
-            frame.pts, frame.time_base = round(TICKS * (decoded.seconds - moments[0])), Fraction(1, TICKS)
+            frame.pts, frame.time_base = round(TICKS * (decoded.seconds - start)), Fraction(1, TICKS)
             container.mux(stream.encode(frame))
-        if stream is not None:
-            container.mux(stream.encode(None))
+        container.mux(stream.encode(None))
 
 
 def _even(pixels: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:

@@ -7,7 +7,7 @@ a playlist under the name of a video cannot make the decoder open other files or
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import av
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from av.container import InputContainer
+    from av.stream import Stream
     from av.video.stream import VideoStream
     from numpy.typing import NDArray
 
@@ -72,7 +73,7 @@ def open_container(path: Path, deadline: Deadline) -> InputContainer:
 def choose_stream(container: InputContainer, path: Path) -> tuple[VideoStream, tuple[str, ...]]:
     """The default stream of moving pictures, the largest of several, and a warning where there was a choice."""
     streams = [stream for stream in container.streams.video if not stream.disposition & _NOT_MOVING]
-    readable = [stream for stream in streams if _has_decoder(stream)]
+    readable = [stream for stream in streams if codec_name(stream)]
     if not streams:
         what = "only a still picture, such as cover art" if container.streams.video else "no video stream"
         raise VideoError(f"{path}: there is {what} in this file.")
@@ -95,9 +96,9 @@ def choose_stream(container: InputContainer, path: Path) -> tuple[VideoStream, t
     return best, ()
 
 
-def _has_decoder(stream: VideoStream) -> bool:
-    codec: object = stream.codec_context  # None for an unknown codec, though PyAV's types do not say so
-    return codec is not None
+def codec_name(stream: Stream) -> str:
+    """The decoder of a stream; empty for an unknown codec, of which PyAV's types do not say that it has none."""
+    return getattr(stream.codec_context, "name", "")
 
 
 def _area(stream: VideoStream) -> int:
@@ -114,6 +115,12 @@ _KEYFRAME_HEAD_BYTES: Final = 4096  # bytes of a keyframe to look at first; enou
 
 class NotPlainError(Exception):
     """The head of a file has something that is left to the demuxer."""
+
+
+def require_plain(condition: object) -> None:
+    """Leave a file to the demuxer unless this holds."""
+    if not condition:
+        raise NotPlainError
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,17 +213,12 @@ def keep_true_keyframes(
             table.is_key[row] = len(whole) > len(head) and is_start(memoryview(whole))
 
 
-@dataclass(frozen=True, slots=True)
 class Deadline:
-    """The time at which the work stops."""
+    """The time at which the work stops: `doing` as in "opening it"."""
 
-    path: Path
-    doing: str  # the work, as in "opening it"
-    seconds: float
-    _end: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_end", time.monotonic() + self.seconds)
+    def __init__(self, path: Path, doing: str, seconds: float) -> None:
+        self.path, self.doing, self.seconds = path, doing, seconds
+        self._end = time.monotonic() + seconds
 
     def check(self) -> None:
         """Raise the error if the time is up."""

@@ -84,11 +84,8 @@ class FrameDecoder:
 
     def __init__(self, path: Path, survey: Survey, reader: Reader | None) -> None:
         self._path = path
+        self._survey = survey
         self._index = survey.index
-        self._checksums = survey.checksums
-        self._stream_index = survey.stream_index
-        self._orientation = survey.orientation
-        self._frame_pixels = survey.width * survey.height
         self._readers = {} if reader is None else {_FIRST_READER: reader}
         self._cores = min(_MAX_READERS, _usable_cores())
         self._bad_starts: set[int] = set()
@@ -103,16 +100,11 @@ class FrameDecoder:
     def pictures(self, rows: Collection[int], height: int | None, deadline: Deadline) -> dict[int, Shown]:
         """The picture on screen at each of these rows: its own, or the one before if it cannot be decoded."""
         groups = plan(self._index, rows)
+        row_of = {int(self._index.packet[row]): row for row in rows}
         try:
             by_packet = self._decode(groups, height, deadline)
-            shown: dict[int, Shown] = {}
-            lost: dict[int, int] = {}
-            for row in rows:
-                packet = int(self._index.packet[row])
-                if packet in by_packet:
-                    shown[row] = Shown(row, by_packet[packet])
-                else:
-                    lost[packet] = row
+            shown = {row_of[packet]: Shown(row_of[packet], picture) for packet, picture in by_packet.items()}
+            lost = {packet: row for packet, row in row_of.items() if packet not in by_packet}
             for group in groups if lost else ():
                 if missing := [lost[packet] for packet in group.wanted if packet in lost]:
                     shown |= self._decode_carefully(group, missing, height, deadline)
@@ -128,7 +120,7 @@ class FrameDecoder:
         """Pictures by packet number; those of groups with damage in them are left out."""
         first = self._reader(_FIRST_READER, deadline)
         # threads within a decoder cost more than they bring where most frames are skipped, or few are decoded
-        threads = 1 if first.skips or not threads_pay(groups, self._frame_pixels) else self._cores
+        threads = 1 if first.skips or not threads_pay(groups, self._survey.width * self._survey.height) else self._cores
         if len(groups) < 2 or self._cores < 2 or not (threads == 1 or readers_pay(groups, self._cores)):
             return self._work(self._reader((0, threads), deadline), groups, height, deadline)
         readers = [self._reader((slot, 1), deadline) for slot in range(min(self._cores, len(groups)))]
@@ -144,7 +136,7 @@ class FrameDecoder:
         self, reader: Reader, groups: Iterable[Group], height: int | None, deadline: Deadline
     ) -> dict[int, YuvPicture]:
         """Decode groups one after the other, scaling each wanted frame as it comes."""
-        scaler = Scaler(self._orientation)
+        scaler = Scaler(self._survey.orientation)
         pictures: dict[int, YuvPicture] = {}
         for group in groups:
             wanted = frozenset(group.wanted)
@@ -154,12 +146,12 @@ class FrameDecoder:
                     if number in wanted and self._is_exact(number, frame):
                         found[number] = scaler.picture(frame, height)
                 damaged = reader.damaged
-                if reader.hides_damage and self._checksums is None:
+                if reader.hides_damage and self._survey.checksums is None:
                     damaged = damaged | self._find_hidden_damage(reader, group, found, height, deadline)
             except PacketsMovedError:
                 continue
             self._damaged |= damaged
-            inexact = self._checksums is not None and len(found) < len(wanted)
+            inexact = self._survey.checksums is not None and len(found) < len(wanted)
             if reader.started_badly or (inexact and not damaged):
                 self._bad_starts.add(group.start)
             elif not damaged:
@@ -170,7 +162,7 @@ class FrameDecoder:
         self, reader: Reader, group: Group, found: dict[int, YuvPicture], height: int | None, deadline: Deadline
     ) -> set[int]:
         """Packets that are refused, or give another picture, when decoding starts a key frame earlier."""
-        scaler = Scaler(self._orientation)
+        scaler = Scaler(self._survey.orientation)
         held: deque[VideoFrame] = deque(maxlen=4)  # so that buffers have other old pixels
         differing: set[int] = set()
         for number, frame in reader.frames(next(self._starts_before(group.start)), group.wanted, deadline):
@@ -181,14 +173,15 @@ class FrameDecoder:
 
     def _is_exact(self, number: int, frame: VideoFrame) -> bool:
         """Whether a frame is what a sequential decode gave for its packet, where that is known."""
-        return self._checksums is None or int(self._checksums[number]) == checksum(frame)
+        checksums = self._survey.checksums
+        return checksums is None or int(checksums[number]) == checksum(frame)
 
     def _decode_carefully(
         self, group: Group, rows: Sequence[int], height: int | None, deadline: Deadline
     ) -> dict[int, Shown]:
         """The pictures on screen at rows of a damaged group, decoded sequentially: one thread, nothing skipped."""
         reader = self._reader(_CAREFUL_READER, deadline)
-        scaler = Scaler(self._orientation)
+        scaler = Scaler(self._survey.orientation)
         for start in self._starts_before(group.start):
             try:
                 best = self._last_shown(reader.frames(start, group.wanted, deadline, skip_unwanted=False), rows)
@@ -213,7 +206,7 @@ class FrameDecoder:
     ) -> dict[int, tuple[int, VideoFrame]]:
         """For each row the frame that came for it; or for the nearest row before it, where it may be undecodable."""
         row_of = dict(zip(self._index.packet[: max(rows) + 1].tolist(), range(max(rows) + 1), strict=True))
-        all_decodable = self._checksums is not None
+        all_decodable = self._survey.checksums is not None
         best: dict[int, tuple[int, VideoFrame]] = {}
         for number, frame in frames:
             if (shown := row_of.get(number)) is None or not self._is_exact(number, frame):
@@ -238,7 +231,7 @@ class FrameDecoder:
             self._readers[kind] = Reader(
                 self._path,
                 self._index.packets,
-                self._stream_index,
+                self._survey.stream_index,
                 threads=kind[1],
                 deadline=deadline,
                 strict=kind != _CAREFUL_READER,

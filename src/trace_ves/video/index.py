@@ -82,9 +82,20 @@ def make_index(
     """The index of frames already in display order."""
     ticks = pts - pts[0] if len(pts) else pts
     seconds = _seconds(ticks, time_base)
-    end = int(ticks[-1]) + _last_duration(packets, ticks, packet, time_base, rate) if len(ticks) else 0
+    end = 0
+    if len(ticks):  # the last frame stays as the file says, else as the others do, else by the declared rate
+        typical = int(np.median(np.diff(ticks))) if len(ticks) > 1 else 0
+        declared = int(packets.duration[packet[-1]]) if packets.pts[packet[-1]] != NO_TIME else 0
+        if declared <= 0 or 0 < 100 * typical < declared:
+            declared = typical
+        end = int(ticks[-1]) + (declared or _ticks_per_frame(rate, time_base))
+    pts.flags.writeable = seconds.flags.writeable = False  # callers get these two
     duration = end * time_base.numerator / time_base.denominator
     return FrameIndex(packets, time_base, pts, packet, _starts(packets, packet), seconds, duration)
+
+
+def _ticks_per_frame(rate: Fraction, time_base: Fraction) -> int:
+    return max(1, round(1 / (rate * time_base)))
 
 
 def _seconds(ticks: NDArray[np.int64], time_base: Fraction) -> NDArray[np.float64]:
@@ -94,24 +105,6 @@ def _seconds(ticks: NDArray[np.int64], time_base: Fraction) -> NDArray[np.float6
         return (ticks * time_base.numerator).astype(np.float64) / float(time_base.denominator)
     exact = [int(tick) * time_base.numerator / time_base.denominator for tick in ticks]
     return np.array(exact, dtype=np.float64)
-
-
-def _last_duration(
-    packets: PacketTable,
-    ticks: NDArray[np.int64],
-    packet: NDArray[np.int64],
-    time_base: Fraction,
-    rate: Fraction,
-) -> int:
-    """Ticks that the last frame stays: as the file says, else as the others do, else by the declared rate."""
-    gaps = np.diff(ticks)
-    typical = int(np.median(gaps)) if len(gaps) else 0
-    declared = int(packets.duration[packet[-1]]) if packets.pts[packet[-1]] != NO_TIME else 0
-    if declared > 0 and (typical == 0 or declared <= 100 * typical):
-        return declared
-    if typical > 0:
-        return typical
-    return max(1, round(1 / (rate * time_base)))
 
 
 def _starts(packets: PacketTable, packet: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -135,7 +128,7 @@ def _starts(packets: PacketTable, packet: NDArray[np.int64]) -> NDArray[np.int64
 def _filled(pts: NDArray[np.int64], time_base: Fraction, rate: Fraction) -> NDArray[np.int64]:
     """The timestamps with missing ones set evenly between their neighbours, or at the declared rate beyond them."""
     known = np.flatnonzero(pts != NO_TIME)
-    step = max(1, round(1 / (rate * time_base)))
+    step = _ticks_per_frame(rate, time_base)
     if len(known) == 0:
         return np.arange(len(pts), dtype=np.int64) * step
     first, last = int(known[0]), int(known[-1])

@@ -99,11 +99,7 @@ class Orientation:
         if not (self.transpose or self.flip_x or self.flip_y):
             return plane
         shown = plane.T if self.transpose else plane
-        if self.flip_x:
-            shown = shown[:, ::-1]
-        if self.flip_y:
-            shown = shown[::-1]
-        return np.array(shown, order="C")
+        return np.array(shown[:: -1 if self.flip_y else 1, :: -1 if self.flip_x else 1], order="C")
 
     def shape(self, width: int, height: int) -> tuple[int, int]:
         """Width and height as shown; the same turn leads from shown to stored."""
@@ -158,13 +154,15 @@ class Scaler:
         width, rows = self._orientation.shape(frame.width, frame.height)
         if height is not None and height < rows:  # the aspect stays, and nothing is enlarged
             width, rows = max(1, round(width * height / rows)), height
+        named_full = frame.format.name.startswith("yuvj") or frame.format.is_rgb  # no range at all means limited
+        is_full = named_full or frame.color_range == ColorRange.JPEG
         scaled = self._reformatter.reformat(
             frame,
             *self._orientation.shape(width, rows),
             "yuv420p",
             src_colorspace=_MATRICES.get(frame.colorspace, _BT601),
             dst_colorspace=_BT601,
-            src_color_range=_source_range(frame),
+            src_color_range=ColorRange.JPEG if is_full else ColorRange.MPEG,
             dst_color_range=ColorRange.JPEG,
             threads=1,
         )
@@ -173,10 +171,3 @@ class Scaler:
             for plane in scaled.planes
         )
         return YuvPicture(*(self._orientation.applied(plane) for plane in planes))
-
-
-def _source_range(frame: VideoFrame) -> ColorRange:
-    """The frame's own range; unnamed means limited, except for the formats whose name says full."""
-    if frame.format.name.startswith("yuvj") or frame.format.is_rgb:
-        return ColorRange.JPEG
-    return ColorRange.JPEG if frame.color_range == ColorRange.JPEG else ColorRange.MPEG

@@ -19,7 +19,7 @@ from trace_ves.video.bitstream import CONCEALS_MISSING_REFERENCES, FrameNumbers,
 from trace_ves.video.container import MAX_PIXELS, NO_TIME, RAW_FORMATS, READ_ERRORS, choose_stream, open_container
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
     from av.container import InputContainer
@@ -32,12 +32,7 @@ if TYPE_CHECKING:
 
     Packet = AnyPacket[VideoStream]
 
-_CAN_SKIP: Final[Mapping[str, Callable[[bytes | None], bool]]] = {
-    "h264": lambda _extradata: True,
-    "hevc": hevc_has_one_layer,
-    "mpeg1video": lambda _extradata: True,
-    "mpeg2video": lambda _extradata: True,
-}
+_CAN_SKIP: Final = frozenset({"h264", "mpeg1video", "mpeg2video"})
 """Decoders that can skip unreferenced frames. Not MPEG-4 part 2: a packet may hold a frame of the next one as well."""
 _INTER: Final = frozenset({int(PictureType.P), int(PictureType.B), int(PictureType.S)})  # pictures that refer to others
 
@@ -85,8 +80,6 @@ class Reader:
         self._strict = strict
         self._numbers = _numbers_by_identity(packets)
         self._is_fresh = container is None
-        self.skips = False  # whether this decoder skips frames that are neither wanted nor referred to
-        self.hides_damage = False  # whether only a second run can show that a picture is damaged
         self.damaged: set[int] = set()  # packets of the last run that were refused, that miss a picture or gave a part
         self.started_badly = False  # whether the last run started at a frame that refers to others, whatever its flags
         self._use(container or open_container(path, deadline))
@@ -103,12 +96,13 @@ class Reader:
         codec.options = {"max_pixels": str(MAX_PIXELS)} | strict
         codec.thread_count = self._threads
         codec.thread_type = ThreadType.FRAME if self._threads > 1 else ThreadType.SLICE
-        self._skips_by_decoder = codec.name in _CAN_SKIP and _CAN_SKIP[codec.name](codec.extradata)
+        one_layer = codec.name == "hevc" and hevc_has_one_layer(codec.extradata)
+        self._skips_by_decoder = codec.name in _CAN_SKIP or one_layer
         self._names_references = codec.name == "libdav1d"
-        self.skips = self._skips_by_decoder or self._names_references
+        self.skips = self._skips_by_decoder or self._names_references  # frames neither wanted nor referred to
         self._doubts_flags = start_check(kind, codec.extradata) is None
         self._keeps_damage = not self._strict or kind in _KEEPS_DAMAGE
-        self.hides_damage = kind in _HIDES_DAMAGE
+        self.hides_damage = kind in _HIDES_DAMAGE  # only a second run can show that a picture is damaged
         self._is_jpeg = kind == "mjpeg"
         self._conceals = kind in CONCEALS_MISSING_REFERENCES
         self._is_raw = container.format.name in RAW_FORMATS

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trace_ves.video.container import NotPlainError, PacketTable, keep_true_keyframes
+from trace_ves.video.container import NotPlainError, PacketTable, keep_true_keyframes, require_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,7 +40,7 @@ def read_sample_table(
             if is_start is not None:
                 keep_true_keyframes(file, table, is_start)
             return table, 0
-    except (NotPlainError, struct.error, LookupError, ValueError, OverflowError):
+    except (NotPlainError, StopIteration, struct.error, LookupError, ValueError, OverflowError):
         return None, 0
 
 
@@ -50,8 +50,7 @@ def _boxes(data: memoryview) -> Iterator[tuple[bytes, memoryview]]:
     while at + 8 <= len(data):
         name, head, length = _box_head(data[at : at + 16])
         length = length or len(data) - at
-        if length < head:
-            raise NotPlainError
+        require_plain(length >= head)
         yield name, data[at + head : at + length]
         at += length
 
@@ -65,10 +64,7 @@ def _box_head(data: bytes | memoryview) -> tuple[bytes, int, int]:
 def _box(data: memoryview, *path: bytes) -> memoryview:
     """The content of the first box down this path."""
     for name in path:
-        found = next((content for box, content in _boxes(data) if box == name), None)
-        if found is None:
-            raise NotPlainError
-        data = found
+        data = next(content for box, content in _boxes(data) if box == name)
     return data
 
 
@@ -87,8 +83,7 @@ def _moov(file: BinaryIO) -> memoryview | None:
 
 def _track(head: memoryview, track_id: int) -> memoryview:
     for name, content in _boxes(head):
-        if name == b"mvex":
-            raise NotPlainError
+        require_plain(name != b"mvex")
         if name == b"trak":
             header = _box(content, b"tkhd")
             if struct.unpack_from(">I", header, 20 if header[0] == 1 else 12)[0] == track_id:
@@ -99,8 +94,7 @@ def _track(head: memoryview, track_id: int) -> memoryview:
 def _track_table(track: memoryview) -> PacketTable:
     """The samples in decode order, on the track's own time line."""
     tables = dict(_boxes(_box(track, b"mdia", b"minf", b"stbl")))
-    if b"sbgp" in tables or b"stps" in tables or struct.unpack_from(">I", tables[b"stsd"], 4)[0] != 1:
-        raise NotPlainError
+    require_plain(not {b"sbgp", b"stps"} & tables.keys() and struct.unpack_from(">I", tables[b"stsd"], 4)[0] == 1)
     size = _sizes(tables)
     count = len(size)
     duration = _run_lengths(_rows(tables[b"stts"], 2), count)
@@ -111,8 +105,7 @@ def _track_table(track: memoryview) -> PacketTable:
     if b"stss" in tables:
         is_key[:] = False
         is_key[_rows(tables[b"stss"], 1)[:, 0] - 1] = True
-    if not count or np.any(size == 0):
-        raise NotPlainError
+    require_plain(count and np.all(size))
     decoded = np.cumsum(duration) - duration
     dts = decoded + min(0, int(offset.min()))  # moved so that none is shown before it is decoded, as FFmpeg does
     return PacketTable(
@@ -122,15 +115,13 @@ def _track_table(track: memoryview) -> PacketTable:
 
 def _run_lengths(runs: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """The values of a table of (how many, value), written out; there must be one for each sample."""
-    if int(runs[:, 0].sum()) != count:
-        raise NotPlainError
+    require_plain(int(runs[:, 0].sum()) == count)
     return np.repeat(runs[:, 1], runs[:, 0])
 
 
 def _sizes(tables: dict[bytes, memoryview]) -> NDArray[np.int64]:
     same, count = struct.unpack_from(">II", tables[b"stsz"], 4)
-    if count > _MAX_SAMPLES:
-        raise NotPlainError
+    require_plain(count <= _MAX_SAMPLES)
     if same:
         return np.full(count, same, dtype=np.int64)
     return np.frombuffer(tables[b"stsz"], dtype=">u4", count=count, offset=12).astype(np.int64)
@@ -144,8 +135,7 @@ def _positions(tables: dict[bytes, memoryview], size: NDArray[np.int64]) -> NDAr
     chunk_start = np.frombuffer(content, dtype=">u8" if wide else ">u4", count=chunks, offset=8).astype(np.int64)
     runs = _rows(tables[b"stsc"], 3)
     run_lengths = np.diff(np.append(runs[:, 0] - 1, chunks))
-    if run_lengths.min() < 0 or int((run_lengths * runs[:, 1]).sum()) != len(size):
-        raise NotPlainError
+    require_plain(run_lengths.min() >= 0 and int((run_lengths * runs[:, 1]).sum()) == len(size))
     per_chunk = np.repeat(runs[:, 1], run_lengths)
     chunk = np.repeat(np.arange(chunks), per_chunk)
     before = np.cumsum(size) - size
@@ -157,8 +147,7 @@ def _positions(tables: dict[bytes, memoryview], size: NDArray[np.int64]) -> NDAr
 def _rows(table: memoryview, columns: int) -> NDArray[np.int64]:
     """A table of unsigned 32-bit numbers after its version and count."""
     (count,) = struct.unpack_from(">I", table, 4)
-    if count > _MAX_SAMPLES:
-        raise NotPlainError
+    require_plain(count <= _MAX_SAMPLES)
     flat = np.frombuffer(table, dtype=">u4", count=count * columns, offset=8)
     return flat.astype(np.int64).reshape(count, columns)
 

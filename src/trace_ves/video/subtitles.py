@@ -17,7 +17,7 @@ from av.stream import Discard, Disposition
 
 from trace_ves.core import InputError
 from trace_ves.core.subtitles import Cue, Subtitles
-from trace_ves.video.container import Deadline, choose_stream, open_container
+from trace_ves.video.container import Deadline, choose_stream, codec_name, open_container
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -104,7 +104,7 @@ def _read_track(video: Path, duration: float) -> Subtitles | None:
     deadline = Deadline(video, "reading its subtitles", DEADLINE_SECONDS)
     try:
         with open_container(video, deadline) as container:
-            tracks = [track for track in container.streams.subtitles if _is_text(track)]
+            tracks = [track for track in container.streams.subtitles if codec_name(track) in _TEXT_CODECS]
             if not tracks:
                 return None
             track = max(tracks, key=lambda each: (bool(each.disposition & Disposition.default), -each.index))
@@ -114,11 +114,6 @@ def _read_track(video: Path, duration: float) -> Subtitles | None:
     except av.FFmpegError as error:
         raise InputError(f"{video}: its subtitles cannot be read: {error}.") from None
     return _require_cues(Subtitles(source, cues, refused), f"{video}, {source}")
-
-
-def _is_text(track: SubtitleStream) -> bool:
-    codec: object = track.codec_context  # None for an unknown codec, though PyAV's types do not say so
-    return codec is not None and track.codec_context.name in _TEXT_CODECS
 
 
 def _decode_cues(

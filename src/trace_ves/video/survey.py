@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import av
@@ -24,6 +25,7 @@ from trace_ves.video.reader import PacketsMovedError, Reader
 from trace_ves.video.sample_table import read_sample_table
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from av.container import InputContainer
@@ -85,7 +87,7 @@ def survey(path: Path, deadline: Deadline) -> tuple[Survey, Reader]:
     if output is not None and output.damaged:
         warnings += (f"{output.damaged} of its packets are damaged",)
     orientation = orientation_of(first)
-    warnings += broken + facts.warnings(index) + ((output.reason,) if output and output.reason else ())
+    warnings += (*broken, *facts.warnings(index), *((output.reason,) if output and output.reason else ()))
     if orientation is None:
         orientation = Orientation()
         warnings += ("it asks to be shown turned by an angle that is not a multiple of 90 degrees; shown as stored",)
@@ -130,15 +132,12 @@ def _agrees(
             container.seek(int(table.pts[keys[-1] if len(keys) else 0]), stream=stream)
     except av.FFmpegError:
         return False
-    is_key_anyway = None  # the table's keyframes are checked already, the demuxer's are not
-    last, broke_off = read_packets(container, stream, is_key_anyway, deadline)
-    if broke_off or len(last) < len(table) - end:
-        return False
-    if not (table.contains(first, 0) and table.contains(last, len(table) - len(last))):
-        return False
-    if table.dts[end] == NO_TIME:
-        table.duration[-len(last) :] = last.duration  # blocks need not say it, and the last frame's is needed
-    return True
+    last, broke_off = read_packets(container, stream, None, deadline)  # whose keyframes are checked in the table
+    row = len(table) - len(last)
+    agrees = not broke_off and row <= end and table.contains(first, 0) and table.contains(last, row)
+    if agrees and table.dts[end] == NO_TIME:
+        table.duration[row:] = last.duration  # blocks need not say it, and the last frame's is needed
+    return agrees
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,57 +151,47 @@ class _Facts:
     rate: Fraction
     flags_are_sure: bool  # whether a packet that is called a keyframe is one, or decoding from it shows that it is not
     reorders: bool  # whether the decoder may show frames in another order than they are stored in
-    declared_seconds: float | None
-    pixel_aspect: Fraction | None
+    declared_seconds: float  # 0 where it does not say
+    pixel_aspect: Fraction
 
     @classmethod
     def of(cls, container: InputContainer, stream: VideoStream) -> _Facts:
-        time_base = stream.time_base or Fraction(1, 90_000)
-        seconds = float(stream.duration * time_base) if stream.duration else None
-        if seconds is None and container.duration:
-            seconds = container.duration / 1_000_000
+        time_base = Fraction(stream.time_base or Fraction(1, 90_000))
+        seconds = stream.duration * time_base if stream.duration else Fraction(container.duration or 0, 1_000_000)
         return cls(
             stream_index=stream.index,
             codec=stream.codec_context.codec.canonical_name,
             format=container.format.name,
-            time_base=Fraction(time_base),
+            time_base=time_base,
             rate=_positive(stream.guessed_rate) or _positive(stream.average_rate) or _USUAL_RATE,
             flags_are_sure=flags_can_be_checked(stream.codec_context.codec),
             reorders=bool(stream.codec_context.has_b_frames),
-            declared_seconds=seconds,
-            pixel_aspect=_positive(stream.codec_context.sample_aspect_ratio),
+            declared_seconds=float(seconds),
+            pixel_aspect=_positive(stream.codec_context.sample_aspect_ratio) or Fraction(1),
         )
 
     @property
     def has_timestamps(self) -> bool:
         return self.format not in RAW_FORMATS
 
-    def warnings(self, index: FrameIndex) -> tuple[str, ...]:
+    def warnings(self, index: FrameIndex) -> Iterator[str]:
         """What the file promises and does not hold, or what may surprise in its pictures."""
-        found: list[str] = []
+        end = index.duration + max(0.0, float(int(index.pts[0]) * index.time_base))
         if not self.has_timestamps:
-            found.append(f"it has no timestamps; frames are placed at {float(self.rate):g} a second")
-        elif self.declared_seconds is not None:
-            end = index.duration + max(0.0, float(int(index.pts[0]) * index.time_base))
-            if self.declared_seconds - end > _MIN_GAP_TO_REPORT_SECONDS + 0.02 * self.declared_seconds:
-                found.append(f"it declares {self.declared_seconds:.3f} s, but frames end at {end:.3f} s")
+            yield f"it has no timestamps; frames are placed at {float(self.rate):g} a second"
+        elif self.declared_seconds - end > _MIN_GAP_TO_REPORT_SECONDS + 0.02 * self.declared_seconds:
+            yield f"it declares {self.declared_seconds:.3f} s, but frames end at {end:.3f} s"
         if self.codec in _HIDES_ALL_DAMAGE:
-            found.append(f"damage cannot be detected in {self.codec} video")
-        found += self._warnings_of_start(index)
-        if self.pixel_aspect not in {None, Fraction(1)}:
-            found.append(f"its pixels are not square ({self.pixel_aspect}); pictures are given as stored")
-        return tuple(found)
-
-    def _warnings_of_start(self, index: FrameIndex) -> list[str]:
-        """What to say of frames that refer to others which the file does not have."""
+            yield f"damage cannot be detected in {self.codec} video"
         starts_at_key = index.packets.is_key[index.start]
-        if self.codec not in CONCEALS_MISSING_REFERENCES or starts_at_key.all():
-            return []
-        if not starts_at_key.any():
-            return ["it has no keyframe; all of its frames are decoded without what they refer to"]
-        end = index.seconds[int(np.argmax(starts_at_key))]
-        count = int(np.count_nonzero(~starts_at_key))
-        return [f"its first {count} frames, up to {end:.3f} s, are decoded without what they refer to"]
+        if self.codec in CONCEALS_MISSING_REFERENCES and not starts_at_key.all():
+            some = "it has no keyframe; all of its frames"
+            if starts_at_key.any():
+                first_key = index.seconds[int(np.argmax(starts_at_key))]
+                some = f"its first {np.count_nonzero(~starts_at_key)} frames, up to {first_key:.3f} s,"
+            yield f"{some} are decoded without what they refer to"
+        if self.pixel_aspect != 1:
+            yield f"its pixels are not square ({self.pixel_aspect}); pictures are given as stored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +230,7 @@ def _index(
             output = replace(output, reason=f"{count} of its packets give no frame; they are left out")
         return index_by_pts(packets.without(is_hidden), facts.time_base, facts.rate), output
     index = index_by_pts(packets, facts.time_base, facts.rate)
-    hidden = _undecodable_head(reader, index, deadline)
-    if len(hidden):
+    if hidden := _undecodable_head(reader, index, deadline):
         is_hidden = np.isin(np.arange(len(packets)), hidden)
         index = index_by_pts(packets.without(is_hidden), facts.time_base, facts.rate)
     return index, None
@@ -256,19 +244,12 @@ def _doubt(reader: Reader, packets: PacketTable, facts: _Facts, deadline: Deadli
     # AVI stores one time for each packet; where frames are reordered, pts is a guess of the demuxer, often wrong
     if facts.format == "avi" and (reordered or bool(np.any(packets.pts != packets.dts))):
         return _IN_DECODING_ORDER
-    if facts.reorders and not reordered and _decoder_reorders(reader, packets, deadline):
-        return _IN_DECODING_ORDER
+    if facts.reorders and not reordered:
+        head = range(min(len(packets), _PACKETS_TO_SEE_REORDERING))
+        shown = (number for number, _ in reader.frames(0, head, deadline, skip_unwanted=False))
+        if any(later < number for number, later in pairwise(shown)):
+            return _IN_DECODING_ORDER
     return None
-
-
-def _decoder_reorders(reader: Reader, packets: PacketTable, deadline: Deadline) -> bool:
-    """Whether, at the head of the file, frames come out of the decoder in another order than they are stored in."""
-    head, latest = range(min(len(packets), _PACKETS_TO_SEE_REORDERING)), -1
-    for number, _ in reader.frames(0, head, deadline, skip_unwanted=False):
-        if number < latest:
-            return True
-        latest = number
-    return False
 
 
 def _first_frame(reader: Reader, packets: PacketTable, path: Path, deadline: Deadline) -> VideoFrame:
@@ -295,16 +276,15 @@ def _decode_all(reader: Reader, packets: PacketTable, deadline: Deadline) -> _Ou
     return _Output(numbers, checksums, len(lenient.damaged))
 
 
-def _undecodable_head(reader: Reader, index: FrameIndex, deadline: Deadline) -> NDArray[np.int64]:
+def _undecodable_head(reader: Reader, index: FrameIndex, deadline: Deadline) -> list[int]:
     """Packets at the head of the file that the decoder gives nothing for, because what they refer to was cut off."""
-    first_key = np.flatnonzero(index.packets.is_key)[:1]
-    row_of_key = np.flatnonzero(np.isin(index.packet, first_key))[:1]
-    suspects = index.packet[: row_of_key[0] if len(row_of_key) else 0]
-    if len(suspects) == 0:
-        return suspects
-    through = range(int(max(suspects.max(), first_key[0])) + 1)
+    first_key = int(np.append(np.flatnonzero(index.packets.is_key), -1)[0])
+    suspects = index.packet[: int(np.argmax(index.packet == first_key))].tolist()  # shown before the first keyframe
+    if not suspects:
+        return []
+    through = range(max(*suspects, first_key) + 1)
     shown = {number for number, _ in reader.frames(0, through, deadline, skip_unwanted=False)}
-    return np.array([number for number in suspects if int(number) not in shown], dtype=np.int64)
+    return [number for number in suspects if number not in shown]
 
 
 def _positive(value: Fraction | None) -> Fraction | None:

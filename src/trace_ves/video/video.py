@@ -7,7 +7,7 @@ import threading
 import time
 import weakref
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 
@@ -19,14 +19,11 @@ from trace_ves.video.survey import load_survey, save_survey, survey
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
-    from fractions import Fraction
 
     from numpy.typing import NDArray
 
     from trace_ves.video.reader import Reader
     from trace_ves.video.survey import Survey
-
-_Number = TypeVar("_Number", np.int64, np.float64)
 
 _SLOW_SURVEY_SECONDS: Final = 0.02  # a faster survey is made again: reading it back would take about as long
 
@@ -39,13 +36,19 @@ class Video:
         self._deadline_seconds = deadline_seconds
         self._state = _state(self.path)
         found, reader = _survey(self.path, self._deadline("opening it"))
-        self._index = found.index
+        index = self._index = found.index
         self._decoder = FrameDecoder(self.path, found, reader)
         weakref.finalize(self, self._decoder.close)  # a video that is dropped unclosed keeps no file open
         self.stream_index: Final = found.stream_index
         self.codec: Final = found.codec
         self.width: Final = found.width
         self.height: Final = found.height
+        self.duration: Final = index.duration  # seconds from the first frame to the end of the last
+        self.frame_count: Final = len(index)  # frames that are shown
+        self.average_fps: Final = self.frame_count / self.duration
+        self.timestamps: Final = index.seconds  # of every shown frame, the first at 0, in display order
+        self.pts: Final = index.pts  # the same in the stream's own ticks
+        self.time_base: Final = index.time_base  # seconds for each tick
         self._warnings = found.warnings
         self._undecodable: set[int] = set()
         self._damaged: set[int] = set()
@@ -68,40 +71,10 @@ class Video:
             self._decoder.close()
 
     @property
-    def duration(self) -> float:
-        """Seconds from the first frame to the end of the last."""
-        return self._index.duration
-
-    @property
-    def frame_count(self) -> int:
-        """Frames that are shown."""
-        return len(self._index)
-
-    @property
-    def pts(self) -> NDArray[np.int64]:
-        """The timestamp of every shown frame in the stream's own ticks, in display order."""
-        return _read_only(self._index.pts)
-
-    @property
-    def timestamps(self) -> NDArray[np.float64]:
-        """The timestamp of every shown frame in seconds, the first at 0, in display order."""
-        return _read_only(self._index.seconds)
-
-    @property
     def byte_ranges(self) -> NDArray[np.int64]:
         """The first byte of every shown frame in the file, -1 where that is unknown, and the byte after its last."""
         packets, rows = self._index.packets, self._index.packet
         return np.column_stack((packets.position[rows], packets.position[rows] + packets.size[rows]))
-
-    @property
-    def time_base(self) -> Fraction:
-        """Seconds for each tick of `pts`."""
-        return self._index.time_base
-
-    @property
-    def average_fps(self) -> float:
-        """Frames for each second of the video."""
-        return self.frame_count / self.duration
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -113,8 +86,22 @@ class Video:
         """The frame on screen at each of these moments, one for each, in the order asked; at most `height` rows."""
         if height is not None and height < 1:
             raise VideoError(f"{self.path}: a picture needs at least 1 row of pixels, got height={height}.")
-        rows = [self._row(moment) for moment in seconds]
-        frames = self._decode(set(rows), height)
+        for at in seconds:
+            if not 0 <= at <= self.duration:
+                raise VideoError(f"{self.path}: there is no frame at {at} s; moments go from 0 to {self.duration} s.")
+        rows = [self._index.locate(at) for at in seconds]
+        with self._lock:
+            if self._closed:
+                raise VideoError(f"{self.path}: the video was closed; open it again.")
+            if _state(self.path) != self._state:
+                raise VideoError(f"{self.path}: the file changed since it was opened; open it again.")
+            found = self._decoder.pictures(set(rows), height, self._deadline("decoding frames of it"))
+            self._undecodable |= {row for row, shown in found.items() if shown.row != row}
+            self._damaged |= {row for row, shown in found.items() if shown.row == row and shown.is_damaged}
+        frames = {
+            row: Frame(int(self.pts[shown.row]), float(self.timestamps[shown.row]), shown.picture)
+            for row, shown in found.items()
+        }
         return tuple(frames[row] for row in rows)
 
     def frames_between(
@@ -141,26 +128,8 @@ class Video:
             return (f"{damaged} of the frames asked for depend on damaged data, the first at {first:.3f} s",)
         return ()
 
-    def _row(self, seconds: float) -> int:
-        if not 0 <= seconds <= self.duration:
-            raise VideoError(f"{self.path}: there is no frame at {seconds} s; moments go from 0 to {self.duration} s.")
-        return self._index.locate(seconds)
-
     def _deadline(self, doing: str) -> Deadline:
         return Deadline(self.path, doing, self._deadline_seconds)
-
-    def _decode(self, rows: set[int], height: int | None) -> dict[int, Frame]:
-        """The frames of these rows of the index."""
-        with self._lock:
-            if self._closed:
-                raise VideoError(f"{self.path}: the video was closed; open it again.")
-            if _state(self.path) != self._state:
-                raise VideoError(f"{self.path}: the file changed since it was opened; open it again.")
-            found = self._decoder.pictures(rows, height, self._deadline("decoding frames of it"))
-            self._undecodable |= {row for row, shown in found.items() if shown.row != row}
-            self._damaged |= {row for row, shown in found.items() if shown.row == row and shown.is_damaged}
-        times, pts = self._index.seconds, self._index.pts
-        return {row: Frame(int(pts[one.row]), float(times[one.row]), one.picture) for row, one in found.items()}
 
 
 def _state(path: Path) -> tuple[int, int] | None:
@@ -182,9 +151,3 @@ def _survey(path: Path, deadline: Deadline) -> tuple[Survey, Reader | None]:
     if time.perf_counter() - started > _SLOW_SURVEY_SECONDS:
         save_survey(path, found)
     return found, reader
-
-
-def _read_only(array: NDArray[_Number]) -> NDArray[_Number]:
-    view = array.view()
-    view.flags.writeable = False
-    return view

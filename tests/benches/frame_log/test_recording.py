@@ -9,10 +9,12 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.benches.frame_log import footage
+from tests.benches.tables import write_rows
 
 import trace_ves
 from trace_ves import InputError, Interval, Item, Question, frame_log
@@ -254,7 +256,7 @@ def test_looks_belong_to_the_questions_of_their_video(tmp_path: Path) -> None:
         look(5, "/data/one.mp4", [9.0], question_id="c"),
         look(6, "/data/other.mp4", [4.0]),
     ]
-    (tmp_path / "frames-1.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_rows(tmp_path / "frames-1.jsonl", lines)
     items = [item(name, "videos/one.mp4") for name in "abc"] + [item("d", "videos/two.mkv"), item("e", "videos/e.mp4")]
     found = read_recorded(tmp_path, items)
     assert {name: (each.timestamps, each.frames_supplied) for name, each in found.items()} == {
@@ -267,7 +269,7 @@ def test_looks_belong_to_the_questions_of_their_video(tmp_path: Path) -> None:
 
 def test_looks_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
     lines = [look(1, "one.mp4", [0.0]), look(2, "one.mp4", [5.0])]
-    (tmp_path / "frames-1.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_rows(tmp_path / "frames-1.jsonl", lines)
     with pytest.raises(InputError, match="looked at in different ways, and 2 questions are on it"):
         read_recorded(tmp_path, [item("a", "one.mp4"), item("b", "one.mp4")])
 
@@ -277,10 +279,10 @@ def test_a_module_that_is_imported_later_is_watched_too(tmp_path: Path, monkeypa
     monkeypatch.syspath_prepend(str(tmp_path))
     seen = []
     watch = hooks.ImportWatch(["trace_ves_late"], lambda name, module: seen.append((name, module.VALUE)))
-    watch.start()
-    import trace_ves_late  # noqa: F401
+    with ExitStack() as patches:
+        watch.start(patches)
+        import trace_ves_late  # noqa: F401
 
-    watch.stop()
     assert seen == [("trace_ves_late", 1)]
     assert watch not in sys.meta_path
 
@@ -296,14 +298,11 @@ def test_a_long_look_stands_in_several_lines_and_interrupted_ones_lose_nothing(t
         look.seen.extend(Seen.by_seconds(moment) for moment in moments)
         file.on_seen(look)
     file.flush()
-    found = [
-        (line["look"].rpartition("-")[2], line.get("question_id"), line["timestamps"]) for line in lines_of(tmp_path)
-    ]
-    assert found == [
-        ("1", "q1", [1.0, 2.0]),
-        ("2", None, [3.0]),
-        ("1", "q1", [4.0, 5.0]),
-        ("2", None, [6.0] * MOST_WAITING),
+    assert [(line["look"], line.get("question_id"), line["timestamps"]) for line in lines_of(tmp_path)] == [
+        (f"{os.getpid()}-{one.number}", "q1", [1.0, 2.0]),
+        (f"{os.getpid()}-{other.number}", None, [3.0]),
+        (f"{os.getpid()}-{one.number}", "q1", [4.0, 5.0]),
+        (f"{os.getpid()}-{other.number}", None, [6.0] * MOST_WAITING),
     ]
     joined = read_recorded(tmp_path, [item("q1", "one.mp4"), item("q2", "two.mp4")])
     assert joined["q1"].timestamps == (1.0, 2.0, 4.0, 5.0)

@@ -8,6 +8,7 @@ import runpy
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.benches.tables import write_rows
 
 from trace_ves import InputError, Prediction
 from trace_ves.benches import load_bench
@@ -30,8 +31,7 @@ LINES = [
 def bench(tmp_path: Path) -> Path:
     (tmp_path / "bench" / "videos").mkdir(parents=True)
     (tmp_path / "bench" / "videos" / "a.mp4").write_bytes(b"film")
-    (tmp_path / "bench" / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in LINES))
-    return tmp_path / "bench"
+    return write_rows(tmp_path / "bench" / "questions.jsonl", LINES).parent
 
 
 @pytest.fixture
@@ -70,9 +70,9 @@ def test_what_the_task_logs_is_audited(task: Path, bench: Path, tmp_path: Path) 
     ]
     assert functions["mean_accuracy"]([each["ves_accuracy"] for each in logged]) == 50.0
     lines = [{"doc_id": i, "filtered_resps": "?", **each} for i, each in enumerate(logged)]
-    (tmp_path / "s.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    path = write_rows(tmp_path / "s.jsonl", lines)
     recorded = {name: Prediction(name, None, (1.5,), 1, extra={"exact": name == "q1"}) for name in ("q1", "q2")}
-    run = read_log(tmp_path / "s.jsonl", "lmms-eval", load_bench(bench).items, recorded=recorded)
+    run = read_log(path, "lmms-eval", load_bench(bench).items, recorded=recorded)
     assert [(each.question_id, each.answer, each.timestamps) for each in run.predictions] == [
         ("q1", "B", (1.5,)),
         ("q2", None, (1.5,)),

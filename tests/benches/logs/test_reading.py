@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
 import math
@@ -11,14 +10,14 @@ import struct
 import time
 import zipfile
 from dataclasses import replace
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
-from openpyxl import Workbook
+from tests.benches.frame_log import footage
+from tests.benches.tables import write_rows
 
 from trace_ves import Interval, Item, Question
 from trace_ves.benches.logs import read_log, read_logs
@@ -62,31 +61,20 @@ def lmms_eval_line(number: int, qid: int, response: str, parsed: str) -> dict[st
     }
 
 
-def write_lines(path: Path, lines: list[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
-
-
 def test_lmms_eval_samples_have_the_parsed_answer_and_the_schedules_frames(tmp_path: Path) -> None:
     lines = [lmms_eval_line(0, 7, "It is B.", "B"), lmms_eval_line(1, 8, "no idea", "")]
-    run = read_log(write_lines(tmp_path / "x_samples_cgbench.jsonl", lines), "lmms-eval", ITEMS, sampler=LINSPACE)
-    assert [(each.question_id, each.answer) for each in run.predictions] == [("7", "B"), ("8", None)]
+    lines.append(lmms_eval_line(2, 9, "(C) nobody", "") | {"cgbench_accuracy": 0.0})  # a metric without an answer
+    run = read_log(write_rows(tmp_path / "x_samples_cgbench.jsonl", lines), "lmms-eval", ITEMS, sampler=LINSPACE)
+    assert [(each.question_id, each.answer) for each in run.predictions] == [("7", "B"), ("8", None), ("9", "C")]
     assert run.predictions[0].timestamps == LINSPACE.timestamps(FrameTimes.assumed(100.0))
     assert run.predictions[0].frames_supplied == 5
     assert run.reconstruction is not None
     assert run.reconstruction.described(30.0) == "linspace-5 on 30fps"
 
 
-def test_a_metric_without_an_answer_leaves_the_response(tmp_path: Path) -> None:
-    line = lmms_eval_line(0, 7, "(C) nobody", "")
-    line["cgbench_accuracy"] = 0.0
-    run = read_log(write_lines(tmp_path / "s.jsonl", [line]), "lmms-eval", ITEMS, sampler=LINSPACE)
-    assert [each.answer for each in run.predictions] == ["C"]
-
-
 def test_fields_say_where_id_and_answer_stand(tmp_path: Path) -> None:
     line = {"doc": {"vid": "7"}, "filtered_resps": ["A"], "mine": {"choice": "B"}, "cost": float("nan")}
-    path = write_lines(tmp_path / "s.jsonl", [line])
+    path = write_rows(tmp_path / "s.jsonl", [line])
     fields = Fields.parse("id={doc.vid}, answer=mine.choice")
     run = read_log(path, "lmms-eval", ITEMS, sampler=LINSPACE, fields=fields)
     assert (run.predictions[0].question_id, run.predictions[0].answer) == ("7", "B")
@@ -104,7 +92,7 @@ def test_a_log_without_ids_is_matched_by_its_prompts(tmp_path: Path) -> None:
         {"doc_id": n, "target": "B", "filtered_resps": ["B", "C"], "lvbench_score": True, "input": prompt.format(text)}
         for n, text in enumerate(texts)
     ]
-    run = read_log(write_lines(tmp_path / "s.jsonl", lines), "lmms-eval", items)
+    run = read_log(write_rows(tmp_path / "s.jsonl", lines), "lmms-eval", items)
     assert [(each.question_id, each.answer) for each in run.predictions] == [("7", "B"), ("8", "B"), ("9", "B")]
     assert [warning.partition("s.jsonl: ")[2] for warning in run.warnings] == [
         "3 samples have no question id; they were matched by the question and options in the prompt (7, 8, 9).",
@@ -117,30 +105,13 @@ TABLE = [
     {"index": 1, "video": "v", "question": "?", "answer": "B", "qid": 8, "prediction": "Failed to obtain answer: x"},
     {"index": 2, "video": "v", "question": "?", "answer": "B", "qid": 99, "prediction": "A"},
 ]
-
-
-def write_table(path: Path) -> Path:
-    """As VLMEvalKit dumps the frame of its predictions."""
-    if path.suffix == ".xlsx":
-        book = Workbook()
-        book.active.append(list(TABLE[0]))
-        for row in TABLE:
-            book.active.append(list(row.values()))
-        book.save(path)
-    elif path.suffix == ".json":
-        path.write_text(json.dumps(TABLE, indent=4))
-    else:
-        with path.open("w", newline="") as file:
-            delimiter = "\t" if path.suffix == ".tsv" else ","
-            writer = csv.DictWriter(file, list(TABLE[0]), delimiter=delimiter, quoting=csv.QUOTE_ALL)
-            writer.writeheader()
-            writer.writerows(TABLE)
-    return path
+"""As VLMEvalKit dumps the frame of its predictions."""
 
 
 @pytest.mark.parametrize("ending", [".xlsx", ".tsv", ".csv", ".json"])
 def test_tables_of_vlmevalkit_read_the_same_in_every_form(ending: str, tmp_path: Path) -> None:
-    run = read_log(write_table(tmp_path / f"Model_CGBench{ending}"), "vlmevalkit", ITEMS, sampler=schedule("inner-4"))
+    path = write_rows(tmp_path / f"Model_CGBench{ending}", TABLE)
+    run = read_log(path, "vlmevalkit", ITEMS, sampler=schedule("inner-4"))
     assert [(each.question_id, each.answer) for each in run.predictions] == [("7", "B"), ("8", None)]
     assert run.predictions[1].error == "Failed to obtain answer: x"
     assert run.predictions[0].timestamps == (20.0, 40.0, 60.0, 80.0)
@@ -205,21 +176,13 @@ def test_any_other_sample_of_inspect_needs_a_schedule(tmp_path: Path) -> None:
         read_log(path, "inspect", ITEMS)
 
 
-def test_a_folder_is_all_of_its_logs(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        write_lines(tmp_path / f"{name}_samples_cgbench.jsonl", [lmms_eval_line(0, 7, "B", "B")])
-    (tmp_path / "results.json").write_text("{}")
-    runs = read_logs([tmp_path], "lmms-eval", ITEMS, sampler=LINSPACE)
-    assert [run.name for run in runs] == ["a", "b"]
-
-
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_folder_of_several_models_is_read_as_lmms_eval_writes_it(packed: bool, tmp_path: Path) -> None:
     for model, date in (("Qwen__Qwen3-VL-8B", "20261101_120000"), ("lmms-lab__llava", "20261102_130000")):
         (tmp_path / model).mkdir()
         (tmp_path / model / f"{date}_results.json").write_text("{}")
         for task, qid in (("cgbench", 7), ("mlvu", 99)):
-            log = write_lines(tmp_path / model / f"{date}_samples_{task}.jsonl", [lmms_eval_line(0, qid, "B", "B")])
+            log = write_rows(tmp_path / model / f"{date}_samples_{task}.jsonl", [lmms_eval_line(0, qid, "B", "B")])
             if packed:
                 log.with_suffix(".jsonl.gz").write_bytes(gzip.compress(log.read_bytes()))
                 log.unlink()
@@ -231,9 +194,6 @@ def test_a_folder_of_several_models_is_read_as_lmms_eval_writes_it(packed: bool,
         log.unlink()
     with pytest.raises(InputError, match="no question of the bench is in this log"):
         read_logs([tmp_path], "lmms-eval", ITEMS, sampler=LINSPACE)
-
-
-def test_a_folder_without_logs_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no log of inspect in this folder"):
         read_logs([tmp_path / "empty"], "inspect", ITEMS)
@@ -329,12 +289,12 @@ def test_published_logs_are_scored_without_frames_and_compared(
 ) -> None:
     bench = tmp_path / "questions.jsonl"
     videos = [replace(item(f"{n:03}"), evidence=(), duration=math.inf).to_json() for n in range(40)]
-    write_lines(bench, [line | {"video": f"videos/{n % 4}.mp4"} for n, line in enumerate(videos)])
+    write_rows(bench, [line | {"video": f"videos/{n % 4}.mp4"} for n, line in enumerate(videos)])
     logs = tmp_path / "logs"
     logs.mkdir()
     for name in ("aks", "mdp", "own"):
         lines = [video_mme_line(n, "C." if name == "own" and n < 20 else "B." if n % 4 else "A.") for n in range(40)]
-        write_lines(logs / f"x_{name}_samples_videomme.jsonl", [*lines, lines[0]])
+        write_rows(logs / f"x_{name}_samples_videomme.jsonl", [*lines, lines[0]])
     lists = tmp_path / "picked.json"
     lists.write_text(json.dumps([[0.0, 30.0, 60.0 + n % 4] for n in range(40)]))
     for more in ([], ["--sampler", "linspace-8"]):
@@ -388,7 +348,7 @@ def test_lists_of_frame_indices_are_a_run_without_answers(content: object, fault
     figures = audit(ITEMS, [run], resamples=9).runs[0]
     assert figures.is_sampler
     assert (figures.metrics["Acc"], figures.metrics["Cov@1"]) == (None, pytest.approx(100 / 3))
-    log = write_lines(tmp_path / "s.jsonl", [lmms_eval_line(0, 7, "B", "B")])
+    log = write_rows(tmp_path / "s.jsonl", [lmms_eval_line(0, 7, "B", "B")])
     answered = read_log(log, "lmms-eval", ITEMS, selection=run)
     assert audit(ITEMS, [answered], resamples=9).runs[0].metrics["ECA@1"] == pytest.approx(100 / 3)
 
@@ -432,8 +392,8 @@ def test_a_member_that_unpacks_to_more_than_it_says_is_refused(tmp_path: Path) -
 
 def test_the_command_marks_timestamps_as_reconstructed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bench, log = tmp_path / "questions.jsonl", tmp_path / "s.jsonl"
-    write_lines(bench, [each.to_json() for each in ITEMS])
-    write_lines(log, [lmms_eval_line(i, 7 + i, "B", "B") for i in range(3)])
+    write_rows(bench, [each.to_json() for each in ITEMS])
+    write_rows(log, [lmms_eval_line(i, 7 + i, "B", "B") for i in range(3)])
     arguments = ["audit", str(bench), str(log), "--format", "lmms-eval", "--sampler", "linspace-5", "--fps", "25"]
     with pytest.raises(SystemExit) as caught:
         main(arguments)
@@ -449,7 +409,7 @@ def test_the_command_marks_timestamps_as_reconstructed(tmp_path: Path, capsys: p
 
 
 def test_two_schedules_for_one_log_are_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    bench = write_lines(tmp_path / "questions.jsonl", [ITEMS[0].to_json()])
+    bench = write_rows(tmp_path / "questions.jsonl", [ITEMS[0].to_json()])
     with pytest.raises(SystemExit) as caught:
         main(["audit", str(bench), "x.jsonl", "--format", "lmms-eval", "--sampler", "linspace-5,inner-5"])
     assert caught.value.code == 2
@@ -457,20 +417,10 @@ def test_two_schedules_for_one_log_are_a_usage_error(tmp_path: Path, capsys: pyt
 
 
 def test_a_video_that_is_there_gives_its_true_frame_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    av = pytest.importorskip("av")
-    pytest.importorskip("simplejpeg")
     (tmp_path / "videos").mkdir()
-    shown_ms = [0, 40, 1000, 1040, 5000, 99_000]  # most frames stand close together
-    with av.open(str(tmp_path / "videos" / "7.mkv"), "w") as container:
-        stream = container.add_stream("mpeg4", rate=25)
-        stream.width, stream.height, stream.codec_context.time_base = 64, 48, Fraction(1, 1000)
-        for moment in shown_ms:
-            frame = av.VideoFrame(64, 48, "yuv420p")
-            frame.pts, frame.time_base = moment, Fraction(1, 1000)
-            container.mux(stream.encode(frame))
-        container.mux(stream.encode(None))
-    bench = write_lines(tmp_path / "questions.jsonl", [ITEMS[0].to_json() | {"video": "videos/7.mkv"}])
-    log = write_lines(tmp_path / "s.jsonl", [lmms_eval_line(0, 7, "B", "B")])
+    footage.make(tmp_path / "videos" / "7.mkv", [0, 40, 1000, 1040, 5000, 99_000])  # most frames stand close together
+    bench = write_rows(tmp_path / "questions.jsonl", [ITEMS[0].to_json() | {"video": "videos/7.mkv"}])
+    log = write_rows(tmp_path / "s.jsonl", [lmms_eval_line(0, 7, "B", "B")])
     with pytest.raises(SystemExit):
         main(["audit", str(bench), str(log), "--format", "lmms-eval", "--sampler", "linspace-3", "--json"])
     report = json.loads(capsys.readouterr().out)

@@ -82,6 +82,14 @@ class FilmServer:
         handler.end_headers()
         handler.wfile.write(body)
 
+    def send_without_end(self, handler: BaseHTTPRequestHandler) -> bool:
+        """Chunks until the client hangs up."""
+        handler.send_response(200)
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.end_headers()
+        while True:
+            handler.wfile.write(b"10000\r\n" + b"\0" * 0x10000 + b"\r\n")
+
     def wrap(self, context: ssl.SSLContext) -> None:
         """Speak TLS from now on."""
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)

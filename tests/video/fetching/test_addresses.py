@@ -86,13 +86,6 @@ def test_a_private_address_is_refused_whatever_its_spelling(server: FilmServer, 
     assert server.requests == []
 
 
-def test_a_name_that_leads_to_a_private_address_is_refused(internet: dict[str, list[str]], server: FilmServer) -> None:
-    internet["inner.example"] = ["10.0.0.5"]
-    with pytest.raises(InputError, match=r"inner\.example \(10\.0\.0\.5\) is this machine or in a private"):
-        fetch_video("http://inner.example/film.mp4", rules=RULES)
-    assert server.requests == []
-
-
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_redirects_are_followed(internet: dict[str, list[str]], server: FilmServer, status: int) -> None:
     server.manners = lambda handler: handler.path == "/a" and server.redirect(handler, "../films/b.mp4?x=1", status)
@@ -130,7 +123,7 @@ def test_a_name_that_changes_its_mind_gains_nothing(internet: dict[str, list[str
     """DNS rebinding: public when checked, private at once after. The fixture refuses all other connections."""
     internet["rebinding.example"] = [PUBLIC, "127.0.0.1"]
     assert fetch_video("http://rebinding.example/film.mp4", rules=RULES).path.read_bytes() == server.body
-    with pytest.raises(InputError, match=r"rebinding\.example \(127\.0\.0\.1\)"):
+    with pytest.raises(InputError, match=r"rebinding\.example \(127\.0\.0\.1\) is this machine or in a private"):
         fetch_video("http://rebinding.example/film.mp4", rules=RULES)
 
 

@@ -227,21 +227,11 @@ def test_a_file_that_is_too_large_is_refused_before_its_body(server: FilmServer)
 
 
 def test_a_body_without_end_stops_at_the_limit(server: FilmServer) -> None:
-    def endless(handler: BaseHTTPRequestHandler) -> bool:
-        handler.send_response(200)
-        handler.send_header("Transfer-Encoding", "chunked")
-        handler.end_headers()
-        while True:
-            handler.wfile.write(b"10000\r\n" + b"\0" * 0x10000 + b"\r\n")
-
-    server.manners = endless
+    server.manners = server.send_without_end
     heard: list[tuple[int, int | None]] = []
+    rules = replace(RULES, most_bytes=1_000_000)
     with pytest.raises(InputError, match=r"--max-download-gb"):
-        fetch_video(
-            server.url,
-            rules=replace(RULES, most_bytes=1_000_000),
-            on_progress=lambda *state: heard.append(state),
-        )
+        fetch_video(server.url, rules=rules, on_progress=lambda *state: heard.append(state))
     assert max(done for done, _ in heard) <= 1_000_000
     assert {total for _, total in heard} == {None}
     assert not part_of(server).exists()

@@ -16,8 +16,6 @@ from trace_ves.video import youtube
 from trace_ves.video.fetching import FetchRules, cache_folder, fetch_video
 
 if TYPE_CHECKING:
-    from http.server import BaseHTTPRequestHandler
-
     from tests.video.fetching.servers import FilmServer
 
 FILM = "https://www.youtube.com/watch?v=aqz-KE-bpKQ"
@@ -101,14 +99,7 @@ def test_a_film_that_is_too_large_or_has_no_end_is_refused(known: dict[str, Any]
 
 
 def test_a_film_that_grows_too_large_is_stopped(known: dict[str, Any], server: FilmServer) -> None:
-    def endless(handler: BaseHTTPRequestHandler) -> bool:
-        handler.send_response(200)
-        handler.end_headers()
-        for _ in range(10_000):
-            handler.wfile.write(b"\0" * 0x10000)
-        return True
-
-    server.manners = endless
+    server.manners = server.send_without_end
     with pytest.raises(InputError, match="--max-download-gb"):
         fetch_video(FILM, rules=replace(RULES, most_bytes=1_000_000))
     assert [path.name for path in cache_folder(FILM).iterdir()] == ["lock"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -106,7 +107,7 @@ class Seen:
         return cls(lambda table: table.by_seconds(seconds, from_start_time=from_start_time), lambda: seconds)
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True)
+@dataclass(slots=True, eq=False)
 class LoggedLook:
     """What was handed out by one reader."""
 
@@ -120,6 +121,8 @@ class LoggedLook:
     """How many of them are written to a file already."""
     kept: list[int] | None = None
     """The places in `seen` of the frames that the program said it kept; None where it said nothing."""
+    number: int = field(default_factory=count(1).__next__)
+    """Tells the looks of one process apart."""
 
     @property
     def supplied(self) -> list[Seen]:

@@ -10,7 +10,7 @@ import sys
 import threading
 from bisect import bisect_right
 from functools import wraps
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import MetaPathFinder
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
@@ -28,12 +28,17 @@ if TYPE_CHECKING:
     from trace_ves.benches.frame_log.recorder import Recorder
 
 
-def installed_version(distribution: str) -> str:
-    """The version of a library, without importing it."""
+def named_version(distribution: str) -> str:
+    """A library and its version, without importing it."""
     try:
-        return version(distribution)
+        return f"{distribution} {version(distribution)}"
     except PackageNotFoundError:
-        return "(unknown version)"
+        return f"{distribution} (unknown version)"
+
+
+def name_of(source: Any) -> str:
+    """The path or address of what a program opens; of an open file, its name."""
+    return str(source if isinstance(source, str) or hasattr(source, "__fspath__") else getattr(source, "name", ""))
 
 
 def replace_attribute(patches: ExitStack, owner: Any, name: str, value: Any) -> None:
@@ -50,15 +55,12 @@ class ImportWatch(MetaPathFinder):
         self._on_import = on_import
         self._asking = threading.local()
 
-    def start(self) -> None:
-        """Look at what is imported already, and at what will be."""
+    def start(self, patches: ExitStack) -> None:
+        """Look at what is imported already, and at what will be until the stack is closed."""
+        sys.meta_path.insert(0, self)
+        patches.callback(sys.meta_path.remove, self)
         for name in self._modules & set(sys.modules):
             self._on_import(name, sys.modules[name])
-        sys.meta_path.insert(0, self)
-
-    def stop(self) -> None:
-        """Stop watching."""
-        sys.meta_path.remove(self)
 
     def find_spec(self, fullname: str, _path: object, _target: object = None) -> ModuleSpec | None:
         """The spec that others find, with a loader that calls back."""
@@ -70,24 +72,14 @@ class ImportWatch(MetaPathFinder):
         finally:
             self._asking.others = False
         if spec is not None and spec.loader is not None:
-            spec.loader = _CallingLoader(spec.loader, self._on_import)
+            load = spec.loader.exec_module
+
+            def load_and_call(module: ModuleType) -> None:
+                load(module)
+                self._on_import(fullname, module)
+
+            spec.loader.exec_module = load_and_call  # type: ignore[method-assign]  # a loader is of one module
         return spec
-
-
-class _CallingLoader(Loader):
-    def __init__(self, loader: Loader, on_import: Callable[[str, ModuleType], None]) -> None:
-        self._loader = loader
-        self._on_import = on_import
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        self._loader.exec_module(module)
-        self._on_import(module.__name__, module)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
 
 
 class Wrapper:
@@ -127,8 +119,8 @@ def patch_av(module: ModuleType, recorder: Recorder, patches: ExitStack) -> None
         caller = str(sys._getframe(1).f_globals.get("__name__", ""))
         if caller.startswith("trace_ves.") or not hasattr(container, "decode"):  # logged already, or an output
             return container
-        name = str(file if isinstance(file, str) or hasattr(file, "__fspath__") else getattr(file, "name", ""))
-        return _WatchedContainer(container, _recorder=recorder, _name=name, _decoder=f"av {module.__version__}")
+        decoder = f"av {module.__version__}"
+        return _WatchedContainer(container, _recorder=recorder, _name=name_of(file), _decoder=decoder)
 
     replace_attribute(patches, module, "open", watched_open)
     replace_attribute(patches, module.container, "open", watched_open)
@@ -184,15 +176,15 @@ def patch_decord(module: ModuleType, recorder: Recorder, patches: ExitStack) -> 
     reader = module.VideoReader
     own_init, own_batch, own_next = reader.__init__, reader.get_batch, reader.next
     own_seek, own_seek_accurate, own_skip = reader.seek, reader.seek_accurate, reader.skip_frames
-    version = installed_version("decord")
+    decoder = named_version("decord")
 
     def note(self: Any, indexes: Iterable[int]) -> None:
-        look = recorder.look(self, getattr(self, "_trace_ves_uri", ""), f"decord {version}")
+        look = recorder.look(self, getattr(self, "_trace_ves_uri", ""), decoder)
         recorder.note(look, [Seen.by_index(index, len(self), _timestamp(self, index)) for index in indexes])
 
     def init(self: Any, uri: Any, *args: Any, **kwargs: Any) -> None:
         own_init(self, uri, *args, **kwargs)
-        self._trace_ves_uri = uri if isinstance(uri, str) else str(getattr(uri, "name", ""))
+        self._trace_ves_uri = name_of(uri)
         self._trace_ves_next = 0
 
     def get_batch(self: Any, indices: Any) -> Any:
@@ -225,9 +217,10 @@ def patch_decord(module: ModuleType, recorder: Recorder, patches: ExitStack) -> 
             self._trace_ves_next = place + int(num)
         return done
 
-    made = {"get_batch": get_batch, "next": next_frame, "seek": seek, "seek_accurate": seek_accurate}
-    for name, function in (made | {"__init__": init, "skip_frames": skip_frames}).items():
-        replace_attribute(patches, reader, name, function)
+    for function in (get_batch, seek, seek_accurate, skip_frames):
+        replace_attribute(patches, reader, function.__name__, function)
+    replace_attribute(patches, reader, "__init__", init)
+    replace_attribute(patches, reader, "next", next_frame)
 
 
 def _timestamp(reader: Any, index: int) -> Any:
@@ -283,18 +276,17 @@ TORCHCODEC_METHODS: Final = (
 def patch_torchcodec(module: ModuleType, recorder: Recorder, patches: ExitStack) -> None:
     """Watch every decoder; one that was open before has no name."""
     kind = module.VideoDecoder
-    own_init, version = kind.__init__, installed_version("torchcodec")
+    own_init, decoder = kind.__init__, named_version("torchcodec")
 
     @wraps(own_init)
     def init(self: Any, source: Any, *args: Any, **kwargs: Any) -> None:
         own_init(self, source, *args, **kwargs)
-        is_path = isinstance(source, str) or hasattr(source, "__fspath__")
-        self._trace_ves_source = str(source) if is_path else str(getattr(source, "name", ""))
+        self._trace_ves_source = name_of(source)
 
     def note(self: Any, frames: Any) -> Any:
         moments = frames.pts_seconds
         seconds = moments.flatten().tolist() if hasattr(moments, "flatten") else [float(moments)]
-        look = recorder.look(self, getattr(self, "_trace_ves_source", ""), f"torchcodec {version}")
+        look = recorder.look(self, getattr(self, "_trace_ves_source", ""), decoder)
         recorder.note(look, [Seen.by_seconds(each) for each in seconds])
         return frames
 

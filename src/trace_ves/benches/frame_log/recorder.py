@@ -10,7 +10,6 @@ import weakref
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.benches.frame_log.frames import LoggedLook
@@ -86,7 +85,6 @@ class Recorder:
         self._open: list[Recording] = []
         self._users = 0
         self._patches = ExitStack()
-        self._watch: ImportWatch | None = None
         self._looks: weakref.WeakKeyDictionary[Any, dict[Recording | None, LoggedLook]] = weakref.WeakKeyDictionary()
         self._latest: LoggedLook | None = None
         self.file: FramesFile | None = None  # where all looks are written
@@ -96,16 +94,14 @@ class Recorder:
         with self._lock:
             self._users += 1
             if self._users == 1:
-                self._watch = ImportWatch(list(HOOKS), lambda name, module: HOOKS[name](module, self, self._patches))
-                self._watch.start()
+                watch = ImportWatch(list(HOOKS), lambda name, module: HOOKS[name](module, self, self._patches))
+                watch.start(self._patches)
 
     def uninstall(self) -> None:
         """Put everything back once there is no recording left."""
         with self._lock:
             self._users -= 1
-            if self._users == 0 and self._watch is not None:
-                self._watch.stop()
-                self._watch = None
+            if self._users == 0:
                 self._patches.close()
 
     @contextmanager
@@ -198,8 +194,6 @@ class FramesFile:
         self._home = os.getpid()
         self._file: JsonlAppender | None = None
         self._process = 0
-        self._numbers: weakref.WeakKeyDictionary[LoggedLook, int] = weakref.WeakKeyDictionary()
-        self._counter = count(1)
         self._current: LoggedLook | None = None
 
     def on_seen(self, look: LoggedLook) -> None:
@@ -225,10 +219,8 @@ class FramesFile:
 
     def _append(self, look: LoggedLook, seen: Sequence[Seen], *, is_kept: bool) -> None:
         resolved = look.resolve(seen)
-        if look not in self._numbers:
-            self._numbers[look] = next(self._counter)
         line = RecordedLook(
-            look=f"{os.getpid()}-{self._numbers[look]}",
+            look=f"{os.getpid()}-{look.number}",
             video=look.video,
             question_id=look.question_id,
             timestamps=resolved.timestamps,

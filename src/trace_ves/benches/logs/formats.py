@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import struct
+import zipfile
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.benches.importing import read_json, read_json_rows
-from trace_ves.benches.logs.files import open_zip, read_member, refuse_large
+from trace_ves.benches.importing import parse_places, read_json, read_json_rows
 from trace_ves.core.errors import FormatError, InputError, MissingExtraError
 from trace_ves.core.files import read_csv
 from trace_ves.core.jsonl import parse_loose_object, read_jsonl
@@ -53,13 +54,7 @@ class Fields:
     @classmethod
     def parse(cls, text: str | None) -> Fields:
         """The fields of `--fields`."""
-        paths = {}
-        for part in [] if text is None else text.split(","):
-            name, equals, path = (word.strip() for word in part.partition("="))
-            if not equals or name not in {"id", "answer"} or not path:
-                raise InputError(f"--fields {part.strip()!r}: write id=PATH,answer=PATH, such as id=doc.qid.")
-            paths[name] = path
-        return cls(paths)
+        return cls(parse_places("--fields", text, {"id", "answer"}, "id=PATH,answer=PATH, such as id=doc.qid"))
 
     def question_id(self, row: Mapping[str, object], places: Sequence[object]) -> str:
         """The id of a row: at the path of --fields, else under the first known key of these places."""
@@ -143,8 +138,7 @@ def vlmevalkit_samples(path: Path, fields: Fields, on_progress: Progress) -> Ite
     reader = _TABLE_READERS.get(path.suffix.lower())
     if reader is None:
         raise InputError(f"{path}: a table of VLMEvalKit ends with {', '.join(_TABLE_READERS)}; a .pkl would run code.")
-    rows = reader(path)
-    for number, row in enumerate(rows, start=2):  # line 1 has the names of the columns
+    for number, row in enumerate(rows := reader(path), start=2):  # line 1 has the names of the columns
         try:
             name = fields.question_id(row, [row])
             response = fields.response(row, [{"prediction": row.get("prediction")}], None)
@@ -201,15 +195,11 @@ def _inspect_sample(number: int, row: Mapping[str, object], fields: Fields) -> L
     if (stored := first_of([row.get("store")], STORE_KEYS)) is not None:
         prediction = Prediction.from_json(stored)
         return LoggedSample(number, prediction.question_id, prediction.answer, prediction=prediction)
-    scores, output = row.get("scores"), row.get("output")
-    extracted = [
-        {"pred": score.get("answer")}
-        for score in (scores.values() if isinstance(scores, dict) else ())
-        if isinstance(score, dict)
-    ]
-    name = fields.question_id(dict(row), [row.get("metadata"), row])
-    written = _inspect_completion(output)
-    response = fields.response(dict(row), extracted, written)
+    scores = row.get("scores")
+    answers = [first_of([score], ["answer"]) for score in (scores.values() if isinstance(scores, dict) else ())]
+    name = fields.question_id(row, [row.get("metadata"), row])
+    written = _inspect_completion(row.get("output"))
+    response = fields.response(row, [{"pred": answer} for answer in answers], written)
     error = row.get("error")
     message = str(error.get("message", "error"))[:500] if isinstance(error, dict) else None
     return LoggedSample(number, name, response or None, _text(written), error=message)
@@ -217,14 +207,12 @@ def _inspect_sample(number: int, row: Mapping[str, object], fields: Fields) -> L
 
 def _inspect_completion(output: object) -> object:
     """What the model wrote: inspect_ai keeps it beside the choices, and in the message of the first of them."""
-    if not isinstance(output, dict):
-        return None
-    if isinstance(output.get("completion"), str):
+    if isinstance(output, dict) and isinstance(output.get("completion"), str):
         return output["completion"]
-    choices = output.get("choices")
-    first = choices[0] if isinstance(choices, list) and choices else None
-    message = first.get("message") if isinstance(first, dict) else None
-    content = message.get("content") if isinstance(message, dict) else None
+    try:
+        content = value_at(output, "choices.0.message.content")
+    except FieldError:
+        return None
     if isinstance(content, list):
         texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
         return "".join(text for text in texts if isinstance(text, str))
@@ -233,7 +221,11 @@ def _inspect_completion(output: object) -> object:
 
 def _inspect_rows(path: Path, on_progress: Progress) -> Iterator[dict[str, object]]:
     if path.suffix.lower() == ".json":
-        yield from _inspect_json(path)
+        content = read_json(path)
+        rows = content.get("samples") if isinstance(content, dict) else None
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise InputError(f"{path}: no samples in this log; is it one of inspect_ai?")
+        yield from rows
         return
     with open_zip(path) as archive:
         names = sorted(name for name in archive.namelist() if name.startswith("samples/") and name.endswith(".json"))
@@ -248,12 +240,70 @@ def _inspect_rows(path: Path, on_progress: Progress) -> Iterator[dict[str, objec
                 on_progress(done, len(names))
 
 
-def _inspect_json(path: Path) -> list[dict[str, object]]:
-    content = read_json(path)
-    rows = content.get("samples") if isinstance(content, dict) else None
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise InputError(f"{path}: no samples in this log; is it one of inspect_ai?")
-    return rows
+MOST_MEMBER_BYTES: Final = 256 * 1024 * 1024
+ZSTANDARD: Final = 93  # the number that the zip format gives this compression; Python reads it from version 3.14 on
+
+
+def open_zip(path: Path) -> zipfile.ZipFile:
+    """The archive in this file; an `InputError` if it is not one."""
+    try:
+        return zipfile.ZipFile(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
+    except (zipfile.BadZipFile, ValueError) as error:
+        raise InputError(f"{path}: not a zip file: {error}.") from None
+
+
+def refuse_large(path: Path, most_bytes: int) -> None:
+    """Refuse an archive whose members would together unpack to more than this."""
+    with open_zip(path) as archive:
+        total = sum(member.file_size for member in archive.infolist())
+    if total > most_bytes:
+        raise InputError(f"{path}: it would unpack to {total} bytes; more than {most_bytes} are not read.")
+
+
+def read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """The content of one member, never more than `MOST_MEMBER_BYTES`."""
+    where = f"{archive.filename}, {member.filename}"
+    if member.file_size > MOST_MEMBER_BYTES:
+        raise InputError(f"{where}: it would unpack to {member.file_size} bytes; at most {MOST_MEMBER_BYTES} are read.")
+    try:
+        if member.compress_type != ZSTANDARD:
+            return archive.read(member)
+        return _decompress(_raw(archive, member), member.file_size, where)
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, OSError, ValueError) as error:
+        raise InputError(f"{where}: cannot be unpacked: {error}.") from None
+
+
+def _raw(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """The compressed bytes of a member: they follow its local header, whose last two fields say how long it is."""
+    file = archive.fp
+    if file is None:
+        raise ValueError("the archive is closed")
+    file.seek(member.header_offset)
+    header = file.read(30)
+    if len(header) < 30 or not header.startswith(b"PK\x03\x04"):
+        raise ValueError("no member begins where the archive says")
+    name_bytes, extra_bytes = struct.unpack("<HH", header[26:30])
+    file.seek(name_bytes + extra_bytes, 1)
+    return file.read(member.compress_size)
+
+
+def _decompress(raw: bytes, size: int, where: str) -> bytes:
+    try:
+        import zstandard  # an optional part
+    except ImportError:
+        raise MissingExtraError(f"{where}: reading logs with Zstandard compression", "logs") from None
+    content = bytearray()
+    try:
+        with zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True) as stream:
+            while len(content) <= size and (piece := stream.read(size + 1 - len(content))):
+                content += piece
+    except zstandard.ZstdError as error:
+        raise ValueError(str(error)) from None
+    if len(content) != size:
+        raise ValueError("its size is not what the archive says")
+    return bytes(content)
 
 
 @dataclass(frozen=True, slots=True)
