@@ -173,7 +173,7 @@ def load_run(path: Path, *, on_progress: Callable[[int, int], None] | None = Non
     if not found:
         raise InputError(f"{path}: no prediction in this file; a run has one JSON object per line.")
     lines, predictions = zip(*found, strict=True)
-    run = Run(path.stem, predictions, path, lines, tuple(f"{warning}." for warning in warnings))
+    run = Run(path.stem, predictions, path, lines, tuple(warnings))
     return replace(run, name=run.method) if run.method else run
 
 
@@ -190,15 +190,12 @@ def load_runs(
 
 def run_files(paths: Sequence[str | PathLike[str]]) -> list[Path]:
     """The files that were named, and those of the folders that were named."""
-    return [file for path in paths for file in _files(Path(path))]
-
-
-def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    files = sorted(path.glob("*.jsonl"))
-    if not files:
-        raise InputError(f"{path}: no run in this folder; a run is a file that ends with .jsonl.")
+    files: list[Path] = []
+    for path in map(Path, paths):
+        own = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+        if not own:
+            raise InputError(f"{path}: no run in this folder; a run is a file that ends with .jsonl.")
+        files += own
     return files
 
 

@@ -46,16 +46,9 @@ def buckets_figure(runs: Sequence[RunFigures], k: int) -> Figure:
         for bucket, metric in (("Cov-Corr", f"Cov-Corr@{k}"), ("Uncov-Corr", f"Uncov-Corr@{k}"), ("Wrong", "Wrong"))
     }
     figure, axes = _stacked(runs, shares, BUCKET_COLOURS, f"questions (%) at k = {k}")
-    covered = shares["Cov-Corr"]
+    covered, heights = shares["Cov-Corr"], -0.27 - np.arange(len(runs))
     bars = [around(value, run.ci95.get(f"ECA@{k}")) for value, run in zip(covered, runs, strict=True)]
-    axes.errorbar(
-        covered,
-        [-float(at) - 0.27 for at in range(len(runs))],
-        xerr=[[low for low, _ in bars], [high for _, high in bars]],
-        fmt="none",
-        ecolor=DARK,
-        **ERROR_BARS,
-    )
+    axes.errorbar(covered, heights, xerr=np.array(bars).T, fmt="none", ecolor=DARK, **ERROR_BARS)
     return figure
 
 
@@ -113,13 +106,14 @@ def families_figure(runs: Sequence[RunFigures], items: Sequence[Item], k: int) -
     axes = figure.add_subplot()
     width = 0.8 / len(runs)
     for at, run in enumerate(runs):
-        found = [_family_bar(run, [each == family for each in measured], k) for family in families]
+        hits = np.array([[100.0 * (bool(row.correct) and row.density >= k)] for row in run.rows])
+        shares = [means_with_bars(hits[[each == family for each in measured]]) for family in families]
         places = [place + width * (at - (len(runs) - 1) / 2) for place in range(len(families))]
         axes.bar(
             places,
-            [mean for mean, _ in found],
+            np.concatenate([mean for mean, _ in shares]),
             width=0.92 * width,
-            yerr=np.array([bar for _, bar in found]).T,
+            yerr=np.hstack([bars for _, bars in shares]),
             color=colours[run.name],
             error_kw={"ecolor": DARK, **ERROR_BARS},
             label=printable(run.name),
@@ -132,12 +126,6 @@ def families_figure(runs: Sequence[RunFigures], items: Sequence[Item], k: int) -
     axes.grid(visible=True, axis="y")
     figure.legend(loc="outside right center", handlelength=1.0)
     return figure
-
-
-def _family_bar(run: RunFigures, chosen: Sequence[bool], k: int) -> tuple[float, tuple[float, float]]:
-    rows = [row for row, is_chosen in zip(run.rows, chosen, strict=True) if is_chosen]
-    means, bars = means_with_bars(np.array([[100.0 * (bool(row.correct) and row.density >= k)] for row in rows]))
-    return float(means[0]), (float(bars[0, 0]), float(bars[1, 0]))
 
 
 def bench_figure(items: Sequence[Item]) -> Figure:
