@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def atomic_path(target: Path, *, private: bool = False) -> Iterator[Path]:
-    """A temporary path that replaces the target at the end, or is deleted on an error.
-
-    Only its owner can read and write a private file.
-    """
+    """A temporary path that replaces the target at the end, or is deleted on an error; for its owner if private."""
     partial = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.{os.getpid()}.part")
     os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666))
     try:

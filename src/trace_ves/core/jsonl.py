@@ -9,7 +9,7 @@ import os
 import threading
 import zlib
 from collections import Counter
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
@@ -19,7 +19,6 @@ from trace_ves.core.errors import FormatError, InputError, wrap_os_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from typing import Self
 
 
 class StrictJsonError(ValueError):
@@ -147,10 +146,7 @@ def dump_line(record: Mapping[str, object]) -> bytes:
 
 
 def heal_torn_tail(path: Path) -> None:
-    """Repair a file whose writer was killed inside a line.
-
-    A complete object gets its newline; a part of one is removed. Finished lines never change.
-    """
+    """Repair a file whose writer was killed inside a line: an object gets its newline, a part of one is removed."""
     with path.open("r+b") as file:
         size = file.seek(0, os.SEEK_END)
         keep = _end_of_last_newline(file.fileno(), size)
@@ -178,7 +174,7 @@ def _end_of_last_newline(descriptor: int, size: int) -> int:
     return 0
 
 
-class JsonlAppender:
+class JsonlAppender(AbstractContextManager["JsonlAppender"]):
     """An append-only file; each `append` writes a whole line or nothing.
 
     Opening it repairs what a killed writer left behind. Threads may share it; a second process is refused.
@@ -220,9 +216,6 @@ class JsonlAppender:
                 os.fsync(self._descriptor)
                 os.close(self._descriptor)
                 self._descriptor = _CLOSED
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

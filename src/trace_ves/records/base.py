@@ -189,9 +189,7 @@ def _keys(kind: Any) -> frozenset[str]:
     return frozenset(each.name for each in fields(kind)) - {"extra"}
 
 
-@cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+_adapter: Final[Callable[[Any], TypeAdapter[Any]]] = cache(TypeAdapter)
 
 
 def validated(kind: type[T], value: object, key: str = "") -> T:

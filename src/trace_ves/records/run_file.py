@@ -6,10 +6,11 @@ import json
 import os
 import tomllib
 from collections import Counter
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from trace_ves.core.errors import FormatError, InputError
 from trace_ves.core.files import atomic_path, write_atomic
@@ -229,7 +230,7 @@ def read_retried(run: Path) -> Iterator[Prediction]:
 # --- writing ------------------------------------------------------------------------------------
 
 
-class RunFile:
+class RunFile(AbstractContextManager["RunFile"]):
     """The lines of one run. Opening it heals what a kill left behind, and refuses another configuration."""
 
     def __init__(self, folder: Path, name: str, configuration: RunConfiguration) -> None:
@@ -290,9 +291,6 @@ class RunFile:
             raise InputError(f"{sidecar} is missing, so this run cannot be continued; give another --out.")
         if refusal := found.refusal(wanted):
             raise InputError(f"{sidecar}: {refusal}; give another --out.")
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

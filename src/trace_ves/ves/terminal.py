@@ -58,11 +58,13 @@ def _split_to_width(table: Table, console: Console) -> list[Table]:
     parts: list[Table] = []
     first, count = 0, len(table.columns)
     while first < count:
-        for after in range(count, first, -1):
-            part = _columns(table, first, after)
-            if _width(rich_table(part, narrow=console.width), console) <= console.width:
-                break
-        parts.append(part)  # of one column, however wide
+        after = count
+        while (
+            after > first + 1
+            and _width(rich_table(_columns(table, first, after), narrow=console.width), console) > console.width
+        ):
+            after -= 1
+        parts.append(_columns(table, first, after))
         first = after
     return parts or [table]
 
