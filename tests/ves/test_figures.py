@@ -13,7 +13,7 @@ from tests.ves.test_tables import small_bench as tables_bench
 from tests.ves.test_tables import small_report
 
 from trace_ves.core import Interval, Question
-from trace_ves.core.display import PALETTE, is_trace, method_colours
+from trace_ves.core.display import PALETTE
 from trace_ves.records import Item, Prediction
 from trace_ves.ves import audit
 from trace_ves.ves.figures import draw_figures
@@ -67,19 +67,6 @@ def test_a_k_sweep_starts_where_the_report_stands() -> None:
         curve = next(line for line in axes.lines if line.get_marker() == "D").get_ydata()
         assert list(curve[:3]) == pytest.approx([report.runs[0].metrics[f"{metric}@{k}"] for k in (1, 2, 3)])
         assert list(curve) == sorted(curve, reverse=True)
-
-
-def test_every_method_has_one_colour_whoever_stands_beside_it() -> None:
-    alone, beside = method_colours(["trace"]), method_colours(["mine", "avp", "uniform-8", "trace", "theirs"])
-    assert alone["trace"] == beside["trace"] == "blue"
-    assert beside["uniform-8"] == "grey"
-    assert len({beside[name] for name in ("mine", "theirs", "avp", "trace", "uniform-8")}) == 5
-    assert [is_trace(name) for name in ("trace", "TRACE@gemini:x", "trace-without-replay", "traces")] == [
-        True,
-        True,
-        False,
-        False,
-    ]
 
 
 def test_figures_are_drawn_as_svg_png_and_pdf_and_again_alike_whatever_the_names(tmp_path: Path) -> None:
