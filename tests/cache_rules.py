@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,14 +62,6 @@ class Counted(NamedTuple):
 
     read: int = 0
     written: int = 0
-
-
-class CacheRules(Protocol):
-    """What one provider keeps, and what it finds again."""
-
-    def look_up(self, prompt: Prompt) -> Counted: ...
-
-    def keep(self, prompt: Prompt) -> None: ...
 
 
 @dataclass
@@ -165,3 +157,6 @@ class CommonBeginningCache:
 
     def keep(self, prompt: Prompt) -> None:
         self._kept.append((self.clock() + self.lifetime_seconds, prompt.key, prompt.beginnings()))
+
+
+CacheRules = MarkedCache | BreakpointCache | CommonBeginningCache

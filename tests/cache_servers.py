@@ -9,12 +9,12 @@ import base64
 import hashlib
 import json
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Self
 
 import simplejpeg  # type: ignore[import-untyped]
 
 from tests.cache_rules import Block, BreakpointCache, CacheRules, CommonBeginningCache, Counted, MarkedCache, Prompt
+from tests.fakes import Received, Response, Server, anthropic_ok, openai_ok
 from trace_ves.backbone.frame_tokens import frame_tokens, text_tokens
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def _schema(schema: object) -> Block:
     return Block(f"schema {text}", text_tokens(text))
 
 
-class CacheServer:
+class CacheServer(Server):
     """One provider's API with its cache. `answers` gives the reply to the last words of a prompt."""
 
     path: str
@@ -53,6 +53,7 @@ class CacheServer:
     error_event: tuple[str | None, object]
 
     def __init__(self, spec: str, cache: CacheRules, answers: Callable[[str], str]) -> None:
+        super().__init__()
         self.spec = spec
         self.cache = cache
         self.answers = answers
@@ -62,19 +63,14 @@ class CacheServer:
         self.next_fault = ""
         """What goes wrong with the next response: `cut` inside a line, `ends` early, or `error` in the stream."""
         self.refuses_stream = False
-        self._lock = threading.Lock()
         self._barrier: threading.Barrier | None = None
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._http.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
-        threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
+        self.respond(self._respond)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._http.shutdown()
-        self._http.server_close()
+        self.close()
 
     def expect_together(self, count: int) -> None:
         """The next requests come together: each is looked up before any of their responses begins."""
@@ -90,59 +86,35 @@ class CacheServer:
         """The response as server-sent events: the name of each, where it has one, and its data."""
         raise NotImplementedError
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                prompt = server.prompt(self.path, body)
-                if prompt.stream and server.refuses_stream:
-                    said = {
-                        "error": {"message": "Your organization must be verified to stream this model.", "code": 400}
-                    }
-                    self._send("application/json", json.dumps(said).encode(), 400)
-                    return
-                with server._lock:
-                    counted = server.cache.look_up(prompt)
-                    server.prompts.append(prompt)
-                    server.counted.append(counted)
-                    server.bodies.append(body)
-                if server._barrier is not None:
-                    server._barrier.wait(30)
-                with server._lock:
-                    server.cache.keep(prompt)  # from here on others find it: the response begins
-                try:
-                    reply = server.answers(prompt.words)
-                except LookupError as error:  # a mistake of the test, which nobody should try again
-                    self._send("application/json", json.dumps({"error": {"message": repr(error)}}).encode(), 400)
-                    return
-                if prompt.stream:
-                    events = server.events(prompt, counted, reply)
-                    if server.next_fault in {"ends", "error"}:
-                        events = [*events[: len(events) // 2], *([server.error_event] * (server.next_fault == "error"))]
-                        server.next_fault = ""
-                    lines = [(f"event: {name}\n" if name else "") + f"data: {_data(data)}\n\n" for name, data in events]
-                    self._send("text/event-stream", "".join(lines).encode())
-                else:
-                    self._send("application/json", json.dumps(server.body(prompt, counted, reply)).encode())
-
-            def _send(self, kind: str, body: bytes, status: int = 200) -> None:
-                self.send_response(status)
-                self.send_header("content-type", kind)
-                self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                if server.next_fault == "cut":
-                    server.next_fault, self.close_connection = "", True
-                    body = body[: len(body) // 2]
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        return Handler
+    def _respond(self, received: Received) -> Response:
+        prompt = self.prompt(received.path, received.body)
+        if prompt.stream and self.refuses_stream:
+            said = {"message": "Your organization must be verified to stream this model.", "code": 400}
+            return Response(400, {"error": said})
+        with self._lock:
+            counted = self.cache.look_up(prompt)
+            self.prompts.append(prompt)
+            self.counted.append(counted)
+            self.bodies.append(received.body)
+        if self._barrier is not None:
+            self._barrier.wait(30)
+        with self._lock:
+            self.cache.keep(prompt)  # from here on others find it: the response begins
+        try:
+            reply = self.answers(prompt.words)
+        except LookupError as error:  # a mistake of the test, which nobody should try again
+            return Response(400, {"error": {"message": repr(error)}})
+        response = Response(body=self.body(prompt, counted, reply))
+        if prompt.stream:
+            events = self.events(prompt, counted, reply)
+            if self.next_fault in {"ends", "error"}:
+                events = [*events[: len(events) // 2], *([self.error_event] * (self.next_fault == "error"))]
+                self.next_fault = ""
+            lines = [(f"event: {name}\n" if name else "") + f"data: {_data(data)}\n\n" for name, data in events]
+            response = Response(body="".join(lines).encode(), headers={"content-type": "text/event-stream"})
+        if self.next_fault == "cut":
+            self.next_fault, response.cut = "", True
+        return response
 
 
 def _data(data: object) -> str:
@@ -176,15 +148,7 @@ class AnthropicServer(CacheServer):
         }
 
     def body(self, prompt: Prompt, counted: Counted, reply: str) -> dict[str, Any]:
-        return {
-            "id": "x",
-            "type": "message",
-            "role": "assistant",
-            "model": "m",
-            "content": [{"type": "text", "text": reply}],
-            "stop_reason": "end_turn",
-            "usage": self._usage(prompt, counted, text_tokens(reply)),
-        }
+        return anthropic_ok(reply, usage=self._usage(prompt, counted, text_tokens(reply)))
 
     def events(self, prompt: Prompt, counted: Counted, reply: str) -> Sequence[tuple[str | None, object]]:
         start = self.body(prompt, counted, reply) | {"content": [], "stop_reason": None}
@@ -229,25 +193,10 @@ class OpenAIServer(CacheServer):
         jpeg = base64.b64decode(image["url"].removeprefix("data:image/jpeg;base64,"))
         yield _frame(self.spec, jpeg, image.get("detail", "auto"), marked="prompt_cache_breakpoint" in part)
 
-    def _usage(self, prompt: Prompt, counted: Counted, reply: str) -> dict[str, Any]:
-        output = text_tokens(reply)
-        return {
-            "prompt_tokens": prompt.tokens,
-            "completion_tokens": output,
-            "total_tokens": prompt.tokens + output,
-            "prompt_tokens_details": {"cached_tokens": counted.read, "cache_write_tokens": counted.written},
-        }
-
     def body(self, prompt: Prompt, counted: Counted, reply: str) -> dict[str, Any]:
-        message = {"role": "assistant", "content": reply}
-        return {
-            "id": "x",
-            "object": "chat.completion",
-            "created": 0,
-            "model": "m",
-            "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
-            "usage": self._usage(prompt, counted, reply),
-        }
+        said = openai_ok(reply, read=prompt.tokens, cached=counted.read, output=text_tokens(reply))
+        said["usage"]["prompt_tokens_details"]["cache_write_tokens"] = counted.written
+        return said
 
     def events(self, prompt: Prompt, counted: Counted, reply: str) -> Sequence[tuple[str | None, object]]:
         half = len(reply) // 2
@@ -257,7 +206,7 @@ class OpenAIServer(CacheServer):
             for text in ("", reply[:half], reply[half:])
         ]
         chunks.append(base | {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
-        chunks.append(base | {"choices": [], "usage": self._usage(prompt, counted, reply)})
+        chunks.append(base | {"choices": [], "usage": self.body(prompt, counted, reply)["usage"]})
         return [(None, chunk) for chunk in [*chunks, "[DONE]"]]
 
 

@@ -177,6 +177,22 @@ class Dialect:
     """provider(model) is the adapter under test."""
 
 
+def turns_of(
+    turns: list[dict[str, Any]], key: str, picture: Callable[[dict[str, Any]], str]
+) -> list[tuple[str, Content]]:
+    """The turns of a request, whose texts and pictures are under a key; `picture` finds the base64 of a JPEG."""
+
+    def parts(said: Any) -> Content:
+        if isinstance(said, str):
+            return [("text", said)]
+        return [("text", part["text"]) if "text" in part else ("image", decoded(picture(part))) for part in said]
+
+    def decoded(data: str) -> bytes:
+        return base64.urlsafe_b64decode(data.replace("+", "-").replace("/", "_"))  # Gemini's SDK sends either alphabet
+
+    return [(turn["role"].replace("model", "assistant"), parts(turn[key])) for turn in turns]
+
+
 def openai_ok(text: str | None, *, read: int = 0, cached: int = 0, output: int = 0, **choice: Any) -> dict[str, Any]:
     message = {"role": "assistant", "content": text} | choice.pop("message", {})
     return {
@@ -194,20 +210,6 @@ def openai_ok(text: str | None, *, read: int = 0, cached: int = 0, output: int =
     }
 
 
-def openai_content(body: dict[str, Any]) -> list[tuple[str, Content]]:
-    def parts(content: Any) -> Content:
-        if isinstance(content, str):
-            return [("text", content)]
-        return [
-            ("text", part["text"])
-            if part["type"] == "text"
-            else ("image", base64.b64decode(part["image_url"]["url"].removeprefix("data:image/jpeg;base64,")))
-            for part in content
-        ]
-
-    return [(message["role"], parts(message["content"])) for message in body["messages"]]
-
-
 def openai_provider(model: str = "m") -> Provider:
     from trace_ves.backbone.openai.provider import OpenAIProvider
 
@@ -222,7 +224,9 @@ OPENAI = Dialect(
     refusal=openai_ok(None, message={"refusal": "I cannot help with that."}),
     blocked=openai_ok("", finish_reason="content_filter"),
     error=lambda message: {"error": {"message": message, "type": "x", "code": None}},
-    content=openai_content,
+    content=lambda body: turns_of(
+        body["messages"], "content", lambda part: part["image_url"]["url"].removeprefix("data:image/jpeg;base64,")
+    ),
     schema=lambda body: body.get("response_format", {}).get("json_schema", {}).get("schema"),
     temperature=lambda body: body.get("temperature"),
     key=lambda received: received.headers["authorization"].removeprefix("Bearer "),
@@ -243,22 +247,6 @@ def gemini_ok(text: str | None, *, read: int = 0, cached: int = 0, output: int =
     }
 
 
-def gemini_content(body: dict[str, Any]) -> list[tuple[str, Content]]:
-    def parts(content: Any) -> Content:
-        return [
-            ("text", part["text"]) if "text" in part else ("image", _any_base64(part["inlineData"]["data"]))
-            for part in content
-        ]
-
-    return [
-        ("assistant" if turn["role"] == "model" else turn["role"], parts(turn["parts"])) for turn in body["contents"]
-    ]
-
-
-def _any_base64(data: str) -> bytes:
-    return base64.urlsafe_b64decode(data.replace("+", "-").replace("/", "_"))
-
-
 def gemini_provider(model: str = "m") -> Provider:
     from trace_ves.backbone.gemini.provider import GeminiProvider
 
@@ -273,7 +261,7 @@ GEMINI = Dialect(
     refusal=gemini_ok(None, finishReason="RECITATION"),
     blocked={"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}},
     error=lambda message: {"error": {"code": 0, "message": message, "status": "X"}},
-    content=gemini_content,
+    content=lambda body: turns_of(body["contents"], "parts", lambda part: part["inlineData"]["data"]),
     schema=lambda body: body.get("generationConfig", {}).get("responseJsonSchema"),
     temperature=lambda body: body["generationConfig"].get("temperature"),
     key=lambda received: received.headers["x-goog-api-key"],
@@ -302,18 +290,6 @@ def anthropic_ok(
     } | message
 
 
-def anthropic_content(body: dict[str, Any]) -> list[tuple[str, Content]]:
-    def parts(content: Any) -> Content:
-        if isinstance(content, str):
-            return [("text", content)]
-        return [
-            ("text", part["text"]) if part["type"] == "text" else ("image", base64.b64decode(part["source"]["data"]))
-            for part in content
-        ]
-
-    return [(message["role"], parts(message["content"])) for message in body["messages"]]
-
-
 def anthropic_provider(model: str = "m") -> Provider:
     from trace_ves.backbone.anthropic.provider import AnthropicProvider
 
@@ -328,7 +304,7 @@ ANTHROPIC = Dialect(
     refusal=anthropic_ok("I would rather not.", stop_reason="refusal"),
     blocked=None,
     error=lambda message: {"type": "error", "error": {"type": "x", "message": message}},
-    content=anthropic_content,
+    content=lambda body: turns_of(body["messages"], "content", lambda part: part["source"]["data"]),
     schema=lambda body: body.get("output_config", {}).get("format", {}).get("schema"),
     temperature=lambda body: body.get("temperature"),
     key=lambda received: received.headers.get("x-api-key") or received.headers["authorization"].removeprefix("Bearer "),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -66,23 +66,18 @@ def pinned(constraints: str) -> set[str]:
     return {canonical(line.split("==")[0]) for line in lines if not line.startswith("#")}
 
 
-def test_local_models_are_pinned_in_a_file_of_their_own() -> None:
-    assert {"torch", "transformers", "accelerate", "llguidance"} <= pinned("constraints-hf.txt")
-    assert "--constraint constraints-hf.txt" in (ROOT / "tools" / "test_hf.sh").read_text(encoding="utf-8")
-    assert "test_lowest.sh" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-
-
-def test_integrations_are_pinned_in_a_file_of_their_own() -> None:
-    script = (ROOT / "tools" / "test_integrations.sh").read_text(encoding="utf-8")
-    assert {"inspect-ai", "mcp", "nbclient"} <= pinned("constraints-integrations.txt")
-    assert "--constraint constraints-integrations.txt" in script
-    assert "test_integrations.sh" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-
-
-def test_the_docs_site_is_pinned_in_a_file_of_its_own() -> None:
-    assert {"mkdocs", "mkdocs-material", "mkdocstrings"} <= pinned("constraints-docs.txt")
-    assert "--constraint constraints-docs.txt" in (ROOT / "tools" / "docs.sh").read_text(encoding="utf-8")
-    assert "make docs" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    ("part", "script", "step", "names"),
+    [
+        ("hf", "test_hf.sh", "test_lowest.sh", {"torch", "transformers", "accelerate", "llguidance"}),
+        ("integrations", "test_integrations.sh", "test_integrations.sh", {"inspect-ai", "mcp", "nbclient"}),
+        ("docs", "docs.sh", "make docs", {"mkdocs", "mkdocs-material", "mkdocstrings"}),
+    ],
+)
+def test_large_parts_are_pinned_in_files_of_their_own(part: str, script: str, step: str, names: set[str]) -> None:
+    assert names <= pinned(f"constraints-{part}.txt")
+    assert f"--constraint constraints-{part}.txt" in (ROOT / "tools" / script).read_text(encoding="utf-8")
+    assert step in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
 
 def test_the_image_installs_what_there_is_with_the_pins_of_ci() -> None:
@@ -108,11 +103,7 @@ def test_pins_name_no_place_to_install_from() -> None:
 
 
 def test_a_lock_has_versions_and_hashes_and_no_address() -> None:
-    spec = importlib.util.spec_from_file_location("lock", ROOT / "tools" / "lock.py")
-    assert spec is not None
-    assert spec.loader is not None
-    lock = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(lock)
+    lines = runpy.run_path(str(ROOT / "tools" / "lock.py"))["lines"]
     info: dict[str, object] = {"url": "https://index.example/x.whl", "archive_info": {"hashes": {"sha256": "ab" * 32}}}
     report = {
         "install": [
@@ -122,7 +113,7 @@ def test_a_lock_has_versions_and_hashes_and_no_address() -> None:
         ]
     }
     digest = f"--hash=sha256:{'ab' * 32}"
-    assert lock.lines(report) == [f"click==8.2 {digest}", f"typing-extensions==4.1 {digest}"]
+    assert lines(report) == [f"click==8.2 {digest}", f"typing-extensions==4.1 {digest}"]
     del info["archive_info"]
     with pytest.raises(SystemExit, match="no SHA-256"):
-        lock.lines(report)
+        lines(report)

@@ -39,8 +39,11 @@ def rule(a: int | None, b: Literal[3], c: int = 4) -> int | None:
 '''
 
 
+Found = dict[tuple[str, str], mutations.Mutant]
+
+
 @pytest.fixture
-def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], mutations.Mutant]:
+def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Found:
     package = tmp_path / "trace_ves"
     package.mkdir()
     monkeypatch.setattr(mutations, "SOURCE", package)
@@ -48,9 +51,7 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, st
     return {(each.before, each.after): each for each in mutations.mutants_of(package / "rule.py")}
 
 
-def test_every_rule_is_changed_and_nothing_that_is_for_the_eye(
-    found: dict[tuple[str, str], mutations.Mutant],
-) -> None:
+def test_every_rule_is_changed_and_nothing_that_is_for_the_eye(found: Found) -> None:
     assert set(found) == {
         ("8", "9"),
         ("a -= c", "pass"),
@@ -76,7 +77,7 @@ def test_every_rule_is_changed_and_nothing_that_is_for_the_eye(
     }
 
 
-def test_a_mutant_is_its_file_with_one_change(found: dict[tuple[str, str], mutations.Mutant]) -> None:
+def test_a_mutant_is_its_file_with_one_change(found: Found) -> None:
     import ast
 
     plain = ast.unparse(ast.parse(CODE)).splitlines()
@@ -86,7 +87,7 @@ def test_a_mutant_is_its_file_with_one_change(found: dict[tuple[str, str], mutat
         assert sum(one != other for one, other in zip(plain, changed, strict=True)) == 1, (before, after)
 
 
-def test_each_mutant_knows_the_statement_around_it(found: dict[tuple[str, str], mutations.Mutant]) -> None:
+def test_each_mutant_knows_the_statement_around_it(found: Found) -> None:
     lines = CODE.splitlines()
     assert lines[found["each * a", "each / a"].statement - 1].strip() == "pairs = sorted("
     assert lines[found["max", "min"].statement - 1].strip().startswith("return max")
@@ -94,9 +95,7 @@ def test_each_mutant_knows_the_statement_around_it(found: dict[tuple[str, str], 
     assert found["4", "5"].statement == 0
 
 
-def test_code_in_functions_is_exchanged_and_other_code_imported_anew(
-    found: dict[tuple[str, str], mutations.Mutant],
-) -> None:
+def test_code_in_functions_is_exchanged_and_other_code_imported_anew(found: Found) -> None:
     def names(before: str, after: str) -> list[str] | None:
         changed = changed_functions(found[before, after])
         return None if changed is None else [old.co_qualname for old, _ in changed]
@@ -107,7 +106,7 @@ def test_code_in_functions_is_exchanged_and_other_code_imported_anew(
     assert names("4", "5") is None
 
 
-def test_a_reporting_module_says_which_statements_ran(found: dict[tuple[str, str], mutations.Mutant]) -> None:
+def test_a_reporting_module_says_which_statements_ran(found: Found) -> None:
     ran: list[int] = []
     names: dict[str, object] = {"__ran__": lambda _, line: ran.append(line)}
     exec(compile(mutations.reporting(mutations.SOURCE / "rule.py"), "rule.py", "exec"), names)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from tests.agent.test_budget import Blank, ClockVideo
-from trace_ves.backbone.protocol import Generation, ModelFault, Prompt, Request
+from trace_ves.backbone.protocol import Generation, ModelFault, Prompt, Request, ScriptedBackbone
 from trace_ves.core import BackboneError, BudgetError, Frame, Interval, ObservationStrategy, PromptError
 from trace_ves.core.subtitles import Cue, SubtitleExcerpt
 from trace_ves.observer import UNLIMITED, CallAnswered, Memory, Observer, Progress, ReplyRejected, StageStarted
@@ -53,14 +54,15 @@ def request(*clips: Clip) -> Request[Reply]:
     return Request(PROMPT, {}, Reply, clips=clips)
 
 
+def seconds(clip: Clip) -> list[float]:
+    return [frame.seconds for frame in clip.frames]
+
+
 def test_watching_is_centred_uniform_at_the_rate_of_the_strategy() -> None:
-    clip = observer().watch(Interval(70, 76), ObservationStrategy(fps=0.5))
-    assert [frame.seconds for frame in clip.frames] == [71, 73, 75]
-    assert [f.seconds for f in observer().watch(Interval(0, 100), ObservationStrategy(fps=1), limit=2).frames] == [
-        25,
-        75,
-    ]
-    assert len(observer().watch(Interval(5, 5), ObservationStrategy()).frames) == 1
+    assert seconds(observer().watch(Interval(70, 76), ObservationStrategy(fps=0.5))) == [71, 73, 75]
+    assert seconds(observer().watch(Interval(0, 100), ObservationStrategy(fps=1), limit=2)) == [25, 75]
+    assert seconds(observer().watch(Interval(5, 5), ObservationStrategy())) == [5]
+    assert len(observer().watch(Interval(5, 5.2), ObservationStrategy(fps=1)).frames) == 1
 
 
 def test_a_frame_that_two_moments_fall_on_is_seen_once() -> None:
@@ -68,13 +70,10 @@ def test_a_frame_that_two_moments_fall_on_is_seen_once() -> None:
     assert len(clip.frames) == len({frame.pts for frame in clip.frames}) == 10  # the video has ten frames a second
 
 
-def test_a_survey_spreads_a_number_of_frames() -> None:
-    assert [frame.seconds for frame in observer().survey(Interval(0, 100), 4, height=90).frames] == [
-        12.5,
-        37.5,
-        62.5,
-        87.5,
-    ]
+def test_a_survey_spreads_a_number_of_frames_and_knows_its_rate() -> None:
+    assert seconds(observer().survey(Interval(0, 100), 4, height=90)) == [12.5, 37.5, 62.5, 87.5]
+    assert observer().survey(Interval(0, 20), 5, height=90).strategy == ObservationStrategy(fps=0.25, height=90)
+    assert observer().survey(Interval(5, 5), 2, height=90).strategy.fps > 1e6  # a moment: no length to divide by
 
 
 def test_frames_are_decoded_at_the_height_that_is_asked_for() -> None:
@@ -124,26 +123,22 @@ def test_what_would_pass_the_budget_is_refused_whole_before_anything_is_sent() -
 
 
 def test_a_fault_of_the_model_is_a_value_and_on_record() -> None:
-    from trace_ves.backbone.protocol import ScriptedBackbone
-
     watching = Observer(ClockVideo(10), ScriptedBackbone(lambda _: ModelFault("no JSON")))
     assert watching.ask([request()]) == [ModelFault("no JSON")]
     assert watching.log.calls[0].fault == "no JSON"
 
 
-def test_an_empty_batch_asks_nobody() -> None:
+def test_the_whole_is_the_video_from_start_to_end_and_an_empty_batch_asks_nobody() -> None:
+    assert observer(duration=90).whole == Interval(0, 90)
     assert observer(budget=0).ask([]) == []
 
 
 def test_who_waits_hears_what_is_looked_at() -> None:
     heard: list[Progress] = []
     watching = Observer(ClockVideo(100), Counting(), budget=20, listener=heard.append)
-    clip = watching.watch(Interval(0, 6), ObservationStrategy(fps=0.5))
-    (reply,) = watching.ask([request(clip)])
-    moments = tuple(frame.seconds for frame in clip.frames)
-    assert len(moments) == 3
+    (reply,) = watching.ask([request(watching.watch(Interval(0, 6), ObservationStrategy(fps=0.5)))])
     assert heard == [
-        Progress(StageStarted("count", (Interval(0, 6),), moments), 3, 20),
+        Progress(StageStarted("count", (Interval(0, 6),), (1.0, 3.0, 5.0)), 3, 20),
         Progress(CallAnswered(watching.log.calls[0], (Interval(0, 6),), reply), 3, 20),
     ]
 
@@ -203,18 +198,6 @@ def test_a_prompt_that_cannot_be_filled_in_fails_before_anything_is_charged_or_s
     assert watching.log.calls == ()
 
 
-class Returning:
-    """A backbone that returns what it was made with, whatever is asked."""
-
-    name = "mine:Returning"
-
-    def __init__(self, returned: Any) -> None:
-        self._returned = returned
-
-    def generate(self, batch: Sequence[Request[Any]]) -> Any:
-        return self._returned
-
-
 class Other(BaseModel):
     frames: int = 3
 
@@ -231,8 +214,8 @@ class Other(BaseModel):
     ],
 )
 def test_a_backbone_that_breaks_its_contract_is_one_sentence_that_names_it(returned: Any, sentence: str) -> None:
-    watching = Observer(ClockVideo(100), Returning(returned))
-    with pytest.raises(BackboneError, match=f"^mine:Returning: .*{re.escape(sentence)}"):
+    watching = Observer(ClockVideo(100), SimpleNamespace(name="mine:own", generate=lambda _: returned))
+    with pytest.raises(BackboneError, match=f"^mine:own: .*{re.escape(sentence)}"):
         watching.ask([request(), request()])
 
 
@@ -248,41 +231,20 @@ def test_frames_that_are_kept_back_can_be_spent_only_afterwards() -> None:
         watching.ask([request(watching.survey(Interval(0, 10), 6, height=90))])
     watching.ask([request(watching.survey(Interval(0, 10), 4, height=90))])
     assert watching.remaining == 0
-
-
-def test_without_a_budget_nothing_has_to_be_kept_back() -> None:
     unlimited = observer()
     with unlimited.reserving(4):
         assert unlimited.budget == UNLIMITED
     assert unlimited.budget == UNLIMITED
 
 
-class Refusing:
-    """Gives no usable reply to a request without frames."""
-
-    name = "refusing"
-
-    def generate(self, batch: Sequence[Request[Any]]) -> list[Generation[Any]]:
-        fault = ModelFault("The reply is no JSON.", "hello")
-        return [Generation(Reply(frames=1) if each.clips else fault) for each in batch]
-
-
 def test_a_reply_that_cannot_be_used_is_announced_with_what_was_said() -> None:
     heard: list[Progress] = []
-    watching = Observer(ClockVideo(100), Refusing(), listener=heard.append)
+    fault = ModelFault("The reply is no JSON.", "hello")
+    refusing = ScriptedBackbone(lambda request: Reply(frames=1) if request.clips else fault)
+    watching = Observer(ClockVideo(100), refusing, listener=heard.append)
     watching.ask([request(), request(watching.survey(Interval(0, 10), 1, height=90)), request()])
     rejected = [each.event for each in heard if isinstance(each.event, ReplyRejected)]
     assert rejected == [ReplyRejected("count", "The reply is no JSON.", "hello")] * 2
-
-
-def test_the_whole_is_the_video_from_its_first_frame_to_its_end() -> None:
-    assert observer(duration=90).whole == Interval(0, 90)
-
-
-def test_a_short_span_is_watched_with_one_frame_and_a_survey_knows_its_rate() -> None:
-    assert len(observer().watch(Interval(5, 5.2), ObservationStrategy(fps=1)).frames) == 1
-    assert observer().survey(Interval(0, 20), 5, height=90).strategy == ObservationStrategy(fps=0.25, height=90)
-    assert observer().survey(Interval(5, 5), 2, height=90).strategy.fps > 1e6  # a moment: no length to divide by
 
 
 def test_what_was_made_of_frames_is_recalled_for_the_same_frames_alone_and_charged() -> None:
@@ -304,14 +266,9 @@ def test_what_was_made_of_frames_is_recalled_for_the_same_frames_alone_and_charg
     assert (spoken.stage, spoken.raw, [shown.span for shown in spoken.clips]) == ("look", False, [clip.span])
     with pytest.raises(BudgetError, match="1 of 5 frames are left"):
         second.recall("look", clip)
-
-
-def test_without_a_memory_nothing_is_recalled_or_kept() -> None:
-    alone = observer()
-    clip = alone.survey(Interval(0, 100), 4, height=90)
+    alone = observer()  # without a memory
     alone.remember(clip, "a beach")
-    assert alone.recall("look", clip) is None
-    assert alone.log.calls == ()
+    assert (alone.recall("look", clip), alone.log.calls) == (None, ())
 
 
 def test_a_transcript_holds_no_key_whoever_said_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from trace_ves.core.display import PALETTE, method_colours
 from trace_ves.runs.evaluate import evaluate
 from trace_ves.twin.synthetic.bench import make_twin, write_twin
 from trace_ves.ves.paper import ABLATIONS, PAPER_METHODS
-from trace_ves.ves.statistics import bootstrap
+from trace_ves.ves.statistics import bootstrap, percentile_interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -76,7 +76,7 @@ def shown(rows: Sequence[AuditRow], metric: str) -> str:
 def measured(rows: Sequence[AuditRow], metric: str) -> tuple[float, float]:
     """The mean of a metric and half of its 95% interval."""
     values = np.array([[METRICS[metric](row)] for row in rows], float)
-    low, high = bootstrap(values, resamples=1000, seed=0).interval(0)
+    low, high = percentile_interval(bootstrap(values, resamples=1000, seed=0))
     return float(values.mean()), (high - low) / 2
 
 

@@ -63,12 +63,9 @@ class StageStarted:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A method has chosen what to do next."""
+    """TRACE has chosen what to do next."""
 
-    action: str | None
-    """STOP, DROP, REFINE or EXPAND for TRACE; None if nothing is left to do."""
-    decision: Decision | None = None
-    """The whole decision, for TRACE."""
+    decision: Decision
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,9 +30,10 @@ def test_options_are_lettered_from_a() -> None:
 
 
 def test_trace_is_blue_what_it_is_compared_with_grey_and_others_share_the_rest() -> None:
-    found = method_colours(["TRACE", "uniform-8", "mine", "blind", "vca", "yours", "theirs", "ours", "mine"])
+    found = method_colours(["TRACE", "uniform-8", "mine", "blind", "avp", "vca", "yours", "theirs", "ours", "mine"])
     assert found == {
         "TRACE": "blue",
+        "avp": "orange",
         "vca": "purple",
         "uniform-8": "grey",
         "blind": "grey",
@@ -45,12 +46,8 @@ def test_trace_is_blue_what_it_is_compared_with_grey_and_others_share_the_rest()
 
 
 def test_an_ablation_of_trace_is_not_trace() -> None:
-    assert [is_trace(name) for name in ("trace", "Trace@openai:x", "trace-without-replay", "vca@trace")] == [
-        True,
-        True,
-        False,
-        False,
-    ]
+    names = ("trace", "Trace@openai:x", "trace-without-replay", "traces", "vca@trace")
+    assert [name for name in names if is_trace(name)] == ["trace", "Trace@openai:x"]
 
 
 def test_a_simulation_is_said_once_and_a_model_is_none() -> None:

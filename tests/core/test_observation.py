@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,17 +20,8 @@ def test_a_log_adds_up_its_calls() -> None:
     assert log.usage == Usage(11, 22, 33)
 
 
-class Noting:
-    """A picture that is its quality."""
-
-    width = height = 1
-
-    def jpeg(self, quality: int = 0) -> bytes:
-        return bytes([quality])
-
-
 def test_a_frame_is_a_jpeg_of_quality_90_where_nobody_says_otherwise() -> None:
-    frame = Frame(0, 0.0, Noting())  # type: ignore[arg-type]
+    frame = Frame(0, 0.0, SimpleNamespace(jpeg=lambda quality: bytes([quality])))
     assert (frame.jpeg(), frame.jpeg(50)) == (bytes([90]), bytes([50]))
 
 

@@ -39,11 +39,8 @@ def test_groups_are_kept_together(groups: list[int], turns: list[int]) -> None:
     assert not queue
 
 
-def test_nothing_waits_in_an_empty_queue() -> None:
-    assert GroupedQueue[str](()).take(None) is None
-
-
 def test_every_task_has_one_result_at_its_place() -> None:
+    assert GroupedQueue[str](()).take(None) is None
     found = dict(run_in_daemons(lambda number, _: number * number, range(50), workers=4))
     assert found == {number: number * number for number in range(50)}
 
@@ -74,11 +71,8 @@ def test_leaving_early_tells_the_work_to_stop_and_starts_no_more() -> None:
     assert len(events) <= 2
 
 
-def test_the_end_of_the_program_waits_for_no_thread() -> None:
+def test_the_end_of_the_program_waits_for_no_thread_and_no_tasks_need_none() -> None:
     assert dict(run_in_daemons(lambda _task, _stop: threading.current_thread().daemon, [0], workers=1)) == {0: True}
-
-
-def test_no_tasks_need_no_threads() -> None:
     before = threading.active_count()
     assert list(run_in_daemons(lambda task, _: task, [], workers=4)) == []
     assert threading.active_count() == before

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.records.test_schemas import FILES
 
 from trace_ves.core import Interval
 from trace_ves.records import Call
 from trace_ves.records.counterfactual import CLIPS, Masked, Outcome
-
-DATA = Path(__file__).parents[1] / "data" / "v0_1_0"
-LINES = [
-    json.loads(line)
-    for file in sorted(DATA.glob("*-runs/counterfactual/*.jsonl"))
-    for line in file.read_text(encoding="utf-8").splitlines()
-]
 
 
 def test_an_outcome_goes_round_but_for_its_error() -> None:
@@ -27,7 +20,7 @@ def test_an_outcome_goes_round_but_for_its_error() -> None:
     assert "error" not in Outcome("q", "A", None, error="no video").to_json()
 
 
-@pytest.mark.parametrize("line", LINES, ids=lambda line: line["question_id"])
+@pytest.mark.parametrize("line", FILES["counterfactual-line"], ids=lambda line: line["question_id"])
 def test_a_line_of_version_0_1_0_is_read(line: dict[str, Any]) -> None:
     found = Outcome.from_json(line)
     assert found.control_of == CLIPS

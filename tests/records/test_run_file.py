@@ -31,6 +31,14 @@ CONFIGURATION = RunConfiguration(
 )
 
 
+def write_all(folder: Path) -> Path:
+    """The path of a run with every prediction."""
+    with RunFile(folder, "run", CONFIGURATION) as file:
+        for prediction in PREDICTIONS:
+            file.append(prediction)
+    return file.path
+
+
 def test_a_configuration_comes_back_as_it_was_written(tmp_path: Path) -> None:
     with RunFile(tmp_path, "run", CONFIGURATION) as file:
         assert read_configuration(file.path) == CONFIGURATION
@@ -44,12 +52,10 @@ def test_a_file_cut_at_any_byte_is_continued_to_the_same_lines(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     folder = tmp_path_factory.mktemp("cut")
-    with RunFile(folder, "run", CONFIGURATION) as file:
-        for prediction in PREDICTIONS:
-            file.append(prediction)
-    whole = file.path.read_bytes()
+    path = write_all(folder)
+    whole = path.read_bytes()
     cut = data.draw(st.integers(0, len(whole)))
-    file.path.write_bytes(whole[:cut])
+    path.write_bytes(whole[:cut])
     with RunFile(folder, "run", CONFIGURATION) as again:
         finished = set(again.finished)
         # A line that lacks nothing but its newline counts as finished too.
@@ -57,7 +63,7 @@ def test_a_file_cut_at_any_byte_is_continued_to_the_same_lines(
         for prediction in PREDICTIONS:
             if prediction.question_id not in finished:
                 again.append(prediction)
-    assert file.path.read_bytes() == whole
+    assert path.read_bytes() == whole
 
 
 def test_a_line_written_just_before_an_interrupt_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,13 +81,11 @@ def test_a_line_written_just_before_an_interrupt_is_kept(tmp_path: Path, monkeyp
 def test_errors_are_moved_once_though_a_kill_came_in_between_and_no_other_process_gets_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with RunFile(tmp_path, "run", CONFIGURATION) as file:
-        for prediction in PREDICTIONS:
-            file.append(prediction)
+    path = write_all(tmp_path)
 
     def killed(*_: object) -> None:
         with pytest.raises(InputError, match="another process is writing there"):
-            JsonlAppender(file.path)
+            JsonlAppender(path)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, RunFile(tmp_path, "run", CONFIGURATION) as file:
@@ -93,8 +97,8 @@ def test_errors_are_moved_once_though_a_kill_came_in_between_and_no_other_proces
         again.forget_errors()
         again.append(replace(PREDICTIONS[1], error=None))
         assert [each.question_id for each in again.retried] == ["q1"]
-    assert [each.question_id for each in read_retried(file.path)] == ["q1"]
-    assert [each.question_id for _, each in read_predictions(file.path)] == ["q0", "q2", "q3", "q1"]
+    assert [each.question_id for each in read_retried(path)] == ["q1"]
+    assert [each.question_id for _, each in read_predictions(path)] == ["q0", "q2", "q3", "q1"]
 
 
 def test_a_run_that_cannot_begin_leaves_no_file(tmp_path: Path) -> None:

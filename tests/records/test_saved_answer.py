@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
+from tests.records.test_schemas import FILES
 
 from trace_ves.core import Question
 from trace_ves.records import Call, Prediction
@@ -13,7 +13,7 @@ from trace_ves.records.base import FieldError
 from trace_ves.records.disk_cache import Checksum
 from trace_ves.records.prediction import SavedAnswer
 
-OF_0_1_0 = Path(__file__).parents[1] / "data" / "v0_1_0" / "answer" / "record.json"
+[OF_0_1_0] = FILES["saved-answer"]
 QUESTION = Question("ask", "films/a.mp4", "Which?", ("one", "two"))
 PREDICTION = Prediction(
     "ask", "A", (1.0, 2.0), 2, "trace", "glance", "single-pass", (Call("x", (1.0, 2.0)),), {"kind": "mine"}, seconds=1.5
@@ -40,15 +40,13 @@ def test_an_answer_without_words_says_so() -> None:
 
 
 def test_an_answer_of_version_0_1_0_is_read_and_written_as_it_was() -> None:
-    record = json.loads(OF_0_1_0.read_text(encoding="utf-8"))
-    saved = SavedAnswer.from_json(record)
-    assert saved.to_json() == record
-    assert saved.prediction.answer == record["answer"]
-    assert saved.asked.options == tuple(record["options"])
+    saved = SavedAnswer.from_json(OF_0_1_0)
+    assert saved.to_json() == OF_0_1_0
+    assert saved.prediction.answer == OF_0_1_0["answer"]
+    assert saved.asked.options == tuple(OF_0_1_0["options"])
 
 
 @pytest.mark.parametrize("change", [{"video": {"bytes": 1}}, {"options": "AB"}, {"duration": "1"}, {"stable": 1}])
 def test_a_wrong_type_is_named(change: dict[str, object]) -> None:
-    record = json.loads(OF_0_1_0.read_text(encoding="utf-8"))
     with pytest.raises(FieldError, match=f"'{next(iter(change))}' must be"):
-        SavedAnswer.from_json(record | change)
+        SavedAnswer.from_json(OF_0_1_0 | change)

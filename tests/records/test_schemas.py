@@ -27,6 +27,10 @@ def printed(*arguments: str) -> str:
     return result.output
 
 
+def published(name: str) -> Any:
+    return json.loads((PUBLISHED / f"{name}.json").read_text(encoding="utf-8"))
+
+
 def lines(pattern: str) -> list[Any]:
     return [
         json.loads(line) for file in sorted(OLD.glob(pattern)) for line in file.read_text(encoding="utf-8").splitlines()
@@ -35,18 +39,18 @@ def lines(pattern: str) -> list[Any]:
 
 def test_the_published_schemas_are_those_that_the_command_writes(tmp_path: Path) -> None:
     printed("--out", str(tmp_path))
-    published, written = (
+    known, written = (
         {file.name: json.loads(file.read_text(encoding="utf-8")) for file in folder.iterdir()}
         for folder in (PUBLISHED, tmp_path)
     )
-    assert published == written, "run trace-ves dev schema --out docs/schemas"
-    assert set(published) == {f"{name}.json" for name in FORMATS}
-    for schema in published.values():
+    assert known == written, "run trace-ves dev schema --out docs/schemas"
+    assert set(known) == {f"{name}.json" for name in FORMATS}
+    for schema in known.values():
         Draft202012Validator.check_schema(schema)
 
 
 def test_one_format_alone_is_printed_or_written_and_the_list_names_every_one(tmp_path: Path) -> None:
-    assert json.loads(printed("run-line")) == json.loads((PUBLISHED / "run-line.json").read_text(encoding="utf-8"))
+    assert json.loads(printed("run-line")) == published("run-line")
     # Else every record type that is first used later reads its source, in threads: Python 3.11 fails at that.
     assert "use_attribute_docstrings" not in {**Record.__pydantic_config__, **OpenRecord.__pydantic_config__}
     printed("run-line", "--out", str(tmp_path / "new"))
@@ -68,7 +72,7 @@ FILES = {
 @pytest.mark.parametrize("name", FILES)
 def test_files_of_version_0_1_0_follow_the_schema(name: str) -> None:
     assert FILES[name]
-    validator = Draft202012Validator(json.loads((PUBLISHED / f"{name}.json").read_text(encoding="utf-8")))
+    validator = Draft202012Validator(published(name))
     for record in FILES[name]:
         validator.validate(record)
 
@@ -86,12 +90,11 @@ def test_files_of_version_0_1_0_follow_the_schema(name: str) -> None:
     ],
 )
 def test_a_wrong_value_breaks_the_schema(name: str, change: dict[str, Any]) -> None:
-    validator = Draft202012Validator(json.loads((PUBLISHED / f"{name}.json").read_text(encoding="utf-8")))
-    assert not validator.is_valid(FILES[name][0] | change)
+    assert not Draft202012Validator(published(name)).is_valid(FILES[name][0] | change)
 
 
 def test_a_search_of_ours_follows_its_own_schema() -> None:
-    schema = json.loads((PUBLISHED / "run-line.json").read_text(encoding="utf-8"))
+    schema = published("run-line")
     kinds = {"trace": "TraceRecord", "avp": "AvpRecord", "vca": "VcaRecord"}
     searches = [line for line in FILES["run-line"] if line["method"].split("-")[0] in kinds]
     assert {line["method"].split("-")[0] for line in searches} == set(kinds)

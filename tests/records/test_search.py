@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.records.test_schemas import FILES
 
 from trace_ves.core import Interval, ObservationStrategy
 from trace_ves.records import ClipRecord, Prediction
 from trace_ves.records.search import AvpPlan, AvpRecord, TraceRecord, VcaRecord, read_search
 
-RUNS_OF_0_1_0 = Path(__file__).parents[1] / "data" / "v0_1_0"
 KINDS = {TraceRecord: "trace", AvpRecord: "avp", VcaRecord: "vca"}
 
 seconds = st.floats(0, 1e5)
@@ -78,16 +77,7 @@ def test_a_search_goes_round(kind: Any, data: st.DataObject) -> None:
     assert kind.from_json(written) == record
 
 
-def predictions_of_0_1_0() -> list[Any]:
-    files = sorted(RUNS_OF_0_1_0.glob("*-runs/*.jsonl"))
-    return [
-        pytest.param(json.loads(line), id=f"{file.stem}:{number}")
-        for file in files
-        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
-    ]
-
-
-@pytest.mark.parametrize("line", predictions_of_0_1_0())
+@pytest.mark.parametrize("line", FILES["run-line"], ids=lambda line: f"{line['method']}-{line['question_id']}")
 def test_a_line_of_version_0_1_0_is_read_and_written_as_it_was(line: dict[str, Any]) -> None:
     assert Prediction.from_json(line).to_json() == line
     kind = line["method"].split("-")[0]
@@ -113,15 +103,14 @@ json_values = st.recursive(
 PATHS = ["claims", "storyboard", "notes", "rounds", "stable_prefix", "fallback", "kind"]
 
 
-def real_search() -> dict[str, Any]:
-    line = (RUNS_OF_0_1_0 / "twin-runs" / "trace@glance.jsonl").read_text(encoding="utf-8").splitlines()[0]
-    found: dict[str, Any] = json.loads(line)["trajectory"]
-    return found
+REAL = next(
+    line["trajectory"] for line in FILES["run-line"] if (line["method"], line["backbone"]) == ("trace", "glance")
+)
 
 
 @given(json_values, st.sampled_from(PATHS), st.sampled_from([None, "trace", "avp", "vca", "mine", 3, ["trace"], {}]))
 def test_a_hostile_record_is_ours_or_the_methods_own(value: Any, key: str, kind: Any) -> None:
-    record = real_search() | {key: value} | ({} if kind is None else {"kind": kind})
+    record = REAL | {key: value} | ({} if kind is None else {"kind": kind})
     found = read_search(record)
     assert found is None or json.dumps(found.to_json(), allow_nan=False)
 
@@ -154,8 +143,8 @@ def deep(levels: int) -> Any:
     ids=lambda change: next(iter(change)),
 )
 def test_what_does_not_validate_is_the_methods_own_record(change: dict[str, Any]) -> None:
-    assert read_search(real_search()) is not None
-    assert read_search(real_search() | change) is None
+    assert read_search(REAL) is not None
+    assert read_search(REAL | change) is None
 
 
 @pytest.mark.parametrize("record", [{}, {"votes": ["A", "B"]}, {"rounds": []}, {"steps": []}, {"kind": "trace"}])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -40,11 +41,17 @@ CALLS = [
 TRANSCRIPT = make_transcript("q1", CALLS)
 
 
+def write(run: Path, *transcripts: Transcript) -> Path:
+    """Append these to the sidecar of a run."""
+    with closing(TranscriptFile(run)) as file:
+        for transcript in transcripts:
+            file.append(transcript)
+    return file.path
+
+
 def test_calls_come_back_in_order_and_a_shared_prompt_is_kept_once(tmp_path: Path) -> None:
     run = tmp_path / "trace@m.jsonl"
-    file = TranscriptFile(run)
-    file.append(TRANSCRIPT)
-    file.close()
+    write(run, TRANSCRIPT)
     found = read_transcript(run, "q1")
     assert found == TRANSCRIPT
     assert found.prompts == ("List.", "Look at it.")
@@ -62,8 +69,7 @@ def test_a_line_follows_the_published_schema() -> None:
 
 def test_a_run_without_transcripts_has_none(tmp_path: Path) -> None:
     assert read_transcript(tmp_path / "old.jsonl", "q1") is None
-    file = TranscriptFile(tmp_path / "old.jsonl")
-    file.close()
+    write(tmp_path / "old.jsonl")
     assert list(tmp_path.iterdir()) == []
     assert RunIndex(tmp_path / "old.jsonl").transcripts.read("q1") is None
 
@@ -72,15 +78,12 @@ def test_of_a_question_that_was_asked_again_the_last_words_count(tmp_path: Path)
     run = tmp_path / "r.jsonl"
     index = TranscriptIndex(run)
     assert index.read("q1") is None
-    file = TranscriptFile(run)
-    file.append(Transcript("q1"))
+    write(run, Transcript("q1"))
     assert index.read("q1") == Transcript("q1")
-    file.append(Transcript('q", "2'))
-    file.append(TRANSCRIPT)
+    write(run, Transcript('q", "2'), TRANSCRIPT)
     assert index.read("q1") == TRANSCRIPT
     assert index.read('q", "2') == Transcript('q", "2')
     assert index.read("q3") is None
-    file.close()
 
 
 def test_a_file_that_was_replaced_is_read_anew(tmp_path: Path) -> None:
@@ -88,10 +91,7 @@ def test_a_file_that_was_replaced_is_read_anew(tmp_path: Path) -> None:
     index = TranscriptIndex(run)
     for names in (["a", "b"], ["c"]):
         transcripts_path(run).unlink(missing_ok=True)
-        file = TranscriptFile(run)
-        for name in names:
-            file.append(Transcript(name))
-        file.close()
+        write(run, *map(Transcript, names))
         assert [index.read(name) for name in ("a", "b", "c")] == [
             Transcript(name) if name in names else None for name in ("a", "b", "c")
         ]
@@ -104,18 +104,13 @@ def test_a_file_cut_at_any_byte_keeps_every_finished_line_and_grows_on(
 ) -> None:
     run = tmp_path_factory.mktemp("cut") / "run.jsonl"
     names = ["one", "zwei, drei", "vier"]
-    file = TranscriptFile(run)
-    for name in names:
-        file.append(Transcript(name, ("é",)))
-    file.close()
-    whole = file.path.read_bytes()
+    path = write(run, *(Transcript(name, ("é",)) for name in names))
+    whole = path.read_bytes()
     cut = data.draw(st.integers(0, len(whole)))
-    file.path.write_bytes(whole[:cut])
+    path.write_bytes(whole[:cut])
     finished = names[: whole[:cut].count(b"\n")]
     assert [name for name in names if read_transcript(run, name)] == finished
-    again = TranscriptFile(run)
-    again.append(Transcript("after"))
-    again.close()
+    write(run, Transcript("after"))
     assert [name for name in names if read_transcript(run, name)][: len(finished)] == finished
     assert read_transcript(run, "after") == Transcript("after")
 
@@ -139,10 +134,7 @@ def test_a_sidecar_that_another_process_writes_is_left_to_it(tmp_path: Path, cap
     run = tmp_path / "r.jsonl"
     with JsonlAppender(transcripts_path(run)) as other:
         other.append(TRANSCRIPT.to_json())
-        file = TranscriptFile(run)
-        file.append(Transcript("mine"))
-        file.append(Transcript("mine too"))
-        file.close()
+        write(run, Transcript("mine"), Transcript("mine too"))
     assert read_transcript(run, "q1") == TRANSCRIPT
     assert read_transcript(run, "mine") is None
     assert caplog.text.count("another process is writing there") == 1  # said once; the run continues

@@ -11,7 +11,6 @@ QUESTIONS = 200
 ITEMS = [
     Item(Question(f"q{n:03}", f"v{n % 20}.mp4", "?", ("w", "x", "y", "z")), "A", (), 1000.0) for n in range(QUESTIONS)
 ]
-INPUTS = "these runs are almost certainly the same inputs."
 
 
 def run(seed: int, *, response: bool = True, frames: int = 0, changed: int = 0) -> list[Prediction]:
@@ -25,41 +24,27 @@ def run(seed: int, *, response: bool = True, frames: int = 0, changed: int = 0) 
     return lines
 
 
-def names(first: int, last: int) -> str:
-    return ", ".join(f"r{n}" for n in range(first, last + 1))
+EIGHT = "8 runs (r1, r2, r3, r4, r5, r6, r7, r8), two by two,"
+
+
+def same(who: str, percent: str, what: str = "response") -> str:
+    inputs = "these runs are almost certainly the same inputs"
+    return f"{who} gave the same {what} to {percent}% of the questions: {inputs}."
 
 
 @pytest.mark.parametrize(
     ("runs", "warnings"),
     [
-        ({"a": run(1), "b": run(1)}, [f"a and b gave the same response to 100.0% of the questions: {INPUTS}"]),
-        (
-            {"a": run(1), "b": run(1, changed=1)},
-            [f"a and b gave the same response to 99.5% of the questions: {INPUTS}"],
-        ),
+        ({"a": run(1), "b": run(1)}, [same("a and b", "100.0")]),
+        ({"a": run(1), "b": run(1, changed=1)}, [same("a and b", "99.5")]),
         ({"a": run(1), "b": run(1, changed=2)}, []),
-        (
-            {f"r{n}": run(1, changed=n % 2) for n in range(1, 9)},
-            [
-                f"8 runs ({names(1, 8)}), two by two, gave the same response to at least 99.5% of the questions: "
-                f"{INPUTS}"
-            ],
-        ),
-        (
-            {"r0": run(3), **{f"r{n}": run(1) for n in range(1, 9)}},
-            [
-                f"8 runs ({names(1, 8)}), two by two, gave the same response to at least 100.0% of the questions: "
-                f"{INPUTS}"
-            ],
-        ),
+        ({f"r{n}": run(1, changed=n % 2) for n in range(1, 9)}, [same(EIGHT, "at least 99.5")]),
+        ({"r0": run(3), **{f"r{n}": run(1) for n in range(1, 9)}}, [same(EIGHT, "at least 100.0")]),
         (
             {"a": run(1), "c": run(3), "b": run(1), "d": run(3)},
-            [f"{pair} gave the same response to 100.0% of the questions: {INPUTS}" for pair in ("a and b", "c and d")],
+            [same("a and b", "100.0"), same("c and d", "100.0")],
         ),
-        (
-            {"a": run(1, response=False), "b": run(1)},
-            [f"a and b gave the same answer to 100.0% of the questions: {INPUTS}"],
-        ),
+        ({"a": run(1, response=False), "b": run(1)}, [same("a and b", "100.0", "answer")]),
         ({"a": run(1, frames=19), "b": run(3, frames=19)}, []),  # nineteen questions may agree by chance
         (
             {"a": run(1, frames=40), "b": run(3, frames=40)},

@@ -9,12 +9,10 @@ from xml.etree import ElementTree as ET
 import matplotlib as mpl
 import numpy as np
 import pytest
-from tests.ves.test_tables import small_bench as tables_bench
-from tests.ves.test_tables import small_report
+from tests.ves.test_tables import small_bench, small_report
 
-from trace_ves.core import Interval, Question
-from trace_ves.core.display import PALETTE, is_trace, method_colours
-from trace_ves.records import Item, Prediction
+from trace_ves.core.display import PALETTE
+from trace_ves.records import Prediction
 from trace_ves.ves import audit
 from trace_ves.ves.figures import draw_figures
 from trace_ves.ves.figures.frontier import Box, frontier_figure, k_sweep_figure, place_labels
@@ -22,15 +20,6 @@ from trace_ves.ves.figures.style import STYLE
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-def small_bench() -> list[Item]:
-    """Twelve questions of two families, an interval each."""
-    families = ("ordering", "counting")
-    return [
-        Item(Question(f"q{n:02d}", "v.mp4", "?", ("x", "y"), families[n % 2]), "A", (Interval(10, 20),), 60.0)
-        for n in range(12)
-    ]
 
 
 def test_figures_have_error_bars_and_trace_keeps_its_colour(tmp_path: Path) -> None:
@@ -57,8 +46,8 @@ def test_figures_have_error_bars_and_trace_keeps_its_colour(tmp_path: Path) -> N
 def test_a_k_sweep_starts_where_the_report_stands() -> None:
     items = small_bench()
     lines = [
-        Prediction(item.question.id, "A", tuple(item.evidence[0].start + 0.1 * n for n in range(at % 5)), 9, method="m")
-        for at, item in enumerate(items)
+        Prediction(each.question.id, "A", tuple(i.start + 0.1 * n for i in each.evidence for n in range(at % 5)), 9)
+        for at, each in enumerate(items)
     ]
     report = audit(items, {"m": lines}, resamples=20)
     with mpl.rc_context(STYLE):
@@ -69,21 +58,8 @@ def test_a_k_sweep_starts_where_the_report_stands() -> None:
         assert list(curve) == sorted(curve, reverse=True)
 
 
-def test_every_method_has_one_colour_whoever_stands_beside_it() -> None:
-    alone, beside = method_colours(["trace"]), method_colours(["mine", "avp", "uniform-8", "trace", "theirs"])
-    assert alone["trace"] == beside["trace"] == "blue"
-    assert beside["uniform-8"] == "grey"
-    assert len({beside[name] for name in ("mine", "theirs", "avp", "trace", "uniform-8")}) == 5
-    assert [is_trace(name) for name in ("trace", "TRACE@gemini:x", "trace-without-replay", "traces")] == [
-        True,
-        True,
-        False,
-        False,
-    ]
-
-
 def test_figures_are_drawn_as_svg_png_and_pdf_and_again_alike_whatever_the_names(tmp_path: Path) -> None:
-    items, report = tables_bench(), small_report("$x_ \x1b evil")
+    items, report = small_bench(), small_report("$x_ \x1b evil")
     drawn = draw_figures(report, items, tmp_path / "one")
     assert sorted(path.name for path in drawn) == [
         f"{name}.{kind}"
@@ -101,7 +77,7 @@ def test_figures_are_drawn_as_svg_png_and_pdf_and_again_alike_whatever_the_names
 
 
 def test_samplers_alone_still_draw_the_bench(tmp_path: Path) -> None:
-    items = tables_bench()
+    items = small_bench()
     drawn = draw_figures(audit(items, samplers=(8,), resamples=2), items, tmp_path)
     assert {path.stem for path in drawn} == {"bench", "coverage"}
     assert "uniform sampler" in (tmp_path / "coverage.svg").read_text()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from trace_ves.core import InputError, Interval, Question
@@ -71,51 +69,37 @@ fixed-round stopping | 52.3 82.3 47.2 23.5 43.5 24.0 13.0
 """Every row of the paper's tables as it is printed there, bold and underline aside: the label, then its numbers."""
 
 
-def printed() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for line in TABLES.strip().splitlines():
-        if line.startswith("["):
-            rows = found.setdefault(line.strip("[]"), [])
-        else:
-            rows.append(line)
-    return found
+Line = tuple[str, list[float | None]]
 
 
-def row(label: str, *numbers: float | list[float] | None) -> str:
-    """A row as it would be printed; a list is the three density levels."""
-    flat = [part for value in numbers for part in (value if isinstance(value, list) else [value])]
-    return f"{label} | " + " ".join("--" if value is None else str(value) for value in flat)
+def printed(table: str) -> list[Line]:
+    """The rows of one of these tables: each label and its numbers."""
+    lines = TABLES.partition(f"[{table}]\n")[2].partition("[")[0].splitlines()
+    cells = [line.split(" | ") for line in lines]
+    return [(label, [None if word == "--" else float(word) for word in rest.split()]) for label, rest in cells]
 
 
-def in_main(numbers: dict[str, Any]) -> str:
-    ratio = numbers.get("AR")
-    middle = (numbers.get("EP"), None if ratio is None else ratio, numbers.get("Cov"))
-    return row(numbers["label"], numbers["Fr"], numbers["Acc"], *middle, numbers["ECA"])
-
-
-def same(ours: list[str], theirs: list[str]) -> bool:
-    """Whether two tables have the same rows: the same labels, and the same numbers however many zeros they end with."""
-    return [numbers_of(line) for line in ours] == [numbers_of(line) for line in theirs]
-
-
-def numbers_of(line: str) -> tuple[str, list[float | None]]:
-    label, _, rest = line.partition(" | ")
-    return label, [None if word == "--" else float(word) for word in rest.split()]
+def row(label: str, *numbers: float | list[float] | None) -> Line:
+    """A row of ours; a list is the three density levels."""
+    return label, [part for value in numbers for part in (value if isinstance(value, list) else [value])]
 
 
 def test_the_main_table_is_the_papers() -> None:
     known = paper()["methods"]
     main = [known[method] for method in PAPER_METHODS if "Fr" in known[method]]
     direct = [{"label": label, "Fr": 64} | numbers for label, numbers in paper()["direct"].items()]
-    ours = [in_main(numbers) for numbers in [*main[:7], *direct, *main[7:]]]
-    assert same(ours, printed()["main"])
+    ours = [
+        row(each["label"], each["Fr"], each["Acc"], *map(each.get, ("EP", "AR", "Cov")), each["ECA"])
+        for each in [*main[:7], *direct, *main[7:]]
+    ]
+    assert ours == printed("main")
 
 
 def test_the_ablations_are_the_papers_at_every_density() -> None:
     known = [paper()["methods"][method] for method in ABLATIONS]
     headline = [row(each["label"], each["Acc"], each["EP"], each["Cov"][1], each["ECA"][1]) for each in known]
-    assert same(headline, printed()["ablation"])
-    assert same([row(each["label"], each["Acc"], each["Cov"], each["ECA"]) for each in known], printed()["densities"])
+    assert headline == printed("ablation")
+    assert [row(each["label"], each["Acc"], each["Cov"], each["ECA"]) for each in known] == printed("densities")
 
 
 def test_the_families_are_the_papers() -> None:
@@ -126,7 +110,7 @@ def test_the_families_are_the_papers() -> None:
         for method, each in ordering.items()
         if "ECA" in each
     ]
-    assert same(ours, printed()["families"])
+    assert ours == printed("families")
     assert (ordering["blind"], counting["blind"]) == ({"Acc": 25.0}, {"Acc": 25.7})
 
 
@@ -140,13 +124,13 @@ def test_the_half_widths_are_the_papers() -> None:
         for each in paper()["methods"].values()
         if "half_width" in each
     ]
-    assert same(ours, printed()["intervals"])
+    assert ours == printed("intervals")
 
 
 def test_the_public_benchmarks_are_the_papers() -> None:
     columns = ("video-mme", "lvbench", "longvideobench")
     ours = [row(label, *(each.get(column) for column in columns)) for label, each in paper()["public"].items()]
-    assert same(ours, printed()["public"])
+    assert ours == printed("public")
 
 
 def test_the_figures_of_the_text_are_the_papers() -> None:
@@ -182,23 +166,16 @@ def test_ours_stand_beside_the_papers() -> None:
     }
     found = {table.key: table for table in paper_tables(audit(items, runs, resamples=10))}
     assert set(found) == {"paper-main", "paper-temporal-ordering", "paper-intervals", "paper-direct"}
-    assert [[value.text for value in cell] for cell in found["paper-intervals"].sections[0].rows[0].cells] == [
-        ["0.0", "3.8"],
-        ["0.0", "1.1"],
-        ["0.0", "3.8"],
-        ["0.0", "2.8"],
-    ]
+
+    def texts(table: str) -> str:
+        [line] = found[table].sections[0].rows
+        return " ".join([line.name, *("/".join(value.text for value in cell) for cell in line.cells)])
+
+    assert texts("paper-intervals") == "uniform-64 0.0/3.8 0.0/1.1 0.0/3.8 0.0/2.8"
     ours, theirs = found["paper-direct"].sections
     assert [row.name for row in ours.rows] == ["uniform-64"]
     assert len(theirs.rows) == 5
-    [row] = found["paper-main"].sections[0].rows
-    assert row.name == "uniform-64"
-    assert [[value.text for value in cell] for cell in row.cells[:4]] == [
-        ["64.0", "64.0"],
-        ["100.0", "43.8"],
-        ["100.0", "13.7"],
-        ["2.00", "1.00"],
-    ]
+    assert texts("paper-main").startswith("uniform-64 64.0/64.0 100.0/43.8 100.0/13.7 2.00/1.00 ")
 
 
 def test_a_public_benchmark_stands_over_the_papers_column() -> None:

@@ -205,8 +205,8 @@ def test_the_time_before_a_stage_is_decoding(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_decision_is_told_in_words_and_an_unknown_stage_by_its_name() -> None:
     decision = Decision(Expand((Interval(30, 40),)))
-    assert "look for more in 0:30.0-0:40.0" in shown(Decided("EXPAND", decision))
-    assert "nothing is left to look at" in shown(Decided(None))
+    assert "look for more in 0:30.0-0:40.0" in shown(Decided(decision))
+    assert "nothing is left to look at" in shown(Decided(Decision(None)))
     assert "my-check" in shown(StageStarted("my-check"))
     assert "40 frames" in shown(StageStarted("direct-answer"), budget=UNLIMITED)
 

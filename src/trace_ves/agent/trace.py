@@ -523,7 +523,7 @@ class Search:
         decision = self.trace.reconcile(self.inquiry, context)
         self.state = replace(self.state, needs=flags.unmet_needs)
         self.note(flags=flags, decisions=(*self.rounds[-1].decisions, decision))
-        self.inquiry.observer.announce(Decided(decision.action.action if decision.action else None, decision))
+        self.inquiry.observer.announce(Decided(decision))
         return decision.action
 
     def replay(self, bundle: PrefixBundle) -> ReplayRecord:

@@ -65,11 +65,11 @@ def schema_text(name: str) -> str:
     from pydantic import TypeAdapter  # only needed here
 
     from trace_ves.records import Prediction
-    from trace_ves.records.search import TaggedSearch
+    from trace_ves.records.search import SearchRecord
 
     with _field_docstrings():
         schema: dict[str, Any] = TypeAdapter(kind).json_schema()
-        searches = TypeAdapter(TaggedSearch).json_schema()
+        searches = TypeAdapter(SearchRecord).json_schema()
     if kind is Prediction:  # `trajectory` is one of the known searches, or the method's own record
         schema["$defs"] |= searches["$defs"]
         schema["properties"]["trajectory"] |= {"anyOf": [*searches["oneOf"], {"type": "object"}]}

@@ -13,13 +13,7 @@ from trace_ves.core.errors import (
     VideoError,
 )
 from trace_ves.core.interval import Interval, centred_uniform
-from trace_ves.core.observation import (
-    Clip,
-    Frame,
-    ObservationStrategy,
-    Picture,
-    VideoSource,
-)
+from trace_ves.core.observation import Clip, Frame, ObservationStrategy, VideoSource
 from trace_ves.core.question import EVENT_COUNTING, TEMPORAL_ORDERING, Answer, Question, Termination
 
 __all__ = [
@@ -36,7 +30,6 @@ __all__ = [
     "Interval",
     "MissingExtraError",
     "ObservationStrategy",
-    "Picture",
     "PromptError",
     "Question",
     "Termination",

@@ -17,10 +17,11 @@ Errors of the *model* are not in this tree: a reply that does not validate is a 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from os import PathLike
 
 
@@ -30,6 +31,15 @@ class TraceVesError(Exception):
 
 class InputError(TraceVesError):
     """An argument, file or key of the user cannot be used."""
+
+
+@contextmanager
+def wrap_os_errors(path: str | PathLike[str], done: Literal["read", "written"]) -> Iterator[None]:
+    """Raise an `InputError` that names the file instead of an `OSError`."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: cannot be {done}: {error.strerror or error}.") from None
 
 
 class FormatError(InputError):

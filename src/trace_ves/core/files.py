@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from trace_ves.core.errors import InputError
+from trace_ves.core.errors import InputError, wrap_os_errors
 
 if TYPE_CHECKING:
     import sqlite3
@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def atomic_path(target: Path, *, private: bool = False) -> Iterator[Path]:
-    """A temporary path that replaces the target at the end, or is deleted on an error.
-
-    Only its owner can read and write a private file.
-    """
+    """A temporary path that replaces the target at the end, or is deleted on an error; for its owner if private."""
     partial = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.{os.getpid()}.part")
     os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666))
     try:
@@ -39,14 +36,12 @@ def write_atomic(target: Path, content: bytes | str, *, private: bool = False) -
 
     A string is written as UTF-8. A failure is an `InputError`.
     """
-    try:
+    with wrap_os_errors(target, "written"):
         target.parent.mkdir(parents=True, exist_ok=True)
         with atomic_path(target, private=private) as partial, partial.open("wb") as file:
             file.write(content.encode("utf-8") if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
-    except OSError as error:
-        raise InputError(f"{target}: cannot be written: {error.strerror or error}.") from None
 
 
 def cache_dir() -> Path:
@@ -138,11 +133,8 @@ def write_output(path: Path, content: str) -> None:
     if not path.exists() or path.is_file():
         write_atomic(path.resolve(), content)
         return
-    try:
-        with path.open("w", encoding="utf-8") as stream:
-            stream.write(content)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}.") from None
+    with wrap_os_errors(path, "written"):
+        path.write_text(content, encoding="utf-8")
 
 
 MOST_FIELD_CHARACTERS: Final = 16 * 1024 * 1024
@@ -153,10 +145,8 @@ def read_csv(path: Path, delimiter: str) -> list[dict[str, object]]:
     """The rows by the names in the header. An unreadable file is an `InputError`."""
     before = csv.field_size_limit(MOST_FIELD_CHARACTERS)
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with wrap_os_errors(path, "read"), path.open(encoding="utf-8-sig", newline="") as file:
             return [dict(row) for row in csv.DictReader(file, delimiter=delimiter, restkey=SURPLUS)]
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
     except (csv.Error, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not a table in UTF-8: {error}.") from None
     finally:

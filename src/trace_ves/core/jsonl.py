@@ -9,17 +9,16 @@ import os
 import threading
 import zlib
 from collections import Counter
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 import jiter
 
-from trace_ves.core.errors import FormatError, InputError
+from trace_ves.core.errors import FormatError, InputError, wrap_os_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from typing import Self
 
 
 class StrictJsonError(ValueError):
@@ -37,7 +36,7 @@ def parse_object(raw: bytes) -> dict[str, object]:
 
 def parse_loose_object(raw: bytes) -> dict[str, object]:
     """One JSON object as other tools write it: NaN and infinities are null."""
-    return _decode_object(raw.removeprefix(_BYTE_ORDER_MARK), _LOOSE_DECODER)
+    return _decode_object(raw.removeprefix(BYTE_ORDER_MARK), _LOOSE_DECODER)
 
 
 def _decode_object(raw: bytes, decoder: json.JSONDecoder) -> dict[str, object]:
@@ -86,13 +85,10 @@ def _finite(digits: str) -> float:
 
 DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_constant=_refuse_constant, parse_float=_finite)
 _LOOSE_DECODER: Final = json.JSONDecoder(parse_constant=lambda _: None)
-_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024  # A longer line is refused before it is in memory
-
 PROGRESS_LINES: Final = 100  # How often a reader reports its progress
-
 _BLOCK_BYTES: Final = 2**20
 _CLOSED: Final = -1
 
@@ -127,7 +123,7 @@ def read_jsonl(
                         line=number,
                     )
                 if number == 1:
-                    raw = raw.removeprefix(_BYTE_ORDER_MARK)
+                    raw = raw.removeprefix(BYTE_ORDER_MARK)
                 if raw and not raw.isspace():
                     try:
                         yield Line(number, parse(raw))
@@ -137,7 +133,7 @@ def read_jsonl(
                         if on_torn_tail is None:
                             hint = "the file ends inside this line, so it was not written completely"
                             raise FormatError(f"{error} ({hint}).", path=path, line=number) from None
-                        on_torn_tail(f"{path}:{number}: the last line is cut off ({error}) and was left out")
+                        on_torn_tail(f"{path}:{number}: the last line is cut off ({error}) and was left out.")
                 if on_progress is not None and (number % PROGRESS_LINES == 0 or stored.tell() == total):
                     on_progress(stored.tell(), total)
     except (OSError, EOFError, zlib.error) as error:
@@ -150,10 +146,7 @@ def dump_line(record: Mapping[str, object]) -> bytes:
 
 
 def heal_torn_tail(path: Path) -> None:
-    """Repair a file whose writer was killed inside a line.
-
-    A complete object gets its newline; a part of one is removed. Finished lines never change.
-    """
+    """Repair a file whose writer was killed inside a line: an object gets its newline, a part of one is removed."""
     with path.open("r+b") as file:
         size = file.seek(0, os.SEEK_END)
         keep = _end_of_last_newline(file.fileno(), size)
@@ -181,7 +174,7 @@ def _end_of_last_newline(descriptor: int, size: int) -> int:
     return 0
 
 
-class JsonlAppender:
+class JsonlAppender(AbstractContextManager["JsonlAppender"]):
     """An append-only file; each `append` writes a whole line or nothing.
 
     Opening it repairs what a killed writer left behind. Threads may share it; a second process is refused.
@@ -191,11 +184,9 @@ class JsonlAppender:
         self.path = Path(path)
         self._lock = threading.Lock()
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
-        try:
+        with wrap_os_errors(self.path, "written"):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(self.path, flags, 0o666)
-        except OSError as error:
-            raise InputError(f"{self.path}: cannot be written: {error.strerror}.") from None
         try:
             claim(self._descriptor, self.path)
             heal_torn_tail(self.path)
@@ -225,9 +216,6 @@ class JsonlAppender:
                 os.fsync(self._descriptor)
                 os.close(self._descriptor)
                 self._descriptor = _CLOSED
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -30,10 +30,7 @@ def names_own_code(spec: str) -> bool:
 
 
 def import_callable(spec: str, *, takes: int | None = None) -> Callable[..., Any]:
-    """Import what a spec names; with `takes`, it must accept that many positional arguments.
-
-    Any problem is an `InputError`.
-    """
+    """Import what a spec names; it must take `takes` positional arguments if given. Any problem is an `InputError`."""
     module_name, _, path = spec.partition(":")
     target: Any = _import(spec, module_name)
     for name in path.split("."):
@@ -82,13 +79,11 @@ def _import(spec: str, module_name: str) -> Any:
         sys.path.append(here)
     try:
         return import_module(module_name)
-    except ImportError as error:
-        raise InputError(f"{spec}: the module {module_name} cannot be imported: {error}.") from error
-    except SyntaxError as error:
-        where = f"{Path(error.filename or module_name).name}:{error.lineno}"
-        raise InputError(f"{spec}: the module {module_name} cannot be imported: {error.msg} ({where}).") from error
     except Exception as error:  # the user's module may raise anything while it is imported
-        raise InputError(f"{spec}: the module {module_name} cannot be imported: {described(error)}.") from error
+        reason = str(error) if isinstance(error, ImportError) else described(error)
+        if isinstance(error, SyntaxError):
+            reason = f"{error.msg} ({Path(error.filename or module_name).name}:{error.lineno})"
+        raise InputError(f"{spec}: the module {module_name} cannot be imported: {reason}.") from error
 
 
 def _accepts(target: Callable[..., Any], count: int) -> bool:

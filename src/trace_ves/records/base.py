@@ -189,13 +189,7 @@ def _keys(kind: Any) -> frozenset[str]:
     return frozenset(each.name for each in fields(kind)) - {"extra"}
 
 
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    if kind not in _ADAPTERS:
-        _ADAPTERS[kind] = TypeAdapter(kind)
-    return _ADAPTERS[kind]
-
-
-_ADAPTERS: Final[dict[Any, TypeAdapter[Any]]] = {}
+_adapter: Final[Callable[[Any], TypeAdapter[Any]]] = cache(TypeAdapter)
 
 
 def validated(kind: type[T], value: object, key: str = "") -> T:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import jiter
 
 from trace_ves._version import __version__
-from trace_ves.core.errors import InputError
+from trace_ves.core.errors import wrap_os_errors
 from trace_ves.core.files import atomic_path, cache_dir, drop_oldest
 from trace_ves.records.base import Count, Name, Record, SparseRecord
 
@@ -104,13 +104,11 @@ class ReleasedVideo(SparseRecord):
 
 def checksum(path: Path) -> Checksum:
     """The size and SHA-256 of a file, from the cache where the file has not changed since."""
-    try:
+    with wrap_os_errors(path, "read"):
         key = identify(path)
         if facts := load_facts("checksums", key):
             return Checksum.from_json(facts.values)
         with path.open("rb") as file:
             found = Checksum(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
     save_facts("checksums", key, Facts(found.to_json()))
     return found

@@ -6,10 +6,11 @@ import json
 import os
 import tomllib
 from collections import Counter
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from trace_ves.core.errors import FormatError, InputError
 from trace_ves.core.files import atomic_path, write_atomic
@@ -173,7 +174,7 @@ def load_run(path: Path, *, on_progress: Callable[[int, int], None] | None = Non
     if not found:
         raise InputError(f"{path}: no prediction in this file; a run has one JSON object per line.")
     lines, predictions = zip(*found, strict=True)
-    run = Run(path.stem, predictions, path, lines, tuple(f"{warning}." for warning in warnings))
+    run = Run(path.stem, predictions, path, lines, tuple(warnings))
     return replace(run, name=run.method) if run.method else run
 
 
@@ -190,15 +191,12 @@ def load_runs(
 
 def run_files(paths: Sequence[str | PathLike[str]]) -> list[Path]:
     """The files that were named, and those of the folders that were named."""
-    return [file for path in paths for file in _files(Path(path))]
-
-
-def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    files = sorted(path.glob("*.jsonl"))
-    if not files:
-        raise InputError(f"{path}: no run in this folder; a run is a file that ends with .jsonl.")
+    files: list[Path] = []
+    for path in map(Path, paths):
+        own = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+        if not own:
+            raise InputError(f"{path}: no run in this folder; a run is a file that ends with .jsonl.")
+        files += own
     return files
 
 
@@ -232,7 +230,7 @@ def read_retried(run: Path) -> Iterator[Prediction]:
 # --- writing ------------------------------------------------------------------------------------
 
 
-class RunFile:
+class RunFile(AbstractContextManager["RunFile"]):
     """The lines of one run. Opening it heals what a kill left behind, and refuses another configuration."""
 
     def __init__(self, folder: Path, name: str, configuration: RunConfiguration) -> None:
@@ -293,9 +291,6 @@ class RunFile:
             raise InputError(f"{sidecar} is missing, so this run cannot be continued; give another --out.")
         if refusal := found.refusal(wanted):
             raise InputError(f"{sidecar}: {refusal}; give another --out.")
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

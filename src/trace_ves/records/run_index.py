@@ -8,8 +8,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from trace_ves.core import FormatError, InputError
-from trace_ves.core.jsonl import MAX_LINE_BYTES, PROGRESS_LINES, parse_object
+from trace_ves.core.errors import FormatError, InputError, wrap_os_errors
+from trace_ves.core.jsonl import BYTE_ORDER_MARK, MAX_LINE_BYTES, PROGRESS_LINES, parse_object
 from trace_ves.records import Prediction
 from trace_ves.records.base import FieldError
 from trace_ves.records.disk_cache import Facts
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 MOST_PROBLEMS: Final = 20  # A file that is not a run would otherwise fill the page
 
 
@@ -102,19 +101,21 @@ class RunIndex:
                         if on_progress is not None and self._line % PROGRESS_LINES == 0:
                             on_progress(self._offset, self.size)
             except OSError as error:
-                return self._lost(error)
+                was_there = self._identity is not None
+                self._forget()
+                self._identity = None
+                self._problem(f"{self.path.name}: cannot be read: {error.strerror}.")
+                self.generation += was_there
+                return was_there
             self.generation += 1
             return True
 
     def read(self, question_id: str) -> Prediction:
         """The whole prediction; a `FormatError` where its line is damaged, a `KeyError` where there is none."""
         entry = self.entries[question_id]
-        try:
-            with self.path.open("rb") as file:
-                file.seek(entry.offset)
-                raw = file.read(entry.length)
-        except OSError as error:
-            raise InputError(f"{self.path}: cannot be read: {error.strerror}.") from None
+        with wrap_os_errors(self.path, "read"), self.path.open("rb") as file:
+            file.seek(entry.offset)
+            raw = file.read(entry.length)
         try:
             found = Prediction.from_json(parse_object(raw.removeprefix(BYTE_ORDER_MARK)))
         except (ValueError, FieldError) as error:
@@ -161,14 +162,6 @@ class RunIndex:
         self.entries = {}
         self.problems, self.problem_count = [], 0
         self._offset = self._line = 0
-
-    def _lost(self, error: OSError) -> bool:
-        was_there = self._identity is not None
-        self._forget()
-        self._identity = None
-        self._problem(f"{self.path.name}: cannot be read: {error.strerror}.")
-        self.generation += was_there
-        return was_there
 
     def _take(self, raw: bytes) -> bool:
         """Index one line; says whether to continue with the next."""

@@ -392,9 +392,6 @@ class VcaRecord(Record):
     steps: tuple[VcaStep, ...]
 
 
-SearchRecord = TraceRecord | AvpRecord | VcaRecord
-
-
 def _kind(record: Any) -> object:
     """What a record says it is; version 0.1.0 did not say, but each kind has a distinctive key."""
     if not isinstance(record, Mapping):
@@ -405,11 +402,11 @@ def _kind(record: Any) -> object:
 
 
 _KINDS_BY_KEY: Final = {"claims": "trace", "steps": "vca", "rounds": "avp"}
-TaggedSearch = Annotated[
+SearchRecord = Annotated[
     Annotated[TraceRecord, Tag("trace")] | Annotated[AvpRecord, Tag("avp")] | Annotated[VcaRecord, Tag("vca")],
     Discriminator(_kind),
 ]
-_ADAPTER: Final[TypeAdapter[SearchRecord]] = TypeAdapter(TaggedSearch)
+_ADAPTER: Final[TypeAdapter[SearchRecord]] = TypeAdapter(SearchRecord)
 
 
 def read_search(trajectory: Mapping[str, object]) -> SearchRecord | None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import model_validator
 
-from trace_ves.core.errors import FormatError, InputError
+from trace_ves.core.errors import FormatError, InputError, wrap_os_errors
 from trace_ves.core.jsonl import MAX_LINE_BYTES, JsonlAppender, parse_object
 from trace_ves.records.base import Count, FieldError, Flag, Name, SparseRecord
 from trace_ves.records.prediction import ClipRecord
@@ -225,10 +225,8 @@ def read_saved_transcript(folder: Path) -> Transcript | None:
 
 def read_recording(path: Path) -> list[Transcript]:
     """The transcripts in a file: one as JSON, or one on each line. A damaged file is a `FormatError`."""
-    try:
+    with wrap_os_errors(path, "read"):
         raw = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
     lines = [raw] if raw.lstrip()[1:2].isspace() else raw.splitlines()
     found = []
     for number, line in enumerate(lines, 1):

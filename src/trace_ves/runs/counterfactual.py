@@ -34,7 +34,7 @@ from trace_ves.runs.video_pool import SharedVideo, bench_folder
 from trace_ves.ves.audit import RESAMPLES
 from trace_ves.ves.paper import paper
 from trace_ves.ves.rows import row_of_prediction
-from trace_ves.ves.statistics import bootstrap
+from trace_ves.ves.statistics import bootstrap, percentile_interval
 from trace_ves.ves.table import Column, Row, Section, Table, Value, number
 
 if TYPE_CHECKING:
@@ -321,7 +321,7 @@ def _rate(masked: Sequence[Masked | None], resamples: int, seed: int) -> FlipRat
     another = np.array([100.0 * each.changed for each in found])
     no_answer = np.array([100.0 * (each.answer is None) for each in found])
     changed = np.maximum(another, no_answer)
-    interval = bootstrap(changed[:, np.newaxis], resamples=resamples, seed=seed).interval(0)
+    interval = percentile_interval(bootstrap(changed[:, np.newaxis], resamples=resamples, seed=seed))
     return FlipRate(len(found), float(changed.mean()), float(another.mean()), float(no_answer.mean()), interval)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.core.display import simulation_notes
 from trace_ves.core.errors import InputError
+from trace_ves.ves.metrics import DENSITIES
 from trace_ves.ves.table import Column, Row, Section, Table, number
 from trace_ves.ves.tables import family_title, in_paper_order
 
@@ -24,7 +25,6 @@ _VARIANTS: Final = ("without-replay", "without-trajectory", "without-expand", "f
 ABLATIONS: Final = ("trace", *(f"trace-{variant}" for variant in _VARIANTS))
 PAPER_METHODS: Final = (*MAIN_METHODS, *ABLATIONS[1:])  # Every row of the paper's audit tables, as methods
 
-LEVELS: Final = (1, 2, 3)
 NOTE: Final = (
     "Each cell is ours / the paper's. The paper's are Gemini-3-Flash on VES-Bench, Blind GPT-4-Turbo; "
     "ours are the bench and backbone named above."
@@ -41,9 +41,9 @@ def paper_tables(report: AuditReport) -> tuple[Table, ...]:
     """The tables that the report has rows for."""
     methods, families = paper()["methods"], paper()["families"]
     metrics = {run.name: run.metrics for run in report.runs}
-    main = ("Fr", "Acc", "EP", "AR", *(f"{name}@{level}" for name in ("Cov", "ECA") for level in LEVELS))
-    ablation = ("Acc", "EP", *(f"{name}@{level}" for name in ("Cov", "ECA") for level in LEVELS))
-    by_family = ("Acc", *(f"ECA@{level}" for level in LEVELS))
+    main = ("Fr", "Acc", "EP", "AR", *(f"{name}@{level}" for name in ("Cov", "ECA") for level in DENSITIES))
+    ablation = ("Acc", "EP", *(f"{name}@{level}" for name in ("Cov", "ECA") for level in DENSITIES))
+    by_family = ("Acc", *(f"ECA@{level}" for level in DENSITIES))
     found = [
         _table(key, title, columns, runs=_runs(report, names), theirs=methods, ours=metrics)
         for key, title, columns, names in (
@@ -99,7 +99,7 @@ def public_table(report: AuditReport, benchmark: str) -> Table:
 
 def _direct_table(report: AuditReport) -> Table:
     """Other models at 64 uniform frames: the paper's rows, below every model that was run so here."""
-    metrics = ("Acc", *(f"ECA@{level}" for level in LEVELS))
+    metrics = ("Acc", *(f"ECA@{level}" for level in DENSITIES))
     runs = _runs(report, ["uniform-64"])
     ours = _number_rows((run.backbone or run.name, [run.metrics.get(metric) for metric in metrics]) for run in runs)
     theirs = _number_rows((name, [row["Acc"], *row["ECA"]]) for name, row in paper()["direct"].items())

@@ -158,27 +158,27 @@ class Release:
 
 def make_release(bench: Bench, runs: Sequence[Run], out: Path, *, with_videos: bool, license_note: str) -> Release:
     """Pack a bench and runs into a new folder; the folder appears whole or not at all."""
-    if bench.path is None or any(run.path is None for run in runs):
+    paths = [run.path for run in runs if run.path is not None]
+    if bench.path is None or len(paths) < len(runs):
         raise InputError("a release needs a bench and runs that were read from files.")
     if out.exists():
         raise InputError(f"{out} exists already; give another folder.")
-    refuse_inputs([out], inputs=[bench.path, *bench.video_files(), *(run.path for run in runs)])
+    refuse_inputs([out], inputs=[bench.path, *bench.video_files(), *paths])
     for item in bench.items:
         if not stays_inside(item.question.video):
             raise InputError(
                 f"question {item.question.id!r}: the video {item.question.video!r} is outside the bench; a release "
                 "names videos by their place below it."
             )
-    scrubber = Scrubber([bench.path.parent, out.parent, *(run.path.parent for run in runs if run.path)])
+    scrubber = Scrubber([bench.path.parent, out.parent, *(path.parent for path in paths)])
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
             partial = Path(scratch) / "release"
             (partial / "runs").mkdir(parents=True)
             _copy_lines(bench.path, partial / "questions.jsonl", scrubber)
-            for run in runs:
-                if run.path is not None:
-                    _copy_run(run.path, partial / "runs", scrubber)
+            for path in paths:
+                _copy_run(path, partial / "runs", scrubber)
             if runs:
                 packed = [replace(run, path=None, lines=()) for run in load_runs([partial / "runs"])]
                 report = audit(bench.items, packed, left_out=bench.left_out)

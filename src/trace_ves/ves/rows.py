@@ -213,12 +213,18 @@ class ScoredRun:
 
 def _score(
     items: Sequence[Item],
+    name: str,
+    path: Path | None,
     lines: Iterable[tuple[int, Prediction]],
     left_out: frozenset[str],
-    refuse: Callable[[int, Prediction, str], InputError],
-    place: str = "line",
 ) -> ScoredRun:
-    """Score predictions, each with its number in the file; `refuse` makes the error about one of them."""
+    """Score predictions, each with its number in the file or the list."""
+
+    def refuse(reason: str) -> InputError:
+        if path is not None:
+            return FormatError(f"{reason}.", path=path, line=number)
+        return InputError(f"run {name!r}, question {question!r}: {reason}.")
+
     known = {item.question.id: item for item in sorted(items, key=lambda item: item.question.id)}
     numbers: dict[str, int] = {}
     rows: dict[str, AuditRow] = {}
@@ -227,19 +233,18 @@ def _score(
     answers = failed = scans = 0
     frames_known = True
     for number, prediction in lines:
-        name, extra = prediction.question_id, prediction.extra
-        if name in numbers:
-            reason = f"question {name!r} was already predicted in {place} {numbers[name]}; keep one of the two"
-            raise refuse(number, prediction, reason)
-        numbers[name] = number
-        if name not in left_out:
-            if name not in known:
-                reason = f"question {name!r} is not in the bench; was the run made on another one?"
-                raise refuse(number, prediction, reason)
+        question, extra = prediction.question_id, prediction.extra
+        if question in numbers:
+            place = f"{'line' if path else 'prediction'} {numbers[question]}"
+            raise refuse(f"question {question!r} was already predicted in {place}; keep one of the two")
+        numbers[question] = number
+        if question not in left_out:
+            if question not in known:
+                raise refuse(f"question {question!r} is not in the bench; was the run made on another one?")
             try:
-                rows[name] = row_of_prediction(known[name], prediction)
+                rows[question] = row_of_prediction(known[question], prediction)
             except FieldError as error:
-                raise refuse(number, prediction, str(error)) from None
+                raise refuse(str(error)) from None
             answers += prediction.answer is not None
         methods.add(prediction.method)
         backbones.add(prediction.backbone)
@@ -252,8 +257,9 @@ def _score(
         for call in prediction.observations:
             stages[call.stage] += len(call.timestamps)
     return ScoredRun(
-        "",
+        name,
         [rows.get(each) or row_of_prediction(item, None) for each, item in known.items()],
+        path,
         method=constant(methods),
         backbone=constant(backbones),
         frames_by_stage=dict(stages),
@@ -270,9 +276,8 @@ def _score(
 def score_run(items: Sequence[Item], run: Run, left_out: frozenset[str] = frozenset()) -> ScoredRun:
     """Score a run that is in memory; an impossible prediction is an `InputError`."""
     numbers = run.lines if run.path else range(1, len(run.predictions) + 1)
-    lines = zip(numbers, run.predictions, strict=True)
-    scored = _score(items, lines, left_out, partial(_refuse, run.name, run.path), "line" if run.path else "prediction")
-    return replace(scored, name=run.name, path=run.path, file_warnings=run.warnings, reconstruction=run.reconstruction)
+    scored = _score(items, run.name, run.path, zip(numbers, run.predictions, strict=True), left_out)
+    return replace(scored, file_warnings=run.warnings, reconstruction=run.reconstruction)
 
 
 def score_files(
@@ -291,18 +296,11 @@ def score_files(
         warnings: list[str] = []
         report = partial(on_progress, f"reading {path.name}") if on_progress else None
         lines = read_predictions(path, on_torn_tail=warnings.append, on_progress=report)
-        run = _score(items, lines, left_out, partial(_refuse, path.stem, path))
+        run = _score(items, path.stem, path, lines, left_out)
         if len(run.missing) == len(run.rows) and not run.left_out:
             raise InputError(f"{path}: no prediction in this file; a run has one JSON object per line.")
-        named = tuple(f"{warning}." for warning in warnings)
-        runs.append(replace(run, name=run.method or path.stem, path=path, file_warnings=named))
+        runs.append(replace(run, name=run.method or run.name, file_warnings=tuple(warnings)))
     return distinct_names(runs)
-
-
-def _refuse(run: str, path: Path | None, number: int, prediction: Prediction, reason: str) -> InputError:
-    if path is not None:
-        return FormatError(f"{reason}.", path=path, line=number)
-    return InputError(f"run {run!r}, question {prediction.question_id!r}: {reason}.")
 
 
 def score_samplers(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
@@ -29,23 +28,6 @@ CONFIDENCE_PERCENTILES: Final = (2.5, 97.5)
 NO_DIFFERENCE: Final = 1e-9  # A smaller difference of two means is rounding, and counts as none
 
 
-@dataclass(frozen=True, slots=True)
-class Resamples:
-    """Which metric had which mean in which resample: one row for each resample, one column for each input column."""
-
-    means: Matrix
-
-    def interval(self, column: int) -> tuple[float, float]:
-        """The 95% percentile interval of one column."""
-        return percentile_interval(self.means[:, column])
-
-    def difference(self, a: int, b: int) -> Matrix:
-        """Column a minus column b, resample by resample."""
-        difference = self.means[:, a] - self.means[:, b]
-        difference[np.abs(difference) < NO_DIFFERENCE] = 0.0
-        return difference
-
-
 def bootstrap(
     values: Matrix,
     *,
@@ -53,8 +35,8 @@ def bootstrap(
     seed: int,
     clusters: NDArray[np.int64] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
-) -> Resamples:
-    """Means of the columns of `values` over resampled rows; with `clusters`, whole groups of rows are resampled."""
+) -> Matrix:
+    """Means of the columns of `values`, a row for each resample; with `clusters`, whole groups of rows are drawn."""
     count, width = values.shape
     units = count if clusters is None else int(clusters.max()) + 1
     generator = np.random.default_rng(seed)
@@ -68,7 +50,7 @@ def bootstrap(
         means[start:stop] = _product(weights, values) / weights.sum(axis=1)[:, np.newaxis]
         if on_progress is not None:
             on_progress(stop, resamples)
-    return Resamples(means)
+    return means
 
 
 def _product(weights: Matrix, values: Matrix) -> Matrix:
@@ -84,6 +66,13 @@ def percentile_interval(values: Matrix) -> tuple[float, float]:
     """The values between which the middle 95% lie."""
     low, high = np.percentile(values, CONFIDENCE_PERCENTILES)
     return float(low), float(high)
+
+
+def paired_difference(a: Matrix, b: Matrix) -> Matrix:
+    """The means of a minus those of b, resample by resample."""
+    difference = a - b
+    difference[np.abs(difference) < NO_DIFFERENCE] = 0.0
+    return difference
 
 
 def two_sided_p(differences: Matrix) -> float:
@@ -122,10 +111,10 @@ class Statistics:
         self.by_question = draw(on_progress=report)
         self.by_video = draw(clusters=videos, on_progress=lambda done, total: report(total + done, total))
 
-    def intervals(self, name: str, resamples: Resamples) -> dict[str, tuple[float, float] | None]:
+    def intervals(self, name: str, means: Matrix) -> dict[str, tuple[float, float] | None]:
         """The 95% interval of every metric of a run."""
         return {
-            metric: resamples.interval(self._at[name, metric]) if has_meaning else None
+            metric: percentile_interval(means[:, self._at[name, metric]]) if has_meaning else None
             for metric, has_meaning in self.table[name].metrics.items()
         }
 
@@ -142,6 +131,6 @@ class Statistics:
         mean_a, mean_b = self.means[a][metric], self.means[b][metric]
         if mean_a is None or mean_b is None:
             return ComparisonFigures(a, b, metric, difference=None, ci95=None, p=None)
-        differences = self.by_question.difference(self._at[a, metric], self._at[b, metric])
+        differences = paired_difference(*(self.by_question[:, self._at[name, metric]] for name in (a, b)))
         bounds, p = percentile_interval(differences), two_sided_p(differences)
         return ComparisonFigures(a, b, metric, difference=mean_a - mean_b, ci95=bounds, p=p)

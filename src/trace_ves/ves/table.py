@@ -83,20 +83,12 @@ def ranked(value: float | None, shape: Callable[[float], str] = "{:.1f}".format)
 def transposed(table: Table, first_column: str) -> Table:
     """The same cells with methods as columns, for a table that would be too wide."""
     rows = [row for section in table.sections for row in section.rows]
-    return replace(
-        table,
-        first_column=first_column,
-        columns=(Column("Questions"), *(Column(row.name) for row in rows)),
-        sections=(
-            Section(
-                "",
-                tuple(
-                    Row(column.title, ((Value(column.unit.removeprefix("n = ")),), *(row.cells[index] for row in rows)))
-                    for index, column in enumerate(table.columns)
-                ),
-            ),
-        ),
+    columns = (Column("Questions"), *(Column(row.name) for row in rows))
+    turned = tuple(
+        Row(column.title, ((Value(column.unit.removeprefix("n = ")),), *(row.cells[index] for row in rows)))
+        for index, column in enumerate(table.columns)
     )
+    return replace(table, first_column=first_column, columns=columns, sections=(Section("", turned),))
 
 
 def marked(parts: tuple[Section, ...]) -> tuple[Section, ...]:

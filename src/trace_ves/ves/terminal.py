@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from io import StringIO
 from textwrap import wrap
@@ -118,7 +119,7 @@ def rich_table(table: Table, *, narrow: int | None = None) -> RichTable:
         if section.heading:
             rendered.add_row(Text(printable(section.heading), style="italic"))
         for row in section.rows:
-            cells = (_cell(cell, widths[index]) for index, cell in enumerate(row.cells))
+            cells = (_cell(cell, column, widths) for column, cell in enumerate(row.cells))
             rendered.add_row(Text(printable(row.name), style=TRACE_TERMINAL if is_trace(row.name) else ""), *cells)
     return rendered
 
@@ -129,26 +130,23 @@ def _shorten(heading: str) -> str:
     return heading if len(heading) <= LONGEST_HEADING else f"{heading[:half]}…{heading[-half:]}"
 
 
-def _part_widths(table: Table) -> list[list[int]]:
+def _part_widths(table: Table) -> dict[tuple[int, int], int]:
     """For each column and each position within its cells, the widest text: so that slashes line up."""
-    widths: list[list[int]] = [[] for _ in table.columns]
-    for section in table.sections:
-        for row in section.rows:
-            for column, cell in enumerate(row.cells):
-                for position, value in enumerate(cell if len(cell) > 1 else ()):
-                    known = widths[column]
-                    known.extend([0] * (position + 1 - len(known)))
-                    known[position] = max(known[position], len(value.text))
+    widths: dict[tuple[int, int], int] = defaultdict(int)
+    for row in (row for section in table.sections for row in section.rows):
+        for column, cell in enumerate(row.cells):
+            for position, value in enumerate(cell if len(cell) > 1 else ()):
+                widths[column, position] = max(widths[column, position], len(value.text))
     return widths
 
 
-def _cell(cell: tuple[Value, ...], widths: list[int]) -> Text:
+def _cell(cell: tuple[Value, ...], column: int, widths: dict[tuple[int, int], int]) -> Text:
     text = Text()
     for position, value in enumerate(cell):
         if position:
             text.append(" / ")
         if len(cell) > 1:
-            text.append(" " * (widths[position] - len(value.text)))
+            text.append(" " * (widths[column, position] - len(value.text)))
         text.append(value.text, style=STYLES[value.mark])
         if value.plus_minus is not None:
             text.append(f" ±{value.plus_minus}", style="dim")

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Final
 from trace_ves.benches import load_bench
 from trace_ves.benches.bench import QUESTIONS_FILE, questions_file
 from trace_ves.core import InputError, Question
-from trace_ves.core.jsonl import dump_line, parse_object
+from trace_ves.core.jsonl import BYTE_ORDER_MARK, dump_line, parse_object
 from trace_ves.records import Item
 from trace_ves.records.base import FieldError
 from trace_ves.records.prediction import SavedAnswer
 from trace_ves.records.run_file import read_configuration, read_predictions
-from trace_ves.records.run_index import BYTE_ORDER_MARK
 from trace_ves.records.transcript import transcripts_path
 from trace_ves.web.library import Library, PageCache
 from trace_ves.web.listing import QuestionInfo

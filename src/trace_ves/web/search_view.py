@@ -168,8 +168,8 @@ def describe_event(event: Event) -> str:
             where = ", ".join(map(span_text, distinct[:MOST_SPANS]))
             more = f" and {len(distinct) - MOST_SPANS} more" if len(distinct) > MOST_SPANS else ""
             return f"{describe_stage(stage).doing} {where}{more}".strip()
-        case Decided(action=action, decision=decision):
-            return decision_text(decision) if decision is not None else action or NOTHING_LEFT
+        case Decided(decision=decision):
+            return decision_text(decision)
         case _:
             return ""
 

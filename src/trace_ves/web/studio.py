@@ -60,9 +60,10 @@ def event_of(progress: Progress) -> Json:
             return shown | {"kind": "answered", "spans": _pairs(spans), "bundle": bundle}
         case CallAnswered():
             return shown | {"kind": "answered"}
-        case Decided(action=action, decision=decision):
-            refused = [text[:LONGEST_TEXT] for text in decision.refused] if decision is not None else []
-            return shown | {"kind": "decided", "action": action or "END", "refused": refused}
+        case Decided(decision=decision):
+            refused = [text[:LONGEST_TEXT] for text in decision.refused]
+            action = decision.action.action if decision.action else "END"
+            return shown | {"kind": "decided", "action": action, "refused": refused}
         case ReplyRejected(stage=name, reason=reason, raw=raw):
             said = {"reason": reason[:LONGEST_TEXT], "raw": raw[:LONGEST_TEXT]}
             return shown | {"kind": "rejected", "title": describe_stage(name).title, **said}

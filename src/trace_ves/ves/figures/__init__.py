@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.core.errors import InputError, MissingExtraError
+from trace_ves.core.errors import InputError, MissingExtraError, wrap_os_errors
 from trace_ves.ves.figures.bars import bench_figure, buckets_figure, endings_figure, families_figure
 from trace_ves.ves.figures.frontier import frontier_figure, k_sweep_figure
 from trace_ves.ves.figures.style import METADATA, PNG_DOTS_PER_INCH, STYLE
@@ -60,11 +60,9 @@ def _save(figure: Figure, folder: Path, name: str) -> Iterator[Path]:
     figure.draw_without_rendering()
     figure.set_layout_engine(None)  # laid out and cropped once for all formats; each would do it again
     edges = figure.get_tightbbox().padded(PADDING_INCHES)
-    try:
+    with wrap_os_errors(folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)
         for suffix, facts in METADATA.items():
             path = folder / f"{name}.{suffix}"
             figure.savefig(path, dpi=PNG_DOTS_PER_INCH, metadata=facts, bbox_inches=edges)
             yield path
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be written: {error.strerror}.") from None

@@ -46,16 +46,9 @@ def buckets_figure(runs: Sequence[RunFigures], k: int) -> Figure:
         for bucket, metric in (("Cov-Corr", f"Cov-Corr@{k}"), ("Uncov-Corr", f"Uncov-Corr@{k}"), ("Wrong", "Wrong"))
     }
     figure, axes = _stacked(runs, shares, BUCKET_COLOURS, f"questions (%) at k = {k}")
-    covered = shares["Cov-Corr"]
+    covered, heights = shares["Cov-Corr"], -0.27 - np.arange(len(runs))
     bars = [around(value, run.ci95.get(f"ECA@{k}")) for value, run in zip(covered, runs, strict=True)]
-    axes.errorbar(
-        covered,
-        [-float(at) - 0.27 for at in range(len(runs))],
-        xerr=[[low for low, _ in bars], [high for _, high in bars]],
-        fmt="none",
-        ecolor=DARK,
-        **ERROR_BARS,
-    )
+    axes.errorbar(covered, heights, xerr=np.array(bars).T, fmt="none", ecolor=DARK, **ERROR_BARS)
     return figure
 
 
@@ -113,13 +106,14 @@ def families_figure(runs: Sequence[RunFigures], items: Sequence[Item], k: int) -
     axes = figure.add_subplot()
     width = 0.8 / len(runs)
     for at, run in enumerate(runs):
-        found = [_family_bar(run, [each == family for each in measured], k) for family in families]
+        hits = np.array([[100.0 * (bool(row.correct) and row.density >= k)] for row in run.rows])
+        shares = [means_with_bars(hits[[each == family for each in measured]]) for family in families]
         places = [place + width * (at - (len(runs) - 1) / 2) for place in range(len(families))]
         axes.bar(
             places,
-            [mean for mean, _ in found],
+            np.concatenate([mean for mean, _ in shares]),
             width=0.92 * width,
-            yerr=np.array([bar for _, bar in found]).T,
+            yerr=np.hstack([bars for _, bars in shares]),
             color=colours[run.name],
             error_kw={"ecolor": DARK, **ERROR_BARS},
             label=printable(run.name),
@@ -134,15 +128,10 @@ def families_figure(runs: Sequence[RunFigures], items: Sequence[Item], k: int) -
     return figure
 
 
-def _family_bar(run: RunFigures, chosen: Sequence[bool], k: int) -> tuple[float, tuple[float, float]]:
-    rows = [row for row, is_chosen in zip(run.rows, chosen, strict=True) if is_chosen]
-    means, bars = means_with_bars(np.array([[100.0 * (bool(row.correct) and row.density >= k)] for row in rows]))
-    return float(means[0]), (float(bars[0, 0]), float(bars[1, 0]))
-
-
 def bench_figure(items: Sequence[Item]) -> Figure:
     """Durations of the videos, intervals of a question, their lengths, and where in the video they lie."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     figure = Figure(figsize=(2 * COLUMN_INCHES, 3.2), layout="constrained")
     panels = figure.subplots(2, 2)
@@ -151,16 +140,19 @@ def bench_figure(items: Sequence[Item]) -> Figure:
     lengths = [interval.length for item in measured for interval in item.evidence]
     shares = [100 * union_length(item.evidence) / item.duration for item in measured]
     _histogram(panels[0, 0], np.array(list(durations.values())), "video duration (s)", "videos")
-    _counts(panels[0, 1], np.array([len(item.evidence) for item in measured]))
+    counts = np.bincount([len(item.evidence) for item in measured])[1:]
+    panels[0, 1].bar(range(1, len(counts) + 1), counts, color=GREY)
+    panels[0, 1].set_xlabel(f"evidence intervals of a question, mean {len(lengths) / len(measured):.1f}")
+    panels[0, 1].set_ylabel("questions")
     _histogram(panels[1, 0], np.array(lengths), "interval length (s)", "intervals")
     _histogram(panels[1, 1], np.array(shares), "evidence in the video (%)", "questions")
+    for axis in (*(axes.yaxis for axes in panels.flat), panels[0, 1].xaxis):
+        axis.set_major_locator(MaxNLocator(integer=True))
     return figure
 
 
 def _histogram(axes: Axes, values: NDArray[np.float64], label: str, unit: str) -> None:
     """A histogram up to the 99th percentile, with what lies beyond said, and the mean as a line."""
-    from matplotlib.ticker import MaxNLocator
-
     top = np.sort(values)[min(len(values) - 1, math.ceil(0.99 * len(values)))]
     beyond = int(np.count_nonzero(values > top))
     mean = math.fsum(values) / len(values)
@@ -168,17 +160,4 @@ def _histogram(axes: Axes, values: NDArray[np.float64], label: str, unit: str) -
     axes.axvline(mean, color=MEAN_COLOUR, lw=1)
     axes.set_xlabel(f"{label}, mean {mean:.1f}" + (f" ({beyond} beyond the axis)" if beyond else ""))
     axes.set_ylabel(unit)
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlim(left=0)
-
-
-def _counts(axes: Axes, values: NDArray[np.int64]) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    counts = np.bincount(values)[1:]
-    mean = float(values.mean())
-    axes.bar(range(1, len(counts) + 1), counts, color=GREY)
-    axes.set_xlabel(f"evidence intervals of a question, mean {mean:.1f}")
-    axes.set_ylabel("questions")
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -154,29 +154,10 @@ def frontier_figure(runs: Sequence[RunFigures], metric: str) -> Figure:
     axes = figure.add_subplot()
     _axes(axes, shown, metric)
     for index, (name, sweep) in enumerate(sweeps.items()):
-        axes.errorbar(
-            [point.frames for point in sweep],
-            [point.value for point in sweep],
-            yerr=_bars(sweep),
-            fmt=("-", "--", ":", "-.")[index % 4],
-            marker="o",
-            ms=3,
-            lw=1.2,
-            color=GREY,
-            label=name,
-            **ERROR_BARS,
-        )
+        line = ("-", "--", ":", "-.")[index % 4]
+        _draw_points(axes, sweep, fmt=line, marker="o", ms=3, lw=1.2, color=GREY, label=name)
     for point in others:
-        axes.errorbar(
-            [point.frames],
-            [point.value],
-            yerr=_bars([point]),
-            fmt="D",
-            ms=4.5,
-            color=colours[point.run.name],
-            zorder=3,
-            **ERROR_BARS,
-        )
+        _draw_points(axes, [point], fmt="D", ms=4.5, color=colours[point.run.name], zorder=3)
     labels = [Label(f"{printable(p.run.name)} {p.value:.1f}", p, colours[p.run.name], 7.0) for p in others]
     labels += [Label(f"{p.value:.1f}", p, GREY, 6.0) for sweep in sweeps.values() for p in sweep]
     _write_labels(axes, labels, list(sweeps.values()))
@@ -185,8 +166,9 @@ def frontier_figure(runs: Sequence[RunFigures], metric: str) -> Figure:
     return figure
 
 
-def _bars(points: Sequence[Point]) -> list[list[float]]:
-    return [[point.bar[0] for point in points], [point.bar[1] for point in points]]
+def _draw_points(axes: Axes, points: Sequence[Point], **look: Any) -> None:
+    frames, values = [point.frames for point in points], [point.value for point in points]
+    axes.errorbar(frames, values, yerr=np.array([point.bar for point in points]).T, **look, **ERROR_BARS)
 
 
 def _axes(axes: Axes, shown: Sequence[Point], metric: str) -> None:

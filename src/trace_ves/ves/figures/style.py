@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from trace_ves.core.display import PALETTE, method_colours
-from trace_ves.ves.statistics import bootstrap
+from trace_ves.ves.statistics import CONFIDENCE_PERCENTILES, bootstrap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,8 +50,6 @@ PIXELS_PER_INCH: Final = 100  # While labels are placed; files have their own
 COLUMN_INCHES: Final = 3.4  # The width of one column of a two-column paper
 GREY: Final = "#8a8a8a"
 ERROR_BARS: Final[dict[str, Any]] = {"elinewidth": 0.7, "capsize": 1.6, "capthick": 0.7}
-RESAMPLES: Final = 1000
-SEED: Final = 0
 
 
 def run_colours(runs: Sequence[RunFigures]) -> dict[str, str]:
@@ -76,6 +74,5 @@ def around(value: float, bounds: tuple[float, float] | None) -> tuple[float, flo
 def means_with_bars(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The mean of each column over its rows, and below and above it the 95% bootstrap interval over rows."""
     means = values.mean(axis=0)
-    drawn = bootstrap(values, resamples=RESAMPLES, seed=SEED)
-    bounds = np.array([drawn.interval(at) for at in range(values.shape[1])])
-    return means, np.maximum(0.0, np.stack([means - bounds[:, 0], bounds[:, 1] - means]))
+    low, high = np.percentile(bootstrap(values, resamples=1000, seed=0), CONFIDENCE_PERCENTILES, axis=0)
+    return means, np.maximum(0.0, np.stack([means - low, high - means]))
