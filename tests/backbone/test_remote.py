@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.fakes import (
+    OPENAI,
     SECRET,
     Response,
     ScriptedProvider,
@@ -32,8 +33,6 @@ from trace_ves.observer import Observer
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.fakes import Dialect, Server
 
 GOOD = json.dumps({"colour": "red", "seconds": 3.5, "where": ["left"]})
@@ -102,13 +101,10 @@ def test_answers_come_back_in_the_order_asked(dialect: Dialect, server: Server) 
     assert [generation.reply.colour for generation in generations] == ["first", "second"]
 
 
-def test_no_more_are_under_way_than_allowed_over_all_threads(
-    named_dialect: Callable[[str], Dialect], server: Server
-) -> None:
-    dialect = named_dialect("openai")
+def test_no_more_are_under_way_than_allowed_over_all_threads(server: Server) -> None:
     pairs = threading.Barrier(2)
-    server.respond(Response(body=dialect.ok(GOOD), before=lambda: pairs.wait(20)))
-    backbone = quick_backbone(dialect.provider(), concurrency=2)
+    server.respond(Response(body=OPENAI.ok(GOOD), before=lambda: pairs.wait(20)))
+    backbone = quick_backbone(OPENAI.provider(), concurrency=2)
     batches = [[make_request(f"{thread}-{i}?") for i in range(4)] for thread in range(2)]
     run_threads(*(partial(backbone.generate, batch) for batch in batches))
     assert len(server.received) == 8
@@ -132,13 +128,10 @@ def test_a_service_that_asks_to_wait_past_the_deadline_is_given_up_at_once(diale
     assert len(server.received) == 2  # the second did not wait for an hour
 
 
-def test_a_server_that_sends_a_byte_now_and_then_does_not_hold_a_request(
-    named_dialect: Callable[[str], Dialect], server: Server
-) -> None:
-    dialect = named_dialect("openai")
-    drip = Response(body=dialect.ok(GOOD) | {"pad": "x" * 100_000}, drip=server.released)
-    server.respond(drip, Response(body=dialect.ok(GOOD)))
-    (generation,) = quick_backbone(dialect.provider(), attempt_seconds=0.5).generate([make_request()])
+def test_a_server_that_sends_a_byte_now_and_then_does_not_hold_a_request(server: Server) -> None:
+    drip = Response(body=OPENAI.ok(GOOD) | {"pad": "x" * 100_000}, drip=server.released)
+    server.respond(drip, Response(body=OPENAI.ok(GOOD)))
+    (generation,) = quick_backbone(OPENAI.provider(), attempt_seconds=0.5).generate([make_request()])
     assert generation.reply.colour == "red"
 
 
@@ -285,10 +278,9 @@ def test_a_whole_reply_counts_even_where_the_model_went_on_until_the_limit(diale
     assert generation.reply.colour == "red"
 
 
-def test_an_interrupted_batch_sends_nothing_more(named_dialect: Callable[[str], Dialect], server: Server) -> None:
-    dialect = named_dialect("openai")
-    server.respond(Response(body=dialect.ok(GOOD)), Response(status=500, body=dialect.error("no")))
-    backbone = quick_backbone(dialect.provider(), concurrency=1, first_wait_seconds=0.2)
+def test_an_interrupted_batch_sends_nothing_more(server: Server) -> None:
+    server.respond(Response(body=OPENAI.ok(GOOD)), Response(status=500, body=OPENAI.error("no")))
+    backbone = quick_backbone(OPENAI.provider(), concurrency=1, first_wait_seconds=0.2)
     outcomes = backbone.generate_as_completed([make_request(f"{i}") for i in range(50)])
     next(outcomes)
     outcomes.close()
@@ -319,11 +311,10 @@ except KeyboardInterrupt:
 """
 
 
-def test_ctrl_c_does_not_wait_for_answers_under_way(named_dialect: Callable[[str], Dialect], server: Server) -> None:
-    dialect = named_dialect("openai")
+def test_ctrl_c_does_not_wait_for_answers_under_way(server: Server) -> None:
     asked = threading.Barrier(4)
     server.respond(
-        Response(body=dialect.ok(GOOD), before=lambda: (asked.wait(120), server.released.wait(300))),
+        Response(body=OPENAI.ok(GOOD), before=lambda: (asked.wait(120), server.released.wait(300))),
     )
     with subprocess.Popen([sys.executable, "-c", INTERRUPTED, server.url]) as process:
         try:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import BaseModel, field_validator
 from tests.fake_models import Counting
-from tests.fakes import SECRET, Response, make_clip, make_request, quick_backbone, run_threads
+from tests.fakes import OPENAI, SECRET, Response, make_clip, make_request, quick_backbone, run_threads
 
 from trace_ves.backbone import ModelFault, Prompt, open_backbone, response_cache
 from trace_ves.backbone.response_cache import CachedBackbone, ResponseStore, default_path
@@ -29,10 +29,9 @@ from trace_ves.records import Usage
 from trace_ves.records.transcript import ModelText
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from multiprocessing.connection import Connection
 
-    from tests.fakes import Dialect, Server
+    from tests.fakes import Server
 
 PROCESSES = multiprocessing.get_context("forkserver")  # shared with tests/program.py
 
@@ -121,12 +120,11 @@ def test_faults_and_failures_are_asked_again(path: Path) -> None:
     ],
 )
 def test_a_reply_that_was_guessed_or_broke_off_at_first_is_not_kept(
-    server: Server, named_dialect: Callable[[str], Dialect], path: Path, said: list[str], finish: str, kept: bool
+    server: Server, path: Path, said: list[str], finish: str, kept: bool
 ) -> None:
-    dialect = named_dialect("openai")
     for _ in range(2):
-        server.respond(*(Response(body=dialect.ok(text, finish_reason=finish)) for text in said))
-        (generation,) = CachedBackbone(quick_backbone(dialect.provider()), path).generate([make_request("a")])
+        server.respond(*(Response(body=OPENAI.ok(text, finish_reason=finish)) for text in said))
+        (generation,) = CachedBackbone(quick_backbone(OPENAI.provider()), path).generate([make_request("a")])
         assert generation.reply.colour == "red"
     assert len(server.received) == len(said) * (1 if kept else 2)
 
@@ -152,18 +150,14 @@ def test_a_kept_reply_that_no_longer_validates_is_asked_again(path: Path) -> Non
     assert inner.asked == ["a", "a"]
 
 
-def test_what_was_answered_is_kept_when_another_request_of_the_batch_fails(
-    server: Server, named_dialect: Callable[[str], Dialect], path: Path
-) -> None:
-    dialect = named_dialect("openai")
-
+def test_what_was_answered_is_kept_when_another_request_of_the_batch_fails(server: Server, path: Path) -> None:
     def respond(received: Any) -> Any:
         if "bad" in json.dumps(received.body):
-            return Response(status=404, body=dialect.error("no"))
-        return Response(body=dialect.ok('{"colour": "red"}', read=10))
+            return Response(status=404, body=OPENAI.error("no"))
+        return Response(body=OPENAI.ok('{"colour": "red"}', read=10))
 
     server.respond(respond)
-    backbone = CachedBackbone(quick_backbone(dialect.provider()), path)
+    backbone = CachedBackbone(quick_backbone(OPENAI.provider()), path)
     with pytest.raises(BackboneError, match="404"):
         backbone.generate([make_request("bad"), make_request("good"), make_request("fine")])
     assert len(server.received) == 3
@@ -235,10 +229,9 @@ def test_who_waits_for_a_request_that_is_interrupted_is_told(path: Path) -> None
 
 
 def test_a_run_that_is_opened_again_by_spec_pays_nothing_and_keeps_no_key(
-    server: Server, named_dialect: Callable[[str], Dialect]
+    server: Server,
 ) -> None:
-    dialect = named_dialect("openai")
-    server.respond(Response(body=dialect.ok('{"colour": "red"}', read=50, output=5)))
+    server.respond(Response(body=OPENAI.ok('{"colour": "red"}', read=50, output=5)))
     request = make_request("Which?", make_clip(1.0, [1, 2]))
     first = open_backbone("openai:m").generate([request])[0]
     again = open_backbone("openai:m").generate([request])[0]
