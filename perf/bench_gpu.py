@@ -57,7 +57,6 @@ def record(out: Path, questions: int) -> None:
     from trace_ves import TRACE, evaluate
     from trace_ves.backbone import open_backbone
     from trace_ves.backbone.provider import lay_out
-    from trace_ves.backbone.replies import reply_schema
     from trace_ves.twin.synthetic.bench import make_twin, write_twin
 
     lab: Any = open_backbone("lab")
@@ -89,7 +88,7 @@ def record(out: Path, questions: int) -> None:
                                 ],
                             )
                         ],
-                        "schema": reply_schema(request.reply),
+                        "schema": request.reply.model_json_schema(),
                     }
                     for request in batch
                 ]

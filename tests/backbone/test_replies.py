@@ -19,7 +19,6 @@ from trace_ves.backbone.replies import (
     answer_reply,
     complete_with_repair,
     parse_reply,
-    reply_schema,
     same_answer,
     strict_schema,
 )
@@ -287,7 +286,7 @@ def test_a_closed_schema_requires_everything_allows_nothing_else_and_keeps_only_
         spots: list[Spot] = Field(default_factory=list, max_length=2)
         best: Spot = Field(description="The best one.")
 
-    assert strict_schema(reply_schema(Plain)) == {
+    assert strict_schema(Plain.model_json_schema()) == {
         "title": "Plain",
         "type": "object",
         "$defs": {
@@ -308,7 +307,7 @@ def test_a_closed_schema_requires_everything_allows_nothing_else_and_keeps_only_
         "required": ["letter", "spots", "best"],
         "additionalProperties": False,
     }
-    kept = strict_schema(reply_schema(Plain), keep=("maxItems", "minimum"))
+    kept = strict_schema(Plain.model_json_schema(), keep=("maxItems", "minimum"))
     assert kept is not None
     assert kept["properties"]["spots"]["maxItems"] == 2
     assert kept["$defs"]["Spot"]["properties"]["seconds"]["minimum"] == 0
@@ -321,4 +320,4 @@ def test_what_has_no_fixed_shape_has_no_closed_schema(kind: Any) -> None:
     class Open(BaseModel):
         field: kind
 
-    assert strict_schema(reply_schema(Open)) is None
+    assert strict_schema(Open.model_json_schema()) is None

@@ -29,9 +29,7 @@ def tier_of(body: dict[str, Any]) -> str | None:
 
 def backbone(dialect: Dialect, tier: ServiceTier) -> RemoteBackbone:
     quick = RetryPolicy(attempt_seconds=10.0, deadline_seconds=20.0, first_wait_seconds=0.01)
-    return RemoteBackbone(
-        dialect.provider(), RemoteSettings(service_tier=tier, retry=quick, flex_retry=quick, flex_attempts=3)
-    )
+    return RemoteBackbone(dialect.provider(), RemoteSettings(service_tier=tier, retry=quick, flex_retry=quick))
 
 
 def answered(dialect: Dialect, tier: str | None) -> Response:

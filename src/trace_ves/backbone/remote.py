@@ -25,11 +25,10 @@ from trace_ves.backbone.provider import (
     Provider,
     RepairTurn,
     TextPart,
-    payload_bytes,
     request_parts,
     sampling_seed,
 )
-from trace_ves.backbone.replies import complete_with_repair, reply_schema
+from trace_ves.backbone.replies import complete_with_repair
 from trace_ves.backbone.retry import RetryPolicy
 from trace_ves.core import BackboneConfigError, BackboneError
 from trace_ves.core.threads import run_in_daemons
@@ -63,7 +62,6 @@ class RemoteSettings:
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     flex_retry: RetryPolicy = field(default_factory=lambda: RetryPolicy.with_timeout(FLEX_SECONDS))
     refuses_dropped_frames: bool = False
-    flex_attempts: int = 3  # attempts in the tier `flex` before the standard tier is asked
 
     def __post_init__(self) -> None:
         if self.concurrency < 1:
@@ -237,7 +235,7 @@ class RemoteBackbone:
         asked = {name: request.variables.get(name) for name in ("question", "options")}
         return CompletionRequest(
             parts=parts,
-            schema=reply_schema(request.reply),
+            schema=request.reply.model_json_schema(),
             stage=request.stage,
             temperature=temperature,
             thinking=self._settings.model.thinking,
@@ -258,7 +256,10 @@ class RemoteBackbone:
                 f"{self.name}: the request has {images} frames, and the provider accepts {limits.images} in one "
                 "request; use fewer frames."
             )
-        size = payload_bytes(parts)
+        # Frames in base64, words in UTF-8.
+        size = sum(
+            -(-len(part.jpeg) // 3) * 4 if isinstance(part, ImagePart) else len(part.text.encode()) for part in parts
+        )
         if limits.payload_bytes is not None and size > limits.payload_bytes:
             raise BackboneError(
                 f"{self.name}: the request has {size / 2**20:.1f} MiB, and the provider accepts "

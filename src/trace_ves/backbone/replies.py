@@ -128,11 +128,6 @@ class InvalidReplyError(ValueError):
         self.breaks_off = breaks_off  # only the same request, with its frames, can bring the rest
 
 
-def reply_schema(reply: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of a reply, as pydantic gives it."""
-    return reply.model_json_schema()
-
-
 def strict_schema(schema: Mapping[str, Any], *, keep: Collection[str] = ()) -> dict[str, Any] | None:
     """The schema as strict modes want it: every property required, no others, and only keywords of shape and in `keep`.
 
@@ -186,7 +181,7 @@ def _parse(text: str, reply: type[R]) -> list[R]:
     text = text.rpartition("</think>")[2].strip()  # a model that lost its way may end in thousands of line breaks
     if len(text) > LONGEST_REPLY_CHARS:
         raise InvalidReplyError(f"the reply has {len(text)} characters, more than {LONGEST_REPLY_CHARS}")
-    schema = reply_schema(reply)
+    schema = reply.model_json_schema()
     problem, usable = InvalidReplyError("the reply has no JSON object in it"), []
     for value in _objects(text, schema.get("properties", {})):
         try:

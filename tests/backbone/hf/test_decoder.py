@@ -13,7 +13,7 @@ transformers = pytest.importorskip("transformers", reason="needs the extra hf")
 from cachetools import LRUCache  # noqa: E402
 from tests.backbone.hf.tiny_models import Noise  # noqa: E402
 
-from trace_ves.backbone.hf.decoder import BatchDecoder, NonFiniteError, Unguided  # noqa: E402  after the skip
+from trace_ves.backbone.hf.decoder import BatchDecoder, NonFiniteError  # noqa: E402  after the skip
 from trace_ves.backbone.hf.plans import PromptTokens, plan_batch  # noqa: E402
 from trace_ves.backbone.hf.vision import FrameFeatures, encode  # noqa: E402
 
@@ -97,7 +97,7 @@ def test_shared_is_separate(bench: Bench, batch: list[tuple[list[int], str]]) ->
     rows = [bench.row(frames, text) for frames, text in batch]
     decoder = BatchDecoder(bench.ours)
     logits = decoder.first_logits(plan_batch(rows), bench.features)
-    tokens = decoder.generate(plan_batch(rows), bench.features, Unguided(), max_new_tokens=NEW_TOKENS)
+    tokens = decoder.generate(plan_batch(rows), bench.features, max_new_tokens=NEW_TOKENS)
     for number, row in enumerate(rows):
         expected, greedy = bench.separately(row)
         torch.testing.assert_close(logits[number], expected, atol=1e-4, rtol=0)
@@ -108,7 +108,7 @@ def test_batches_in_one_store_leave_nothing_behind(bench: Bench) -> None:
     decoder = BatchDecoder(bench.ours)
     for frames in ([0, 1, 2, 3, 4, 5], [5], [2, 1], [0, 1, 2, 3, 4, 5]):
         row = bench.row(frames, "why?")
-        (tokens,) = decoder.generate(plan_batch([row]), bench.features, Unguided(), max_new_tokens=NEW_TOKENS)
+        (tokens,) = decoder.generate(plan_batch([row]), bench.features, max_new_tokens=NEW_TOKENS)
         assert tokens == bench.separately(row)[1]
 
 
@@ -128,20 +128,20 @@ def test_a_prefill_in_chunks_is_the_prefill_at_once(bench: Bench, prefill_tokens
     chunked = decoder.first_logits(plan_batch(rows), bench.features, prefill_tokens=prefill_tokens)
     torch.testing.assert_close(chunked, whole, atol=1e-4, rtol=0)
     tokens = decoder.generate(
-        plan_batch(rows), bench.features, Unguided(), max_new_tokens=NEW_TOKENS, prefill_tokens=prefill_tokens
+        plan_batch(rows), bench.features, max_new_tokens=NEW_TOKENS, prefill_tokens=prefill_tokens
     )
-    assert tokens == decoder.generate(plan_batch(rows), bench.features, Unguided(), max_new_tokens=NEW_TOKENS)
+    assert tokens == decoder.generate(plan_batch(rows), bench.features, max_new_tokens=NEW_TOKENS)
 
 
 @pytest.mark.parametrize("stale", [float("nan"), float("inf")])
 def test_stale_cells_that_are_not_finite_change_nothing(bench: Bench, stale: float) -> None:
     decoder = BatchDecoder(bench.ours)
     long, short = bench.row([0, 1, 2, 3, 4, 5], "what is the answer of the question"), bench.row([2], "why?")
-    decoder.generate(plan_batch([long, long]), bench.features, Unguided(), max_new_tokens=NEW_TOKENS)
+    decoder.generate(plan_batch([long, long]), bench.features, max_new_tokens=NEW_TOKENS)
     assert decoder._memory is not None
     with torch.inference_mode():
         decoder._memory.fill_(stale)
-    (tokens,) = decoder.generate(plan_batch([short]), bench.features, Unguided(), max_new_tokens=NEW_TOKENS)
+    (tokens,) = decoder.generate(plan_batch([short]), bench.features, max_new_tokens=NEW_TOKENS)
     assert tokens == bench.separately(short)[1]
 
 
@@ -173,7 +173,7 @@ def test_what_an_earlier_batch_computed_is_used_again_and_changes_nothing(bench:
     reused = []
     for frames in ([0, 1], [0, 1], [0, 1, 2, 3], [0, 1, 2, 4], [1, 0], [0, 1, 2, 3]):
         row = bench.row(frames, "why?")
-        (tokens,) = decoder.generate(plan_batch([row]), bench.features, Unguided(), max_new_tokens=NEW_TOKENS)
+        (tokens,) = decoder.generate(plan_batch([row]), bench.features, max_new_tokens=NEW_TOKENS)
         assert tokens == bench.separately(row)[1]
         ends = (0, *row.frame_ends)
         reused.append(ends.index(decoder.reused[0]))
@@ -187,5 +187,5 @@ def test_numbers_that_are_not_finite_are_never_kept(bench: Bench) -> None:
     decoder, row = BatchDecoder(bench.ours, cache_bytes=10**8), bench.row([1], "why?")
     with pytest.raises(NonFiniteError):
         decoder.first_logits(plan_batch([row]), bench.features | {"1": broken})
-    (tokens,) = decoder.generate(plan_batch([row]), bench.features, Unguided(), max_new_tokens=NEW_TOKENS)
+    (tokens,) = decoder.generate(plan_batch([row]), bench.features, max_new_tokens=NEW_TOKENS)
     assert tokens == bench.separately(row)[1]

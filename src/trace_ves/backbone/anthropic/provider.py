@@ -23,7 +23,6 @@ from trace_ves.backbone.provider import (
     ImagePart,
     Provider,
     ServiceError,
-    refusal,
     token_count,
     transport_errors,
 )
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from trace_ves.backbone.provider import CompletionRequest, Part
     from trace_ves.backbone.secret import Key
 
-BASE_URL_VARIABLE: Final = "ANTHROPIC_BASE_URL"
 MAX_OUTPUT_TOKENS: Final = 32_000  # the API wants a limit, thinking included; every model since Opus 4 takes this one
 # In tokens, for models before adaptive thinking; part of the output's limit.
 THINKING_BUDGETS: Final = {Thinking.LOW: 1024, Thinking.MEDIUM: 4096, Thinking.HIGH: 12_288}
@@ -63,10 +61,10 @@ _TEMPORARY: Final = {"api_error": 500, "overloaded_error": 529, "rate_limit_erro
 # The SDK asserts that a stream has a beginning.
 _ERRORS: Final = transport_errors(anthropic.AnthropicError, json.JSONDecodeError, AssertionError)
 _OPTIONAL: Final = {
-    "temperature": refusal(r"temperature"),
-    "thinking_off": refusal(r"thinking|reasoning|effort|'none'"),
-    "schema": refusal(r"output_config|output_format|schema|structured"),
-    "stream": refusal(r"\bstream"),
+    "temperature": r"temperature",
+    "thinking_off": r"thinking|reasoning|effort|'none'",
+    "schema": r"output_config|output_format|schema|structured",
+    "stream": r"\bstream",
 }
 
 
@@ -77,7 +75,7 @@ class AnthropicProvider(Provider):
     optional = _OPTIONAL
 
     def __init__(self, name: str, model: str, *, key: Key) -> None:
-        base_url = os.environ.get(BASE_URL_VARIABLE) or None
+        base_url = os.environ.get("ANTHROPIC_BASE_URL") or None
         super().__init__(name, model, key, identity={"base_url": base_url})
         if not _TAKES_TEMPERATURE.match(model):  # models since Opus 4.7 and Sonnet 5 take only their own
             self.default_temperature = None
@@ -102,12 +100,8 @@ class AnthropicProvider(Provider):
             blocks[end - 1]["cache_control"] = {"type": "ephemeral"}
         extra: dict[str, Any] = {}
         most_output = call.max_output_tokens or MAX_OUTPUT_TOKENS
-        # This API takes no temperature where thinking is chosen.
-        if (
-            "temperature" in features
-            and call.temperature is not None
-            and call.thinking in {Thinking.DEFAULT, Thinking.NONE}
-        ):
+        thinks = call.thinking not in {Thinking.DEFAULT, Thinking.NONE}  # this API then takes no temperature
+        if "temperature" in features and call.temperature is not None and not thinks:
             extra["temperature"] = call.temperature
         output: dict[str, Any] = {}
         if schema is not None:

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 KEY_VARIABLES: Final = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 PROJECT_VARIABLE: Final = "GOOGLE_CLOUD_PROJECT"
-LOCATION_VARIABLE: Final = "GOOGLE_CLOUD_LOCATION"
-DEFAULT_LOCATION: Final = "global"
 
 
 def _open_gemini(spec: Spec, options: BackboneOptions) -> Backbone:
@@ -33,7 +31,7 @@ def _open_vertex(spec: Spec, options: BackboneOptions) -> Backbone:
         )
     from trace_ves.backbone.gemini.provider import GeminiProvider  # as above
 
-    location = os.environ.get(LOCATION_VARIABLE) or DEFAULT_LOCATION
+    location = os.environ.get("GOOGLE_CLOUD_LOCATION") or "global"
     provider = GeminiProvider.with_project(spec.text, model, project=project, location=location)
     return open_remote(provider, options, paid=True)
 

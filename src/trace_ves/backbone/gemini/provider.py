@@ -25,7 +25,6 @@ from trace_ves.backbone.provider import (
     ImagePart,
     Provider,
     ServiceError,
-    refusal,
     token_count,
     transport_errors,
 )
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
 
     from trace_ves.backbone.provider import CompletionRequest, Part
 
-GEMINI_BASE_URL_VARIABLE: Final = "GOOGLE_GEMINI_BASE_URL"
-VERTEX_BASE_URL_VARIABLE: Final = "GOOGLE_VERTEX_BASE_URL"
 # Before Gemini 3, in tokens, as Google maps efforts to budgets: https://ai.google.dev/gemini-api/docs/openai.
 THINKING_BUDGETS: Final = {Thinking.NONE: 0, Thinking.LOW: 1024, Thinking.MEDIUM: 8192, Thinking.HIGH: 24576}
 # https://docs.cloud.google.com/vertex-ai/generative-ai/docs/multimodal/image-understanding and
@@ -55,14 +52,14 @@ _ERRORS: Final = transport_errors(
 _BLOCKED: Final = frozenset({"SAFETY", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"})
 _DECLINED: Final = frozenset({"RECITATION", "LANGUAGE", "OTHER", "MALFORMED_RESPONSE"})
 _OPTIONAL: Final = {
-    "frame_detail": refusal(r"media.?resolution"),
-    "detail": refusal(r"media.?resolution"),
-    "temperature": refusal(r"temperature"),
-    "thinking_off": refusal(r"thinking|reasoning|effort|'none'"),
-    "seed": refusal(r"\bseed\b"),
-    "schema": refusal(r"schema|json mode"),
-    "stream": refusal(r"\bstream"),
-    "flex": refusal(r"tier|flex"),
+    "frame_detail": r"media.?resolution",
+    "detail": r"media.?resolution",
+    "temperature": r"temperature",
+    "thinking_off": r"thinking|reasoning|effort|'none'",
+    "seed": r"\bseed\b",
+    "schema": r"schema|json mode",
+    "stream": r"\bstream",
+    "flex": r"tier|flex",
 }
 
 
@@ -93,7 +90,7 @@ class GeminiProvider(Provider):
     @classmethod
     def with_key(cls, name: str, model: str, *, key: Key) -> GeminiProvider:
         """The Gemini API, by key."""
-        base_url = os.environ.get(GEMINI_BASE_URL_VARIABLE) or None
+        base_url = os.environ.get("GOOGLE_GEMINI_BASE_URL") or None
         options = types.HttpOptions(base_url=base_url, api_version=_API_VERSION, client_args=_CLIENT)
         client = genai.Client(vertexai=False, api_key=key.secret, http_options=options)
         return cls(name, model, client, key=key, identity={"base_url": base_url})
@@ -101,7 +98,7 @@ class GeminiProvider(Provider):
     @classmethod
     def with_project(cls, name: str, model: str, *, project: str, location: str) -> GeminiProvider:
         """Vertex AI, by the project and the credentials of this machine."""
-        base_url = os.environ.get(VERTEX_BASE_URL_VARIABLE) or None
+        base_url = os.environ.get("GOOGLE_VERTEX_BASE_URL") or None
         options = types.HttpOptions(base_url=base_url, client_args=_CLIENT)
         client = genai.Client(vertexai=True, project=project, location=location, http_options=options)
         hint = f"GOOGLE_APPLICATION_CREDENTIALS and {PROJECT_VARIABLE}, or run `gcloud auth application-default login`"

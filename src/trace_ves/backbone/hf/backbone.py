@@ -13,7 +13,7 @@ from trace_ves.backbone.hf.models import PlainModel, SharedPrefixModel
 from trace_ves.backbone.protocol import Generation
 from trace_ves.backbone.provider import lay_out, sampling_seed
 from trace_ves.backbone.remote import SAMPLED_TEMPERATURE
-from trace_ves.backbone.replies import complete_with_repair, reply_schema
+from trace_ves.backbone.replies import complete_with_repair
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,7 +79,7 @@ class TransformersBackbone:
             temperature = SAMPLED_TEMPERATURE
         return LocalRequest(
             content=lay_out(request, lambda frame, _: frame),
-            schema=reply_schema(request.reply),
+            schema=request.reply.model_json_schema(),
             temperature=temperature,
             seed=sampling_seed(request) if temperature else 0,
         )

@@ -34,10 +34,6 @@ class LocalRequest:
         return tuple(item for item in self.content if isinstance(item, Frame))
 
 
-def _no_picture(_: Frame) -> dict[str, Any]:
-    return {}
-
-
 class ChatFormatter:
     """Turns requests into chat messages and prompt tokens by the checkpoint's own chat template."""
 
@@ -49,7 +45,7 @@ class ChatFormatter:
         self._reserved = re.compile("|".join(re.escape(name) for name in names)) if names else None
 
     def messages(
-        self, request: LocalRequest, picture: Callable[[Frame], dict[str, Any]] = _no_picture
+        self, request: LocalRequest, picture: Callable[[Frame], dict[str, Any]] = lambda _: {}
     ) -> list[dict[str, Any]]:
         """Chat messages; `picture` gives the fields of an image entry. Every text ends its line."""
         content: list[dict[str, Any]] = [
@@ -78,8 +74,7 @@ class ChatFormatter:
                 f"The model's chat template placed {placed} of {len(frames)} frames; "
                 "use a checkpoint whose template takes images."
             )
-        ids: list[int] = []
-        frame_ends: list[int] = []
+        ids, frame_ends = list[int](), list[int]()
         sizes = (tokens for _, tokens in frames)
         for token in short:
             if token == self._image_token_id:

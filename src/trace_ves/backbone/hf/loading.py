@@ -50,8 +50,9 @@ def load(spec: str, name: str) -> Loaded:
     source = str(folder) if folder.is_dir() else name
     transformers.utils.logging.disable_progress_bar()
     config = _load_or_explain(spec, lambda: transformers.AutoConfig.from_pretrained(source, **_OWN_CODE))
-    device = _device(spec)
-    dtype = torch.float32 if device == "cpu" else torch.bfloat16
+    device, dtype = ("cuda", torch.bfloat16) if torch.cuda.is_available() else ("cpu", torch.float32)
+    if device == "cpu":
+        _LOG.warning("%s runs on the CPU, because torch sees no GPU; that works, slowly.", spec)
     _refuse_if_too_large(spec, config, dtype, device)
     tokenizer, images, processor = _load_or_explain(spec, lambda: _processors(source))
     model = _load_or_explain(
@@ -92,13 +93,6 @@ def _first_line(error: Exception) -> str:
     return (lines[0] if lines else type(error).__name__)[:300]
 
 
-def _device(spec: str) -> str:
-    if torch.cuda.is_available():
-        return "cuda"
-    _LOG.warning("%s runs on the CPU, because torch sees no GPU; that works, slowly.", spec)
-    return "cpu"
-
-
 def _refuse_if_too_large(spec: str, config: Any, dtype: torch.dtype, device: str) -> None:
     """Check before any weights are read: the kernel's out-of-memory kill gives no message."""
     with torch.device("meta"):
@@ -134,11 +128,10 @@ def _bits(stated: dict[str, Any]) -> int:
     """Bits of a quantised weight, as a checkpoint's config states them in one way or another."""
     if isinstance(stated.get("bits"), int):
         return int(stated["bits"])
-    if stated.get("load_in_4bit") or stated.get("_load_in_4bit"):
-        return 4
-    if stated.get("load_in_8bit") or stated.get("_load_in_8bit"):
-        return 8
+    for bits in (4, 8):
+        if stated.get(f"load_in_{bits}bit") or stated.get(f"_load_in_{bits}bit"):
+            return bits
     groups = stated.get("config_groups")
     weights = [group.get("weights") or {} for group in groups.values()] if isinstance(groups, dict) else []
-    found = [weight["num_bits"] for weight in weights if isinstance(weight.get("num_bits"), int)]
-    return max(found) if found else _FIXED_BITS.get(str(stated.get("quant_method")), 16)
+    of_groups = [weight["num_bits"] for weight in weights if isinstance(weight.get("num_bits"), int)]
+    return max(of_groups, default=_FIXED_BITS.get(str(stated.get("quant_method")), 16))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from trace_ves.backbone.hf.chat_format import LocalRequest
     from trace_ves.backbone.hf.loading import Loaded
-    from trace_ves.backbone.hf.plans import BatchPlan, PromptTokens
+    from trace_ves.backbone.hf.plans import PromptTokens
     from trace_ves.backbone.hf.vision import FrameFeatures, PendingFrame
     from trace_ves.core import Frame
 
@@ -136,7 +136,9 @@ class SharedPrefixModel:
 
         def end(row: int) -> None:
             number, one = batch[row]
-            usage = Usage(len(one.prompt.ids), self._cached_tokens(plan, row), len(replies[row].tokens))
+            slot = plan.slots[row]  # its prefix may have been computed for another row, of this batch or an earlier one
+            cached = self._decoder.reused[row] if slot.leader == row else slot.end - slot.start
+            usage = Usage(len(one.prompt.ids), cached, len(replies[row].tokens))
             answer(number, _completion(self._tokenizer, replies[row], usage))
 
         self._decoder.generate(
@@ -149,11 +151,6 @@ class SharedPrefixModel:
         for row, reply in enumerate(replies):
             if not reply.over:
                 end(row)
-
-    def _cached_tokens(self, plan: BatchPlan, number: int) -> int:
-        """Tokens of a row that were computed for another one, of this batch or an earlier one."""
-        slot = plan.slots[number]
-        return self._decoder.reused[number] if slot.leader == number else slot.end - slot.start
 
 
 def _completion(tokenizer: Any, reply: ReplyState, usage: Usage) -> Completion:
