@@ -401,3 +401,9 @@ def quick_backbone(
         attempt_seconds=attempt_seconds, deadline_seconds=deadline_seconds, first_wait_seconds=first_wait_seconds
     )
     return RemoteBackbone(provider, RemoteSettings(model or ModelSettings(), concurrency=concurrency, retry=retry))
+
+
+def ask_once(dialect: Dialect, server: Server, *responses: Response, request: Request[Any] | None = None) -> Any:
+    """What a backbone gives for one request, where the server responds like this."""
+    server.respond(*responses)
+    return quick_backbone(dialect.provider()).generate([request or make_request()])[0]

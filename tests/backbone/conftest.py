@@ -33,6 +33,13 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     made.close()
 
 
+@pytest.fixture
+def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key of every service."""
+    for name in ("GEMINI_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY", "GOOGLE_CLOUD_PROJECT"):
+        monkeypatch.setenv(name, "k")
+
+
 @pytest.fixture(params=DIALECTS)
 def dialect(request: pytest.FixtureRequest, server: Server) -> Dialect:
     """Each provider in turn."""

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
-from tests.fakes import ANTHROPIC, Response, make_clip, make_request, quick_backbone
+from tests.fakes import ANTHROPIC, Response, ask_once, make_clip, make_request, quick_backbone
 
 from trace_ves.backbone.model_settings import ModelSettings, ReplyFormat
 
@@ -35,8 +35,8 @@ def test_a_reply_that_no_strict_schema_can_express_is_asked_for_in_words(server:
     class Facts(BaseModel):
         facts: dict[str, str]
 
-    server.respond(Response(body=ANTHROPIC.ok('Here it is:\n```json\n{"facts": {"a": "b"}}\n```')))
-    (generation,) = quick_backbone(ANTHROPIC.provider()).generate([make_request(reply=Facts)])
+    response = Response(body=ANTHROPIC.ok('Here it is:\n```json\n{"facts": {"a": "b"}}\n```'))
+    generation = ask_once(ANTHROPIC, server, response, request=make_request(reply=Facts))
     assert generation.reply.facts == {"a": "b"}
     body = server.received[0].body
     assert "output_config" not in body

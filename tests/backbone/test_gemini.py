@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import BaseModel
-from tests.fakes import GEMINI, Response, make_clip, make_request, quick_backbone
+from tests.fakes import GEMINI, Response, ask_once, make_clip, make_request, quick_backbone
 
 from trace_ves.backbone import open_backbone
 from trace_ves.backbone.frame_tokens import frame_detail
@@ -29,9 +29,8 @@ def levels(body: dict[str, Any]) -> list[str | None]:
 
 
 def test_how_closely_a_frame_is_looked_at_follows_from_its_height(server: Server) -> None:
-    server.respond(Response(body=GEMINI.ok(GOOD)))
     clips = [make_clip(start, [1], height=height) for start, height in ((0.0, 360), (5.0, 720), (9.0, 1080))]
-    quick_backbone(GEMINI.provider()).generate([make_request("Which?", *clips)])
+    ask_once(GEMINI, server, Response(body=GEMINI.ok(GOOD)), request=make_request("Which?", *clips))
     received = server.received[0]
     assert received.path == "/v1beta/models/m:generateContent"
     assert levels(received.body) == [f"MEDIA_RESOLUTION_{level}" for level in ("LOW", "MEDIUM", "HIGH")]
@@ -55,8 +54,8 @@ def test_a_reply_with_free_keys_has_its_whole_schema_sent(server: Server) -> Non
     class Facts(BaseModel):
         facts: dict[str, str | None]
 
-    server.respond(Response(body=GEMINI.ok('{"facts": {"a": null}}')))
-    (generation,) = quick_backbone(GEMINI.provider()).generate([make_request(reply=Facts)])
+    response = Response(body=GEMINI.ok('{"facts": {"a": null}}'))
+    generation = ask_once(GEMINI, server, response, request=make_request(reply=Facts))
     assert generation.reply.facts == {"a": None}
     assert GEMINI.schema(server.received[0].body) == Facts.model_json_schema()
 
@@ -64,31 +63,27 @@ def test_a_reply_with_free_keys_has_its_whole_schema_sent(server: Server) -> Non
 def test_the_delay_that_google_writes_into_the_body_is_waited(server: Server) -> None:
     details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "3600s"}]
     body = {"error": {"code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED", "details": details}}
-    server.respond(Response(status=429, body=body))
     with pytest.raises(BackboneError, match=r"after 1 attempt; the last ended with HTTP 429, rate limit: quota"):
-        quick_backbone(GEMINI.provider()).generate([make_request()])
+        ask_once(GEMINI, server, Response(status=429, body=body))
 
 
 @pytest.mark.filterwarnings("ignore:SOMETHING_NEW")
 def test_a_reply_that_ended_for_a_reason_we_do_not_know_is_kept(server: Server) -> None:
-    server.respond(Response(body=GEMINI.ok(GOOD, finishReason="SOMETHING_NEW")))
-    (generation,) = quick_backbone(GEMINI.provider()).generate([make_request()])
-    assert generation.reply.colour == "red"
+    response = Response(body=GEMINI.ok(GOOD, finishReason="SOMETHING_NEW"))
+    assert ask_once(GEMINI, server, response).reply.colour == "red"
 
 
 def test_a_wrong_key_which_this_api_answers_with_400_is_said_to_be_one(server: Server) -> None:
-    server.respond(Response(status=400, body=GEMINI.error("API key not valid. Please pass a valid API key.")))
+    response = Response(status=400, body=GEMINI.error("API key not valid. Please pass a valid API key."))
     with pytest.raises(BackboneError, match=r"refused the key .*GEMINI_API_KEY"):
-        quick_backbone(GEMINI.provider()).generate([make_request()])
+        ask_once(GEMINI, server, response)
 
 
 def test_the_environment_of_the_sdk_cannot_turn_the_key_into_a_project(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
-    server.respond(Response(body=GEMINI.ok(GOOD)))
-    (generation,) = quick_backbone(GEMINI.provider()).generate([make_request()])
-    assert generation.reply.colour == "red"
+    assert ask_once(GEMINI, server, Response(body=GEMINI.ok(GOOD))).reply.colour == "red"
 
 
 def service_account(folder: Path, token_uri: str) -> Path:

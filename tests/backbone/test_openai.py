@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import BaseModel
-from tests.fakes import OPENAI, Response, Still, make_clip, make_request, quick_backbone
+from tests.fakes import OPENAI, Response, Still, ask_once, make_clip, make_request
 
 from trace_ves.backbone import ModelFault
 from trace_ves.backbone.openai.provider import OpenAIProvider
@@ -27,9 +27,8 @@ def images(body: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_a_tall_frame_is_looked_at_closely_and_every_frame_has_a_stable_name(server: Server) -> None:
-    server.respond(Response(body=OPENAI.ok(GOOD)))
     clips = make_clip(0.0, [1], height=360), make_clip(5.0, [1], height=720)
-    quick_backbone(OPENAI.provider()).generate([make_request("Which?", *clips)])
+    ask_once(OPENAI, server, Response(body=OPENAI.ok(GOOD)), request=make_request("Which?", *clips))
     sent = images(server.received[0].body)
     assert [part["image_url"]["detail"] for part in sent] == ["low", "high"]
     assert [part["uuid"] for part in sent] == [
@@ -39,9 +38,9 @@ def test_a_tall_frame_is_looked_at_closely_and_every_frame_has_a_stable_name(ser
 
 def test_a_server_that_refuses_everything_gets_a_plain_request_and_then_its_error_is_said(server: Server) -> None:
     complaint = "uuid, prompt_cache_key, prompt_cache_options, detail, temperature, seed and schema are not known here"
-    server.respond(Response(status=400, body=OPENAI.error(complaint)))
+    refusal = Response(status=400, body=OPENAI.error(complaint))
     with pytest.raises(BackboneError, match="HTTP 400"):
-        quick_backbone(OPENAI.provider()).generate([make_request("Which?", make_clip(0.0, [1]))])
+        ask_once(OPENAI, server, refusal, request=make_request("Which?", make_clip(0.0, [1])))
     assert len(server.received) == 8
     assert set(server.received[-1].body) == {"model", "messages"}
 
@@ -78,22 +77,18 @@ def test_openai_and_other_services_get_a_strict_schema_and_no_uuid() -> None:
 
 def test_a_prompt_that_a_filter_refuses_is_the_models_fault_and_not_an_error(server: Server) -> None:
     body = {"error": {"message": "filtered", "code": "content_filter", "type": None, "param": "prompt"}}
-    server.respond(Response(status=400, body=body))
-    (generation,) = quick_backbone(OPENAI.provider()).generate([make_request()])
-    assert generation.reply == ModelFault("A filter of the provider blocked the answer (content_filter).")
+    fault = ask_once(OPENAI, server, Response(status=400, body=body)).reply
+    assert fault == ModelFault("A filter of the provider blocked the answer (content_filter).")
 
 
 @pytest.mark.parametrize("body", [{"detail": "no such thing"}, {"message": "no such thing"}, b"no such thing"])
 def test_errors_are_read_in_the_shapes_that_servers_give_them(server: Server, body: Any) -> None:
-    server.respond(Response(status=418, body=body))
     with pytest.raises(BackboneError, match=r"HTTP 418\): .*no such thing"):
-        quick_backbone(OPENAI.provider()).generate([make_request()])
+        ask_once(OPENAI, server, Response(status=418, body=body))
 
 
 def test_a_server_that_counts_nothing_is_understood(server: Server) -> None:
-    body = {"choices": [{"message": {"content": GOOD}}]}
-    server.respond(Response(body=body))
-    (generation,) = quick_backbone(OPENAI.provider()).generate([make_request()])
+    generation = ask_once(OPENAI, server, Response(body={"choices": [{"message": {"content": GOOD}}]}))
     assert generation.reply.colour == "red"
     assert generation.usage.input_tokens == 0
 
@@ -101,7 +96,5 @@ def test_a_server_that_counts_nothing_is_understood(server: Server) -> None:
 @pytest.mark.parametrize("stated", [-5, "many", 1e308, 10**30, None, [1]])
 def test_counts_of_tokens_that_are_no_counts_are_not_believed(server: Server, stated: object) -> None:
     usage = {"prompt_tokens": stated, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": stated}}
-    server.respond(Response(body=OPENAI.ok(GOOD) | {"usage": usage}))
-    (generation,) = quick_backbone(OPENAI.provider()).generate([make_request("Which?")])
-    assert (generation.usage.input_tokens, generation.usage.cached_tokens) == (0, 0)
-    assert generation.usage.output_tokens == 7
+    counted = ask_once(OPENAI, server, Response(body=OPENAI.ok(GOOD) | {"usage": usage})).usage
+    assert (counted.input_tokens, counted.cached_tokens, counted.output_tokens) == (0, 0, 7)

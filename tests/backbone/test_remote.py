@@ -20,6 +20,7 @@ from tests.fakes import (
     ScriptedProvider,
     Sighting,
     Still,
+    ask_once,
     make_clip,
     make_request,
     quick_backbone,
@@ -43,19 +44,22 @@ def written(dialect: Dialect, tokens: int) -> int | None:
     return tokens if dialect.name == "anthropic" else None
 
 
-def test_an_answer_comes_back_validated_with_its_tokens(dialect: Dialect, server: Server) -> None:
-    server.respond(Response(body=dialect.ok(GOOD, read=1200, cached=1000, output=34)))
-    (generation,) = quick_backbone(dialect.provider()).generate([make_request()])
+def test_a_schema_is_asked_for_and_an_answer_comes_back_validated_with_its_tokens(
+    dialect: Dialect, server: Server
+) -> None:
+    generation = ask_once(dialect, server, Response(body=dialect.ok(GOOD, read=1200, cached=1000, output=34)))
     assert generation.reply == Sighting(colour="red", seconds=3.5, where=["left"])
     assert generation.usage == Usage(1200, 1000, 34, written(dialect, 1))
     assert generation.seconds > 0
     assert dialect.key(server.received[0]) == SECRET
+    schema = dialect.schema(server.received[0].body)
+    assert set(schema["properties"]) == {"colour", "seconds", "where"}
+    assert schema["properties"]["colour"]["type"] == "string"
 
 
 def test_frames_come_first_in_order_each_with_its_time_and_the_words_last(dialect: Dialect, server: Server) -> None:
-    server.respond(Response(body=dialect.ok(GOOD)))
-    clips = make_clip(70.0, [10, 20]), make_clip(4.0, [30])
-    quick_backbone(dialect.provider()).generate([make_request("Which?", *clips)])
+    request = make_request("Which?", make_clip(70.0, [10, 20]), make_clip(4.0, [30]))
+    ask_once(dialect, server, Response(body=dialect.ok(GOOD)), request=request)
     ((role, parts),) = dialect.content(server.received[0].body)
     assert role == "user"
     assert parts == [
@@ -76,14 +80,6 @@ def test_a_bundle_that_is_a_prefix_of_another_gives_a_literal_prefix_of_its_part
     bundles = [request_parts(make_request("Which?", *clips[: size + 1]))[:-1] for size in range(3)]
     assert bundles[1][: len(bundles[0])] == bundles[0]
     assert bundles[2][: len(bundles[1])] == bundles[1]
-
-
-def test_the_provider_is_asked_to_hold_the_model_to_the_schema(dialect: Dialect, server: Server) -> None:
-    server.respond(Response(body=dialect.ok(GOOD)))
-    quick_backbone(dialect.provider()).generate([make_request()])
-    schema = dialect.schema(server.received[0].body)
-    assert set(schema["properties"]) == {"colour", "seconds", "where"}
-    assert schema["properties"]["colour"]["type"] == "string"
 
 
 def test_answers_come_back_in_the_order_asked(dialect: Dialect, server: Server) -> None:
@@ -114,8 +110,7 @@ def test_no_more_are_under_way_than_allowed_over_all_threads(server: Server) -> 
 @pytest.mark.parametrize("status", [429, 500, 503, 529])
 def test_trouble_that_passes_is_waited_out(dialect: Dialect, server: Server, status: int) -> None:
     busy = Response(status=status, body=dialect.error("busy"), headers={"retry-after": "0.05"})
-    server.respond(busy, busy, Response(body=dialect.ok(GOOD)))
-    (generation,) = quick_backbone(dialect.provider()).generate([make_request()])
+    generation = ask_once(dialect, server, busy, busy, Response(body=dialect.ok(GOOD)))
     assert generation.reply.colour == "red"
     assert generation.seconds >= 0.1  # what the service asked to wait, twice
     assert len(server.received) == 3  # the SDK retries nothing of its own
@@ -142,12 +137,9 @@ NESTED = b'{"choices": ' + b"[" * 100_000
 @pytest.mark.parametrize("body", [b'{"half": ', b"<html>hello</html>", b"{}", b"[]", b"null", NESTED, "cut", "failed"])
 def test_a_body_that_is_no_answer_is_tried_again(dialect: Dialect, server: Server, body: bytes | str) -> None:
     good = Response(body=dialect.ok(GOOD))
-    first = {"cut": Response(body=good.body, cut=True), "failed": Response(500, NESTED)}.get(
-        str(body), Response(body=body)
-    )
-    server.respond(first, good)
-    (generation,) = quick_backbone(dialect.provider()).generate([make_request()])
-    assert generation.reply.colour == "red"
+    broken = {"cut": Response(body=good.body, cut=True), "failed": Response(500, NESTED)}
+    first = broken.get(str(body), Response(body=body))
+    assert ask_once(dialect, server, first, good).reply.colour == "red"
 
 
 def test_no_server_at_all(dialect: Dialect, server: Server) -> None:
@@ -216,11 +208,11 @@ def test_a_reply_of_the_wrong_form_is_repaired_without_sending_its_frames_again(
     dialect: Dialect, server: Server
 ) -> None:
     wrong = '{"color": "red"}'
-    server.respond(
+    responses = [
         Response(body=dialect.ok(wrong, read=100, output=5)),
         Response(body=dialect.ok(GOOD, read=130, output=9)),
-    )
-    (generation,) = quick_backbone(dialect.provider()).generate([make_request("Which?", make_clip(1.0, [5]))])
+    ]
+    generation = ask_once(dialect, server, *responses, request=make_request("Which?", make_clip(1.0, [5])))
     assert (generation.reply.colour, generation.sends) == ("red", 1)
     assert generation.usage == Usage(230, 0, 14, written(dialect, 2))
     (_, before), reply, complaint = dialect.content(server.received[1].body)
@@ -245,8 +237,8 @@ def test_a_reply_that_is_lost_is_asked_for_again_and_its_frames_count_twice(
 
 
 def test_a_reply_that_stays_wrong_is_a_fault_on_record(dialect: Dialect, server: Server) -> None:
-    server.respond(Response(body=dialect.ok('{"colour": [], "seconds": -1}', read=10, output=1)))
-    (generation,) = quick_backbone(dialect.provider()).generate([make_request()])
+    wrong = dialect.ok('{"colour": [], "seconds": -1}', read=10, output=1)
+    generation = ask_once(dialect, server, Response(body=wrong))
     assert isinstance(generation.reply, ModelFault)
     assert "colour: Input should be a valid string; seconds: " in generation.reply.reason
     assert generation.reply.raw == '{"colour": [], "seconds": -1}'
@@ -262,20 +254,16 @@ def test_refusals_blocks_and_cut_or_empty_replies_are_faults_of_their_own(dialec
         "The model used up its output without a word": dialect.length(""),
     }
     for reason, body in cases.items():
-        if body is None:
-            continue
-        server.received.clear()
-        server.respond(Response(body=body))
-        (generation,) = quick_backbone(dialect.provider()).generate([make_request()])
-        assert isinstance(generation.reply, ModelFault)
-        assert generation.reply.reason.startswith(reason)
-        assert len(server.received) == 1  # asking again would not mend it
+        if body is not None:
+            server.received.clear()
+            fault = ask_once(dialect, server, Response(body=body)).reply
+            assert isinstance(fault, ModelFault)
+            assert fault.reason.startswith(reason)
+            assert len(server.received) == 1  # asking again would not mend it
 
 
 def test_a_whole_reply_counts_even_where_the_model_went_on_until_the_limit(dialect: Dialect, server: Server) -> None:
-    server.respond(Response(body=dialect.length(GOOD + "\n" * 50)))
-    (generation,) = quick_backbone(dialect.provider()).generate([make_request()])
-    assert generation.reply.colour == "red"
+    assert ask_once(dialect, server, Response(body=dialect.length(GOOD + "\n" * 50))).reply.colour == "red"
 
 
 def test_an_interrupted_batch_sends_nothing_more(server: Server) -> None:
@@ -313,9 +301,7 @@ except KeyboardInterrupt:
 
 def test_ctrl_c_does_not_wait_for_answers_under_way(server: Server) -> None:
     asked = threading.Barrier(4)
-    server.respond(
-        Response(body=OPENAI.ok(GOOD), before=lambda: (asked.wait(120), server.released.wait(300))),
-    )
+    server.respond(Response(body=OPENAI.ok(GOOD), before=lambda: (asked.wait(120), server.released.wait(300))))
     with subprocess.Popen([sys.executable, "-c", INTERRUPTED, server.url]) as process:
         try:
             asked.wait(120)

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.fakes import Response, make_request, quick_backbone
+from tests.fakes import Response, ask_once, make_request
 
 from trace_ves.backbone import open_backbone
 from trace_ves.backbone.secret import Key, redact
@@ -146,12 +146,10 @@ def test_no_file_that_a_run_writes_holds_the_key_that_a_service_echoes(
 
 
 def test_a_reply_that_echoes_the_key_is_kept_without_it(dialect: Dialect, server: Server) -> None:
-    server.respond(Response(body=dialect.ok(json.dumps({"colour": f"red, and {dialect.environment('')}"}))))
-    (generation,) = quick_backbone(dialect.provider()).generate([make_request()])
-    assert "[key]" in generation.reply.colour
-    server.respond(Response(body=dialect.ok(f"no JSON but {dialect.environment('')}")))
-    (generation,) = quick_backbone(dialect.provider()).generate([make_request()])
-    assert "never-to-be-seen" not in generation.reply.raw
+    echo = json.dumps({"colour": f"red, and {dialect.environment('')}"})
+    assert "[key]" in ask_once(dialect, server, Response(body=dialect.ok(echo))).reply.colour
+    response = Response(body=dialect.ok(f"no JSON but {dialect.environment('')}"))
+    assert "never-to-be-seen" not in ask_once(dialect, server, response).reply.raw
 
 
 def test_the_placeholder_key_of_a_local_server_is_no_secret(server: Server) -> None:
