@@ -50,9 +50,8 @@ def test_null_is_an_answer_and_a_missing_key_is_not() -> None:
 
 
 def test_the_schema_names_the_letters_so_that_a_provider_can_hold_the_model_to_them() -> None:
-    assert ["A", "B", "C"] in [
-        part.get("enum") for part in answer_reply(CHOICE).model_json_schema()["properties"]["answer"]["anyOf"]
-    ]
+    schema = answer_reply(CHOICE).model_json_schema()["properties"]["answer"]
+    assert ["A", "B", "C"] in [part.get("enum") for part in schema["anyOf"]]
 
 
 def test_an_open_question_takes_words_and_an_empty_answer_is_none() -> None:
@@ -270,14 +269,9 @@ def test_of_several_replies_the_last_counts_and_the_doubt_is_written_down() -> N
 
 
 def test_a_refusal_of_the_repair_is_the_fault() -> None:
-    complete, _ = asking(Completion("no"), Completion("", finish=FinishReason.REFUSED, note="policy"))
+    complete, shown = asking(Completion("x" * 10**6), Completion("", finish=FinishReason.REFUSED, note="policy"))
     assert complete_with_repair(Reply, complete)[0] == ModelFault("The model refused to answer (policy).")
-
-
-def test_a_huge_reply_is_shown_to_the_model_cut() -> None:
-    complete, shown = asking(Completion("x" * 1_000_000), Completion(GOOD))
-    assert complete_with_repair(Reply, complete)[0] == READ
-    assert len(shown[1][0].reply) <= 20_001
+    assert len(shown[1][0].reply) <= 20_001  # a huge reply is shown to the model cut
 
 
 def test_a_closed_schema_requires_everything_allows_nothing_else_and_keeps_only_shape() -> None:

@@ -67,10 +67,9 @@ def leaks(text: str, secret: str = SECRET) -> bool:
             readings.append(base64.b64decode(padded[: len(padded) // 4 * 4]).decode("latin-1"))
         if re.fullmatch(r"(?:[0-9a-fA-F]{2})+", blob):
             readings.append(bytes.fromhex(blob).decode("latin-1"))
-    readings.append(re.sub(r"%([0-9a-fA-F]{2})", lambda found: chr(int(found.group(1), 16)), text))
-    readings.append(re.sub(r"\\+u([0-9a-fA-F]{4})", lambda found: chr(int(found.group(1), 16)), text))
     readings += [text[::-1], html.unescape(text)]
-    readings.append(re.sub(r"\\x([0-9a-fA-F]{2})", lambda found: chr(int(found.group(1), 16)), text))
+    for escape in (r"%([0-9a-fA-F]{2})", r"\\+u([0-9a-fA-F]{4})", r"\\x([0-9a-fA-F]{2})"):
+        readings.append(re.sub(escape, lambda match: chr(int(match[1], 16)), text))
     for blob in re.findall(r"[A-Z2-7]{16,}", text):
         for cut in range(8):
             whole = blob[cut : cut + (len(blob) - cut) // 8 * 8]

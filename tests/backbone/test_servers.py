@@ -22,13 +22,12 @@ if TYPE_CHECKING:
 pytest.importorskip("openai")
 
 GOOD = json.dumps({"colour": "red"})
+OWNERS = {"vllm": "vllm", "sglang": "sglang", "llama.cpp": "llamacpp", "other": "library"}  # the last is Ollama's
 MODELS = {
-    "vllm": {"object": "list", "data": [{"id": "m", "object": "model", "owned_by": "vllm", "max_model_len": 32768}]},
-    "sglang": {"object": "list", "data": [{"id": "m", "object": "model", "owned_by": "sglang", "root": "m"}]},
-    "llama.cpp": {"object": "list", "data": [{"id": "m", "object": "model", "owned_by": "llamacpp", "meta": {}}]},
-    "other": {"object": "list", "data": [{"id": "m", "object": "model", "owned_by": "library"}]},
+    kind: {"object": "list", "data": [{"id": "m", "object": "model", "owned_by": owner}]}
+    for kind, owner in OWNERS.items()
 }
-"""What the four say at /v1/models; the last is Ollama's."""
+"""What the four say at /v1/models."""
 
 
 @pytest.fixture
