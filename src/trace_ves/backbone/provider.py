@@ -1,7 +1,4 @@
-"""The interface between the batch machinery and one provider's API: `CompletionRequest` in, `Completion` out.
-
-A provider turns every error of its SDK into a `ServiceError`, whose message can be shown and holds no key.
-"""
+"""The interface between the batch machinery and one provider's API: `CompletionRequest` in, `Completion` out."""
 
 from __future__ import annotations
 
@@ -172,7 +169,7 @@ class CompletionRequest:
 
 @dataclass(eq=False)
 class ServiceError(Exception):
-    """A call did not come back with a completion."""
+    """A call did not come back with a completion. The message can be shown: it holds no key."""
 
     status: int | None  # None without a usable response: no connection, a time-out, half a body
     message: str  # what the service said: one line, cut, without keys

@@ -1,7 +1,4 @@
-"""A backbone behind an API: answers a batch concurrently, checks limits, and notices servers that drop frames.
-
-A request that fails for good raises a `BackboneError`, after the rest of the batch is answered.
-"""
+"""A backbone behind an API: answers a batch concurrently, checks limits, and notices servers that drop frames."""
 
 from __future__ import annotations
 
@@ -190,10 +187,7 @@ class RemoteBackbone:
         return generation
 
     def _drops_frames(self, call: CompletionRequest, usage: Usage, exchange: Exchange) -> bool:
-        """Whether the server reports too few tokens to have read all frames: those beyond its context are dropped.
-
-        Where it reports fewer than the usual formula, two black frames show what it takes for one of this size.
-        """
+        """Whether the server reports too few tokens to have read all frames: those beyond its context are dropped."""
         images = [part for part in call.parts if isinstance(part, ImagePart)]
         if not self._provider.may_drop_frames or len(images) < _FEW_FRAMES or not usage.input_tokens:
             return False
@@ -202,7 +196,7 @@ class RemoteBackbone:
         if tokens >= 0.9 * self._count_tokens(images):
             return False
         size = images[0].width_px, images[0].height_px
-        if size not in self._frame_costs:
+        if size not in self._frame_costs:  # two black frames show what the server takes for one of this size
             black = (replace(images[0], jpeg=_black_jpeg(*size)),) * 2
             asked = replace(call, parts=(*black, TextPart("Say nothing.")), shared_ends=(), on_begin=None)
             self._frame_costs[size] = 0.0  # unknown, where the server refuses the probe

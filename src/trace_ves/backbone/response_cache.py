@@ -1,7 +1,4 @@
-"""The response cache: a wrapper around a backbone that asks only what has not been answered before.
-
-Faults and failures are not stored, so that the next run asks again. Trouble with the file never stops a run.
-"""
+"""The response cache: a wrapper around a backbone that asks only what has not been answered before."""
 
 from __future__ import annotations
 
@@ -156,7 +153,7 @@ class ResponseStore:
 
 
 def _certain_reply(outcome: Outcome) -> BaseModel | None:
-    """The reply to store; none where it was guessed or broke off at first, or frames were dropped."""
+    """The reply to store; none where the next run should ask again: a failure, a fault, a guess, dropped frames."""
     if isinstance(outcome, BackboneError) or isinstance(outcome.reply, ModelFault):
         return None
     is_doubtful = outcome.suspect or outcome.sends > 1 or (outcome.said and outcome.said[-1].problem)

@@ -62,7 +62,6 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
     monkeypatch.setenv("TRACE_VES_VLLM", str(command))
     monkeypatch.setenv("STAND_IN_HOME", str(tmp_path))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    monkeypatch.setattr(server_module, "_STOP_SECONDS", 1.0)
     return StandIn(tmp_path)
 
 

@@ -1,7 +1,4 @@
-"""`anthropic:` by the anthropic SDK's messages.
-
-Fields that not every version of the SDK has go through `extra_body`.
-"""
+"""`anthropic:` by the anthropic SDK's messages."""
 
 from __future__ import annotations
 
@@ -98,7 +95,7 @@ class AnthropicProvider(Provider):
         blocks = [_block(part) for part in (call.with_schema_as_text() if schema is None else call.parts)]
         for end in call.shared_ends:  # a beginning that another request shares; each mark costs a quarter more
             blocks[end - 1]["cache_control"] = {"type": "ephemeral"}
-        extra: dict[str, Any] = {}
+        extra: dict[str, Any] = {}  # fields that not every version of the SDK has
         most_output = call.max_output_tokens or MAX_OUTPUT_TOKENS
         thinks = call.thinking not in {Thinking.DEFAULT, Thinking.NONE}  # this API then takes no temperature
         if "temperature" in features and call.temperature is not None and not thinks:

@@ -24,10 +24,7 @@ class LocalModel(Protocol[T]):
         """What can be done for requests before their turn; several threads call this at once."""
 
     def complete(self, requests: Sequence[T], answer: Callable[[int, Completion], None]) -> None:
-        """Call `answer` for every request, by its number, once its reply is complete; one thread calls this at a time.
-
-        A request may be answered twice, with the same reply.
-        """
+        """Call `answer` by number as each reply completes, perhaps twice for one; one thread at a time calls this."""
 
 
 @dataclass(slots=True)

@@ -1,7 +1,4 @@
-"""From planned rows to tokens: one prefill for all that is missing, then steps.
-
-Drives the layers of Qwen3-VL, with experts too, and of Qwen2.5-VL. Knows nothing about prompts or JSON.
-"""
+"""From planned rows to tokens of Qwen3-VL (with experts too) or Qwen2.5-VL: one prefill for all rows, then steps."""
 
 from __future__ import annotations
 

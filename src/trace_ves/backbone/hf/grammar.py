@@ -1,7 +1,4 @@
-"""Constrains decoding to the JSON schema of the reply, token by token, with llguidance.
-
-docs/local-models.md says why this library, with figures.
-"""
+"""Constrains decoding to the JSON schema of the reply, with llguidance; docs/local-models.md says why this library."""
 
 from __future__ import annotations
 

@@ -68,10 +68,7 @@ class Prefill:
         positions: Mapping[int, torch.Tensor],
         reused: Mapping[int, int],
     ) -> Prefill:
-        """The stream of a batch whose rows have these places for their own tokens.
-
-        Given are the positions of the leading rows' tokens, and how many of them are stored already.
-        """
+        """The stream of a batch: its rows' places, its leaders' positions, and how many of their tokens are stored."""
         stretches: list[Stretch] = []
         ids: list[int] = []
         places: list[torch.Tensor] = []

@@ -196,10 +196,8 @@ _NEVER: Final = -1e30  # finite: a piece that a row does not see must give a num
 
 
 def kernels_for(tokens: int) -> AbstractContextManager[None]:
-    """The kernels of attention to choose from when this many tokens attend to each other.
-
-    cuDNN's is the fastest, but makes a plan for every new shape, so it is left to the largest prefixes.
-    """
+    """The kernels of attention to choose from when this many tokens attend to each other."""
+    # cuDNN's is the fastest, but makes a plan for every new shape, so it is left to the largest prefixes.
     return nullcontext() if tokens >= _WORTH_A_PLAN else sdpa_kernel(_WITHOUT_PLANS)
 
 
@@ -315,10 +313,7 @@ def pieces_of(tokens: slice) -> range:
 
 @faster_on_gpu(_import_kernel)
 def attend_step(query: torch.Tensor, stored: Pair, reads: Reads, lengths: torch.Tensor, scaling: float) -> torch.Tensor:
-    """Attention of one new token of each row over all that the row sees; rows have this many own tokens with it.
-
-    Query is rows x heads x size, and so is the result.
-    """
+    """Attention of one new token of each row, rows x heads x size; with it, rows have this many own tokens."""
     rows, heads, size = query.shape
     key_heads = stored[0].shape[0]
     pieces, groups = len(reads.rows), heads // key_heads

@@ -1,7 +1,4 @@
-"""Loads a model by name or folder with transformers, and turns what can go wrong into one sentence.
-
-Code that comes with a checkpoint is never run.
-"""
+"""Loads a model by name or folder, never runs code that comes with it, and explains failures in one sentence."""
 
 from __future__ import annotations
 
@@ -35,11 +32,6 @@ class Loaded:
     tokenizer: Any
     image_processor: Any
     processor: Any  # the whole processor; None where a part of it that frames do not need (video) cannot be loaded
-
-    @property
-    def chat_template(self) -> str | None:
-        """The checkpoint's template: the processor's, which knows of images, before the tokenizer's."""
-        return getattr(self.processor, "chat_template", None) or getattr(self.tokenizer, "chat_template", None)
 
 
 def load(spec: str, name: str) -> Loaded:

@@ -1,7 +1,4 @@
-"""The two ways to answer with a local model, both constrained to the schema of the reply.
-
-`SharedPrefixModel` answers a batch from shared prefills; `PlainModel` asks through `generate`, one by one.
-"""
+"""The two ways to answer with a local model, both constrained to the schema of the reply."""
 
 from __future__ import annotations
 
@@ -46,13 +43,15 @@ class PreparedRequest:
 
 
 class SharedPrefixModel:
-    """Answers batches of requests."""
+    """Answers batches of requests from shared prefills."""
 
     def __init__(self, loaded: Loaded, *, max_new_tokens: int = MAX_NEW_TOKENS) -> None:
         model = loaded.model
         self._tokenizer = loaded.tokenizer
+        # The processor's template knows of images; None leaves it to the tokenizer's.
+        template = getattr(loaded.processor, "chat_template", None)
         self._formatter = ChatFormatter(
-            loaded.tokenizer, chat_template=loaded.chat_template, image_token_id=model.config.image_token_id
+            loaded.tokenizer, chat_template=template, image_token_id=model.config.image_token_id
         )
         self._max_new_tokens = max_new_tokens
         self._grammars = Grammars(loaded.tokenizer, model.config.get_text_config().vocab_size)
@@ -174,7 +173,7 @@ def _free_bytes(device: torch.device) -> int:
 
 
 class PlainModel:
-    """Answers a batch request by request."""
+    """Answers a batch request by request, through the model's own `generate`."""
 
     def __init__(self, spec: str, loaded: Loaded, *, max_new_tokens: int = MAX_NEW_TOKENS) -> None:
         if loaded.processor is None:

@@ -1,7 +1,4 @@
-"""Which prompts of a batch share a prefill, where each prefix is stored, and how a batch splits into micro-batches.
-
-A prompt shares the prefill of another whose tokens and frames begin with its own. Pure arithmetic, no torch.
-"""
+"""Which prompts of a batch share a prefill, where prefixes are stored, and how a batch splits: pure arithmetic."""
 
 from __future__ import annotations
 
@@ -158,13 +155,10 @@ class BatchLimits:
 
 
 def plan_memory(shape: ModelShape, *, free_bytes: int, own_tokens: int) -> BatchLimits:
-    """The limits at which keys and values, scores and activations fit into the memory that is free.
-
-    `own_tokens` are a row's text and reply. Fewer rows are preferred to prefixes of less than some thousand tokens.
-    """
+    """The largest batch that fits into the free memory; `own_tokens` are the text and the reply of a row."""
     usable = int(_USABLE_SHARE * free_bytes)
     rows = MAX_ROWS
-    while True:
+    while True:  # fewer rows are preferred to prefixes of less than some thousand tokens
         row_bytes = own_tokens * shape.key_value_bytes + shape.vocabulary * _LOGIT_BYTES
         prefill = min(PREFILL_TOKENS, max(512, usable // 8 // shape.activation_bytes))
         left = usable - rows * row_bytes - prefill * shape.activation_bytes

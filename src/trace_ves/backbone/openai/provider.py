@@ -1,7 +1,4 @@
-"""`openai:` by the openai SDK's chat completions: OpenAI itself, and any compatible server by its URL.
-
-Whatever is not essential is optional, and dropped when a server refuses it.
-"""
+"""`openai:` by the openai SDK's chat completions: OpenAI itself, and any compatible server by its URL."""
 
 from __future__ import annotations
 
