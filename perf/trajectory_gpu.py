@@ -20,7 +20,7 @@ import torch
 import transformers
 
 from random_model import build
-from trace_ves.backbone.hf.chat_format import LocalRequest
+from trace_ves.backbone.hf.combining_queue import LocalRequest
 from trace_ves.backbone.hf.decoder import BatchDecoder
 from trace_ves.backbone.hf.grammar import Grammars, JsonGuide, ReplyState
 from trace_ves.backbone.hf.plans import PromptTokens, micro_batches, plan_batch, plan_memory

@@ -10,8 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from trace_ves.backbone.hf import combining_queue
-from trace_ves.backbone.hf.chat_format import LocalRequest
-from trace_ves.backbone.hf.combining_queue import CombiningQueue
+from trace_ves.backbone.hf.combining_queue import CombiningQueue, LocalRequest
 from trace_ves.backbone.provider import Completion
 from trace_ves.core import BackboneError
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.backbone.hf.chat_format import LocalRequest
-from trace_ves.backbone.hf.combining_queue import CombiningQueue
+from trace_ves.backbone.hf.combining_queue import CombiningQueue, LocalRequest
 from trace_ves.backbone.hf.decoder import MODEL_TYPES
 from trace_ves.backbone.hf.loading import load
 from trace_ves.backbone.hf.models import PlainModel, SharedPrefixModel

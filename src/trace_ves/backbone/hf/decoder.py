@@ -198,10 +198,6 @@ class BatchDecoder:
             bytes_per_number=self._model.dtype.itemsize,
         )
 
-    def forget(self) -> None:
-        """Drop all cached prefixes."""
-        self._cache.clear()
-
     def release(self) -> None:
         """Give back the memory of the store, of the cache and of captured steps."""
         self._cache.clear()

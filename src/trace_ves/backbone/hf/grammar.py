@@ -16,7 +16,7 @@ from trace_ves.core import BackboneError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from trace_ves.backbone.hf.chat_format import LocalRequest
+    from trace_ves.backbone.hf.combining_queue import LocalRequest
     from trace_ves.backbone.hf.decoder import Sampler
 
 MAX_NEW_TOKENS: Final = 1024  # a reply that is not complete by then is cut off
