@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from trace_ves.backbone.provider import CompletionRequest
 
 SECRET = "sk-test-0123456789-never-to-be-seen"
+GOOD = '{"colour": "red"}'  # a `Sighting`
 
 
 def run_threads(*jobs: Callable[[], object]) -> None:

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel
-from tests.fakes import ANTHROPIC, Response, ask_once, make_clip, make_request, quick_backbone
+from tests.fakes import ANTHROPIC, GOOD, Response, Server, ask_once, make_clip, make_request, quick_backbone
 
 from trace_ves.backbone.model_settings import ModelSettings, ReplyFormat
-
-if TYPE_CHECKING:
-    from tests.fakes import Server
-
-GOOD = json.dumps({"colour": "red"})
 
 
 def marks(body: dict[str, Any]) -> list[int]:

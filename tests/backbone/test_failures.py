@@ -14,10 +14,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.fakes import (
     DIALECTS,
+    GOOD,
     OPENAI,
     SECRET,
+    Dialect,
+    Received,
     Response,
     ScriptedProvider,
+    Server,
     Sighting,
     make_clip,
     make_request,
@@ -42,11 +46,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.fakes import Dialect, Received, Server
-
     Call = Callable[..., tuple[int, str, str]]
 
-GOOD = json.dumps({"colour": "red"})
 ANSWER = json.dumps({"answer": "A"})
 LLAMA = "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj"
 GEMINI_DAY = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import BaseModel
-from tests.fakes import GEMINI, Response, ask_once, make_clip, make_request, quick_backbone
+from tests.fakes import GEMINI, GOOD, Response, Server, ask_once, make_clip, make_request, quick_backbone
 
 from trace_ves.backbone import open_backbone
 from trace_ves.backbone.frame_tokens import frame_detail
@@ -16,10 +16,6 @@ from trace_ves.core import BackboneError
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from tests.fakes import Server
-
-GOOD = json.dumps({"colour": "red"})
 
 
 def levels(body: dict[str, Any]) -> list[str | None]:

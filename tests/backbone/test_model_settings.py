@@ -5,10 +5,22 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from tests.fakes import DIALECTS, GEMINI, OPENAI, Response, ScriptedProvider, make_clip, make_request, quick_backbone
+from tests.fakes import (
+    DIALECTS,
+    GEMINI,
+    GOOD,
+    OPENAI,
+    Dialect,
+    Response,
+    ScriptedProvider,
+    Server,
+    make_clip,
+    make_request,
+    quick_backbone,
+)
 
 from trace_ves.backbone import Prompt
 from trace_ves.backbone.model_settings import Detail, ModelSettings, RequestLimits, Thinking
@@ -18,11 +30,6 @@ from trace_ves.backbone.remote import RemoteSettings
 from trace_ves.backbone.response_cache import CachedBackbone
 from trace_ves.core import BackboneConfigError, BackboneError
 from trace_ves.observer import Observer
-
-if TYPE_CHECKING:
-    from tests.fakes import Dialect, Server
-
-GOOD = json.dumps({"colour": "red"})
 
 
 def sent(dialect: Dialect, server: Server, model: str, *requests: Any, **chosen: Any) -> list[dict[str, Any]]:

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
-from tests.fakes import OPENAI, Response, Still, ask_once, make_clip, make_request
+from tests.fakes import GOOD, OPENAI, Response, Server, Still, ask_once, make_clip, make_request
 
 from trace_ves.backbone import ModelFault
 from trace_ves.backbone.openai.provider import OpenAIProvider
 from trace_ves.backbone.provider import CompletionRequest
 from trace_ves.backbone.secret import Key
 from trace_ves.core import BackboneError
-
-if TYPE_CHECKING:
-    from tests.fakes import Server
-
-GOOD = json.dumps({"colour": "red"})
 
 
 def images(body: dict[str, Any]) -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache, partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 from tests.cache_rules import Block, BreakpointCache, CommonBeginningCache, Counted, MarkedCache, Prompt
 from tests.cache_servers import cache_server, environment
-from tests.fakes import DIALECTS, Sighting, Still, make_request, quick_backbone, run_threads
+from tests.fakes import DIALECTS, GOOD, Sighting, Still, make_request, quick_backbone, run_threads
 
 from trace_ves.backbone import open_backbone
 from trace_ves.backbone.prompt_caches import MOST_ENDS, PrefixCache, SendOrder, plan
@@ -36,7 +35,6 @@ pytest.importorskip("google.genai")
 
 SPECS = ["anthropic:claude-sonnet-5", "openai:gpt-5.4-mini", "openai:gpt-5.6-terra", "gemini:gemini-3.8-flash"]
 CLAUDE, _, GPT_NEW, GEMINI = SPECS
-GOOD = json.dumps({"colour": "red"})
 
 
 class Wide(Still):

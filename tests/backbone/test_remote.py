@@ -10,14 +10,16 @@ import sys
 import threading
 import traceback
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.fakes import (
     OPENAI,
     SECRET,
+    Dialect,
     Response,
     ScriptedProvider,
+    Server,
     Sighting,
     Still,
     ask_once,
@@ -32,9 +34,6 @@ from trace_ves.backbone.provider import Completion, ServiceError, request_parts
 from trace_ves.core import BackboneError
 from trace_ves.observer import Observer
 from trace_ves.records import Usage
-
-if TYPE_CHECKING:
-    from tests.fakes import Dialect, Server
 
 GOOD = json.dumps({"colour": "red", "seconds": 3.5, "where": ["left"]})
 

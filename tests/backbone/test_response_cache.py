@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import BaseModel, field_validator
 from tests.fake_models import Counting
-from tests.fakes import OPENAI, SECRET, Response, make_clip, make_request, quick_backbone, run_threads
+from tests.fakes import OPENAI, SECRET, Response, Server, make_clip, make_request, quick_backbone, run_threads
 
 from trace_ves.backbone import ModelFault, Prompt, open_backbone, response_cache
 from trace_ves.backbone.response_cache import CachedBackbone, ResponseStore, default_path
@@ -30,7 +30,6 @@ from trace_ves.records.transcript import ModelText
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-    from tests.fakes import Server
 
 PROCESSES = multiprocessing.get_context("forkserver")  # shared with tests/program.py
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.fakes import Response, ask_once, make_request
+from tests.fakes import Dialect, Response, Server, ask_once, make_request
 
 from trace_ves.backbone import open_backbone
 from trace_ves.backbone.secret import Key, redact
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.fakes import Dialect, Server
 
 SECRET = "gk+Q7v/xT2m-Zr9K_b4Wn8Jd5Ls1Hc6Py3"
 

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.fakes import Response, make_clip, make_request, openai_ok, run_threads
+from tests.fakes import GOOD, Response, Server, make_clip, make_request, openai_ok, run_threads
 
 from trace_ves.backbone import open_backbone
 from trace_ves.backbone.model_settings import ServerKind
 from trace_ves.backbone.openai.provider import recognise
 from trace_ves.core import BackboneConfigError
 
-if TYPE_CHECKING:
-    from tests.fakes import Server
-
 pytest.importorskip("openai")
 
-GOOD = json.dumps({"colour": "red"})
 OWNERS = {"vllm": "vllm", "sglang": "sglang", "llama.cpp": "llamacpp", "other": "library"}  # the last is Ollama's
 MODELS = {
     kind: {"object": "list", "data": [{"id": "m", "object": "model", "owned_by": owner}]}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.fakes import GEMINI, OPENAI, Response, make_request
+from tests.fakes import GEMINI, GOOD, OPENAI, Dialect, Received, Response, Server, make_request
 
 from trace_ves.backbone import open_backbone
 from trace_ves.backbone.model_settings import ServiceTier
@@ -15,9 +14,8 @@ from trace_ves.backbone.retry import NOTICES, RetryPolicy
 from trace_ves.core import BackboneConfigError, BackboneError
 
 if TYPE_CHECKING:
-    from tests.fakes import Dialect, Server
+    from collections.abc import Callable
 
-GOOD = json.dumps({"colour": "red"})
 flex_dialects = pytest.mark.parametrize("dialect", [GEMINI, OPENAI], ids=["gemini", "openai"])
 
 
@@ -34,6 +32,10 @@ def backbone(dialect: Dialect, tier: ServiceTier) -> RemoteBackbone:
 
 def answered(dialect: Dialect, tier: str | None) -> Response:
     return Response(body=dialect.ok(GOOD) | ({"service_tier": tier} if dialect.name == "openai" and tier else {}))
+
+
+def without_flex(dialect: Dialect, refusal: Response) -> Callable[[Received], Response]:
+    return lambda received: refusal if tier_of(received.body) == "flex" else answered(dialect, None)
 
 
 @flex_dialects
@@ -55,12 +57,7 @@ def test_the_tier_is_sent_recorded_and_not_sent_by_default(dialect: Dialect, ser
 def test_where_the_cheaper_tier_has_no_room_the_standard_one_answers(
     dialect: Dialect, server: Server, status: int
 ) -> None:
-    def respond(received: Any) -> Response:
-        if tier_of(received.body) == "flex":
-            return Response(status=status, body=dialect.error("resource unavailable"))
-        return answered(dialect, None)
-
-    server.respond(respond)
+    server.respond(without_flex(dialect, Response(status, dialect.error("resource unavailable"))))
     (generation,) = backbone(dialect, ServiceTier.FLEX).generate([make_request()])
     assert (generation.reply.colour, generation.service_tier) == ("red", None)
     assert [tier_of(received.body) for received in server.received] == ["flex", "flex", "flex", None]
@@ -70,12 +67,7 @@ def test_where_the_cheaper_tier_has_no_room_the_standard_one_answers(
 def test_a_tier_that_the_service_refuses_is_left_for_good_and_said_once(
     dialect: Dialect, server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def respond(received: Any) -> Response:
-        if tier_of(received.body) == "flex":
-            return Response(status=400, body=dialect.error("Invalid service_tier argument: flex"))
-        return answered(dialect, None)
-
-    server.respond(respond)
+    server.respond(without_flex(dialect, Response(400, dialect.error("Invalid service_tier argument: flex"))))
     asked = backbone(dialect, ServiceTier.FLEX)
     for _ in range(2):
         asked.generate([make_request()])
