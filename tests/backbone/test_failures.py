@@ -23,6 +23,7 @@ from tests.fakes import (
     ScriptedProvider,
     Server,
     Sighting,
+    ask_once,
     make_clip,
     make_request,
     openai_ok,
@@ -78,9 +79,8 @@ PERMANENT: list[tuple[str, int, Any, str]] = [
 def test_what_cannot_succeed_is_said_at_once_in_the_services_words(
     server: Server, name: str, status: int, body: Any, cause: str
 ) -> None:
-    server.respond(Response(status=status, body=body))
     with pytest.raises(BackboneError, match=PERMANENT_CAUSES[cause]) as caught:
-        quick_backbone(DIALECTS[name].provider()).generate([make_request()])
+        ask_once(DIALECTS[name], server, Response(status=status, body=body))
     assert len(server.received) == 1, caught.value
     assert {each[-1] for each in PERMANENT} == set(PERMANENT_CAUSES)
 
@@ -225,9 +225,8 @@ def test_a_server_that_drops_frames_is_noticed(server: Server, context: int, fra
     (generation,) = open_backbone(spec).generate([request])
     assert generation.suspect is suspect
     if suspect:
-        with pytest.raises(
-            BackboneError, match=r"reports 4,096 prompt tokens for 32 frames that take about 7,\d+, so it"
-        ):
+        sentence = r"reports 4,096 prompt tokens for 32 frames that take about 7,\d+, so it"
+        with pytest.raises(BackboneError, match=sentence):
             open_backbone(spec, refuse_dropped_frames=True).generate([request])
 
 

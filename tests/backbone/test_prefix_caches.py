@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from functools import cache, partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -69,18 +70,14 @@ def spec(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Opener]:
-    servers: list[CacheServer] = []
-
     def open_one(spec: str, **options: Any) -> tuple[CacheServer, Backbone]:
-        server = cache_server(spec, lambda _: GOOD)
-        servers.append(server)
+        server = servers.enter_context(cache_server(spec, lambda _: GOOD))
         for name, value in environment(server).items():
             monkeypatch.setenv(name, value)
         return server, open_backbone(spec, cache=False, **options)
 
-    yield open_one
-    for server in servers:
-        server.__exit__()
+    with ExitStack() as servers:
+        yield open_one
 
 
 def test_the_longest_goes_first_and_the_others_find_what_it_left(spec: str, opened: Opener) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import subprocess
 import sys
 from functools import partial
@@ -188,36 +187,30 @@ def test_stored_keys_are_used_masked_and_for_their_owner_alone(tmp_path: Path, m
         open_backbone("gemini:m")
 
 
-KEYRING = """
-stored = {}
-state = "good"
+class Keyring:
+    """The package keyring: good, locked, or one that forgets."""
 
-def _check():
-    if state == "locked":
-        raise RuntimeError("No recommended backend was available.")
+    def __init__(self) -> None:
+        self.state, self.stored = "good", dict[tuple[str, str], str | None]()
 
-def set_password(service, name, secret):
-    _check()
-    stored[service, name] = secret if state == "good" else None
+    def set_password(self, service: str, name: str, secret: str) -> None:
+        self.stored[service, name] = secret if self.state == "good" else None
 
-def get_password(service, name):
-    _check()
-    return stored.get((service, name))
+    def get_password(self, service: str, name: str) -> str | None:
+        if self.state == "locked":
+            raise RuntimeError("No recommended backend was available.")
+        return self.stored.get((service, name))
 
-def delete_password(service, name):
-    del stored[service, name]
-"""
+    def delete_password(self, service: str, name: str) -> None:
+        del self.stored[service, name]
 
 
 def test_the_system_keyring_keeps_keys_and_its_failures_are_sentences(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRACE_VES_CONFIG_DIR", str(tmp_path))
-    (tmp_path / "keyring.py").write_text(KEYRING)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "keyring", raising=False)
-    keyring: Any = importlib.import_module("keyring")
-
+    keyring = Keyring()
+    monkeypatch.setitem(sys.modules, "keyring", keyring)  # type: ignore[arg-type]
     keys = partial(run_keys, secret="sk-of-the-ring-0123")
     assert keys("set", "groq", "--keyring").output == "GROQ_API_KEY is stored in the system keyring.\n"
     assert keys("list").output == "GROQ_API_KEY  keyring\n"

@@ -86,10 +86,8 @@ def test_answers_come_back_in_the_order_asked(dialect: Dialect, server: Server) 
 
     def respond(received: Any) -> Any:
         question = dialect.content(received.body)[0][1][-1][1].removeprefix("Look.\n")
-        body = dialect.ok(json.dumps({"colour": question}))
-        if question == "first":
-            return Response(body=body, before=lambda: first_may_go.wait(20))
-        return Response(body=body, before=first_may_go.set)
+        before = partial(first_may_go.wait, 20) if question == "first" else first_may_go.set
+        return Response(body=dialect.ok(json.dumps({"colour": question})), before=before)
 
     server.respond(respond)
     generations = quick_backbone(dialect.provider()).generate([make_request("first"), make_request("second")])
@@ -174,13 +172,11 @@ def test_a_refused_key_is_one_sentence_that_names_the_variable_and_not_the_key(
 
 
 def test_an_unknown_model_and_a_bad_request_are_said_once_without_the_key(dialect: Dialect, server: Server) -> None:
-    backbone = quick_backbone(dialect.provider())
-    server.respond(Response(status=404, body=dialect.error("model m not found")))
     with pytest.raises(BackboneError, match=r"does not know this model or address \(HTTP 404\): model m not found"):
-        backbone.generate([make_request()])
-    server.respond(Response(status=400, body=dialect.error(f"too many images\nfor {SECRET} " + "x" * 9999)))
+        ask_once(dialect, server, Response(status=404, body=dialect.error("model m not found")))
+    refusal = Response(status=400, body=dialect.error(f"too many images\nfor {SECRET} " + "x" * 9999))
     with pytest.raises(BackboneError, match=r"HTTP 400\): too many images for \[key\] x+…") as caught:
-        backbone.generate([make_request()])
+        ask_once(dialect, server, refusal)
     assert len(str(caught.value)) < 500
     assert len(server.received) == 2
 
@@ -188,12 +184,9 @@ def test_an_unknown_model_and_a_bad_request_are_said_once_without_the_key(dialec
 def test_a_failure_is_raised_after_the_rest_of_the_batch_is_answered(dialect: Dialect, server: Server) -> None:
     failed = threading.Event()
 
-    def respond(received: Any) -> Any:
-        if "bad" in json.dumps(received.body):
-            return Response(status=404, body=dialect.error("no"), before=failed.set)
-        return Response(body=dialect.ok(GOOD), before=lambda: failed.wait(20))
-
-    server.respond(respond)
+    bad = Response(status=404, body=dialect.error("no"), before=failed.set)
+    good = Response(body=dialect.ok(GOOD), before=lambda: failed.wait(20))
+    server.respond(lambda received: bad if "bad" in json.dumps(received.body) else good)
     backbone = quick_backbone(dialect.provider())
     outcomes = dict(backbone.generate_as_completed([make_request("bad"), make_request("good"), make_request("fine")]))
     assert isinstance(outcomes[0], BackboneError)
