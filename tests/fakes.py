@@ -263,7 +263,7 @@ def _any_base64(data: str) -> bytes:
 def gemini_provider(model: str = "m") -> Provider:
     from trace_ves.backbone.gemini.provider import GeminiProvider
 
-    return GeminiProvider.with_key(f"gemini:{model}", model, key=Key("GEMINI_API_KEY", SECRET))
+    return GeminiProvider(f"gemini:{model}", model, key=Key("GEMINI_API_KEY", SECRET))
 
 
 GEMINI = Dialect(

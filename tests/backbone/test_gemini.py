@@ -121,7 +121,7 @@ def test_vertex_asks_with_a_token_of_the_machines_credentials(
 
 def test_vertex_without_credentials_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "missing.json"))
-    provider = GeminiProvider.with_project("vertex:m", "m", project="p", location="global")
+    provider = GeminiProvider("vertex:m", "m", project="p")
     with pytest.raises(
         BackboneError, match=r"^vertex:m: .*check GOOGLE_APPLICATION_CREDENTIALS and GOOGLE_CLOUD_PROJECT"
     ):

@@ -123,9 +123,7 @@ class AnthropicProvider(Provider):
                         usage = _usage(event.message.usage)
                 message = events.get_final_message()
         except self.errors as error:
-            failure = self._failure(error)
-            failure.usage = usage
-            raise failure from None
+            raise replace(self._failure(error), usage=usage) from None
         if message.stop_reason is None:
             raise ServiceError(None, BROKEN_OFF, usage=usage)
         return message

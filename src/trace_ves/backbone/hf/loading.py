@@ -50,8 +50,14 @@ def load(spec: str, name: str) -> Loaded:
         config = transformers.AutoConfig.from_pretrained(source, **_OWN_CODE)
         with torch.device("meta"):
             empty = kind.from_config(config, **_OWN_CODE)
+    # Before any weights are read: the kernel's out-of-memory kill gives no message.
     needed = _weight_bytes(empty, getattr(config, "quantization_config", None), dtype) * _SPARE
-    _refuse_if_too_large(spec, needed, device)
+    has = torch.cuda.mem_get_info()[0] if device == "cuda" else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > has:
+        raise BackboneConfigError(
+            f"{spec} needs about {needed / 2**30:.0f} GiB of memory and the {'GPU' if device == 'cuda' else 'machine'} "
+            f"has {has / 2**30:.0f}; choose a smaller model, or serve it elsewhere and use openai:MODEL@URL."
+        )
     with _explain_failure(spec):
         processors = _processors(source)
         model = kind.from_pretrained(source, dtype=dtype, device_map=device, **_OWN_CODE)
@@ -82,16 +88,6 @@ def _explain_failure(spec: str) -> Iterator[None]:
             raise MissingExtraError(f"The backbone {spec} ({reason})", "hf") from None
         sentence = f"{spec}: transformers cannot load an image-and-text model of that name: {reason}"
         raise BackboneConfigError(sentence) from None
-
-
-def _refuse_if_too_large(spec: str, needed: float, device: str) -> None:
-    """Check before any weights are read: the kernel's out-of-memory kill gives no message."""
-    has = torch.cuda.mem_get_info()[0] if device == "cuda" else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if needed > has:
-        raise BackboneConfigError(
-            f"{spec} needs about {needed / 2**30:.0f} GiB of memory and the {'GPU' if device == 'cuda' else 'machine'} "
-            f"has {has / 2**30:.0f}; choose a smaller model, or serve it elsewhere and use openai:MODEL@URL."
-        )
 
 
 def _weight_bytes(empty: Any, quantization: Any, dtype: torch.dtype) -> float:
