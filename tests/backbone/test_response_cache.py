@@ -184,13 +184,13 @@ def test_two_threads_whose_batches_cross_do_not_wait_for_each_other(path: Path) 
 
 
 def test_who_waits_for_a_request_that_is_interrupted_is_told(path: Path) -> None:
-    a_is_asked, b_is_asked, go = threading.Event(), threading.Event(), threading.Event()
+    a_is_asked, b_is_asked = threading.Event(), threading.Event()
 
     class Interrupted(Counting):
         def generate(self, batch: Any) -> Any:
             if batch[0].variables["question"] == "a":
                 a_is_asked.set()
-                go.wait(20)
+                assert b_is_asked.wait(20)  # so the second thread has found that a is under way
                 raise KeyboardInterrupt
             b_is_asked.set()
             return super().generate(batch)
@@ -206,11 +206,7 @@ def test_who_waits_for_a_request_that_is_interrupted_is_told(path: Path) -> None
         assert a_is_asked.wait(20)
         outcomes.update(backbone.generate_as_completed([make_request("a"), make_request("b")]))
 
-    def release() -> None:
-        assert b_is_asked.wait(20)  # so the second has found that a is under way
-        go.set()
-
-    run_threads(interrupted, waiting, release)
+    run_threads(interrupted, waiting)
     assert str(outcomes[0]) == "counting:m: the same request, asked elsewhere, was interrupted."
     assert outcomes[1].reply.colour == "b"
 

@@ -186,10 +186,10 @@ def _parse(text: str, reply: type[R]) -> list[R]:
             if isinstance(value, InvalidReplyError):
                 raise value
             # Through JSON again, so that the reply's own rules for JSON hold; lone surrogates are refused here too.
-            usable.append(reply.model_validate_json(json.dumps(_adapt(value, schema, schema.get("$defs", {})))))
-            if not usable[-1].model_fields_set:
-                usable.pop()
+            parsed = reply.model_validate_json(json.dumps(_adapt(value, schema, schema.get("$defs", {}))))
+            if not parsed.model_fields_set:
                 raise InvalidReplyError(f"the reply has none of the fields {', '.join(reply.model_fields)}")
+            usable.append(parsed)
         except ValidationError as error:
             problem = InvalidReplyError(_complaint(error))
         except RecursionError:
