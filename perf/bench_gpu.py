@@ -57,7 +57,6 @@ def record(out: Path, questions: int) -> None:
     from trace_ves import TRACE, evaluate
     from trace_ves.backbone import open_backbone
     from trace_ves.backbone.provider import lay_out
-    from trace_ves.backbone.replies import reply_schema
     from trace_ves.twin.synthetic.bench import make_twin, write_twin
 
     lab: Any = open_backbone("lab")
@@ -89,7 +88,7 @@ def record(out: Path, questions: int) -> None:
                                 ],
                             )
                         ],
-                        "schema": reply_schema(request.reply),
+                        "schema": request.reply.model_json_schema(),
                     }
                     for request in batch
                 ]
@@ -275,7 +274,7 @@ def rate(work: Callable[[], Any]) -> float:
 
 def load_requests(path: Path) -> list[list[list[Any]]]:
     """Questions, each a list of batches of `LocalRequest`."""
-    from trace_ves.backbone.hf.chat_format import LocalRequest
+    from trace_ves.backbone.hf.combining_queue import LocalRequest
     from trace_ves.backbone.provider import TextPart
     from trace_ves.core import Frame
 
@@ -329,7 +328,8 @@ class Answers:
 
 def answer(model: Any, questions: Sequence[list[list[Any]]], workers: int) -> Answers:
     """Answer the questions, so many at once; each asks for a batch when it has the one before."""
-    model.forget()  # what an earlier measurement saw would make this one look faster than it is
+    for part in (model._decoder, model.vision):
+        part._cache.clear()  # what an earlier measurement saw would make this one look faster than it is
     stopwatch, encoded = Stopwatch(model), model.vision.frames_encoded
     queue: CombiningQueue[Any] = CombiningQueue(model)
     replies: list[list[list[tuple[int, int]]]] = [[] for _ in questions]

@@ -115,7 +115,7 @@ def provider(spec: str) -> Any:
         return OpenAIProvider(spec, model, key=key)
     from trace_ves.backbone.gemini.provider import GeminiProvider
 
-    return GeminiProvider.with_key(spec, model, key=key)
+    return GeminiProvider(spec, model, key=key)
 
 
 def main() -> None:

@@ -20,8 +20,8 @@ import torch
 import transformers
 
 from random_model import build
-from trace_ves.backbone.hf.chat_format import LocalRequest
-from trace_ves.backbone.hf.decoder import BatchDecoder, Unguided
+from trace_ves.backbone.hf.combining_queue import LocalRequest
+from trace_ves.backbone.hf.decoder import BatchDecoder
 from trace_ves.backbone.hf.grammar import Grammars, JsonGuide, ReplyState
 from trace_ves.backbone.hf.plans import PromptTokens, micro_batches, plan_batch, plan_memory
 from trace_ves.backbone.hf.vision import encode, speed_up
@@ -29,7 +29,6 @@ from trace_ves.backbone.hf.vision import encode, speed_up
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from trace_ves.backbone.hf.decoder import Guide
     from trace_ves.backbone.hf.loading import Loaded
     from trace_ves.backbone.hf.vision import FrameFeatures
 
@@ -159,7 +158,7 @@ def measure_shared(subject: Subject, decoder: BatchDecoder, case: Trajectory, si
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
 
-    def answer(features: dict[str, FrameFeatures], guide: Guide) -> Any:
+    def answer(features: dict[str, FrameFeatures], guide: JsonGuide | None = None) -> Any:
         return decoder.generate(plan_batch(case.rows), features, guide, max_new_tokens=size.new_tokens)
 
     runs = []
@@ -172,7 +171,7 @@ def measure_shared(subject: Subject, decoder: BatchDecoder, case: Trajectory, si
         runs.append({"vision": vision, "prefills": prefills, DECODING: step_ms, "total": vision + answers})
         print("  shared run:", {name: round(value, 4) for name, value in runs[-1].items()}, flush=True)
     warm = {name: statistics.median(run[name] for run in runs[1:]) for name in runs[0]}
-    tokens = answer(features, Unguided())  # as `generate` chooses them, to be compared with it
+    tokens = answer(features)  # as `generate` chooses them, to be compared with it
     return {"first": runs[0]["total"], "warm": warm, "tokens": tokens, "peak_gib": peak_gib(device)}
 
 
@@ -247,7 +246,7 @@ def measure_combined(model: Any, size: Size) -> dict[int, float]:
         batches = micro_batches(rows, max_rows=limits.max_rows, max_prefix_tokens=limits.max_prefix_tokens)
         for batch in batches:
             plan = plan_batch([rows[number] for number in batch])
-            decoder.generate(plan, features, Unguided(), max_new_tokens=size.new_tokens)
+            decoder.generate(plan, features, max_new_tokens=size.new_tokens)
 
     for count in (1, 8, 32):
         rows = [row for question in questions[:count] for row in question]
@@ -269,10 +268,10 @@ def _free_bytes(device: str) -> int:
 def show_kernels(decoder: BatchDecoder, model: Any, case: Trajectory) -> None:
     """Where the GPU's time goes in decoding."""
     features = look(model, case)
-    decoder.generate(plan_batch(case.rows), features, Unguided(), max_new_tokens=3)
+    decoder.generate(plan_batch(case.rows), features, max_new_tokens=3)
     for tokens in (1, 17):
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-            decoder.generate(plan_batch(case.rows), features, Unguided(), max_new_tokens=tokens)
+            decoder.generate(plan_batch(case.rows), features, max_new_tokens=tokens)
         table = profile.key_averages().table(sort_by="cuda_time_total", row_limit=14, max_name_column_width=70)
         print(f"kernels, both prefills and {tokens - 1} steps\n", table, flush=True)
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from trace_ves.backbone.provider import CompletionRequest
 
 SECRET = "sk-test-0123456789-never-to-be-seen"
+GOOD = '{"colour": "red"}'  # a `Sighting`
 
 
 def run_threads(*jobs: Callable[[], object]) -> None:
@@ -250,7 +251,7 @@ def gemini_ok(text: str | None, *, read: int = 0, cached: int = 0, output: int =
 def gemini_provider(model: str = "m") -> Provider:
     from trace_ves.backbone.gemini.provider import GeminiProvider
 
-    return GeminiProvider.with_key(f"gemini:{model}", model, key=Key("GEMINI_API_KEY", SECRET))
+    return GeminiProvider(f"gemini:{model}", model, key=Key("GEMINI_API_KEY", SECRET))
 
 
 GEMINI = Dialect(
@@ -377,3 +378,9 @@ def quick_backbone(
         attempt_seconds=attempt_seconds, deadline_seconds=deadline_seconds, first_wait_seconds=first_wait_seconds
     )
     return RemoteBackbone(provider, RemoteSettings(model or ModelSettings(), concurrency=concurrency, retry=retry))
+
+
+def ask_once(dialect: Dialect, server: Server, *responses: Response, request: Request[Any] | None = None) -> Any:
+    """What a backbone gives for one request, where the server responds like this."""
+    server.respond(*responses)
+    return quick_backbone(dialect.provider()).generate([request or make_request()])[0]

@@ -10,7 +10,7 @@ from tests.cli.conftest import call  # noqa: F401  a fixture
 from tests.fakes import DIALECTS, Dialect, Server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 
 @pytest.fixture(scope="module", autouse=True)  # other packages speak TLS in the same process
@@ -23,28 +23,24 @@ def _one_tls_context() -> Iterator[None]:
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A server to which the URL of every provider points."""
     made = Server()
+    for dialect in DIALECTS.values():
+        for name, value in dialect.environment(made.url).items():
+            monkeypatch.setenv(name, value)
     yield made
     made.close()
 
 
-@pytest.fixture(params=sorted(DIALECTS))
-def dialect(request: pytest.FixtureRequest, server: Server, monkeypatch: pytest.MonkeyPatch) -> Dialect:
-    """Each provider in turn, with its key and its URL set to the server's."""
-    chosen = DIALECTS[request.param]
-    for name, value in chosen.environment(server.url).items():
-        monkeypatch.setenv(name, value)
-    return chosen
-
-
 @pytest.fixture
-def named_dialect(server: Server, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Dialect]:
-    """One provider by name, set up in the same way."""
+def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key of every service."""
+    for name in ("GEMINI_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY", "GOOGLE_CLOUD_PROJECT"):
+        monkeypatch.setenv(name, "k")
 
-    def choose(name: str) -> Dialect:
-        for variable, value in DIALECTS[name].environment(server.url).items():
-            monkeypatch.setenv(variable, value)
-        return DIALECTS[name]
 
-    return choose
+@pytest.fixture(params=DIALECTS)
+def dialect(request: pytest.FixtureRequest, server: Server) -> Dialect:
+    """Each provider in turn."""
+    return DIALECTS[request.param]

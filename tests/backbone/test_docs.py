@@ -56,9 +56,8 @@ def test_the_limits_and_budgets_are_those_of_the_code(text: str) -> None:
         assert ", ".join(str(tokens) for tokens in budgets.values() if tokens) in text
 
 
-def test_the_python_in_it_runs(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("GEMINI_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
-        monkeypatch.setenv(name, "k")
+@pytest.mark.usefixtures("keys")
+def test_the_python_in_it_runs(text: str) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     names: dict[str, Any] = {}
     exec(code, names)

@@ -13,10 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.fakes import (
+    DIALECTS,
+    GOOD,
+    OPENAI,
     SECRET,
+    Dialect,
+    Received,
     Response,
     ScriptedProvider,
+    Server,
     Sighting,
+    ask_once,
     make_clip,
     make_request,
     openai_ok,
@@ -40,11 +47,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.fakes import Dialect, Received, Server
-
     Call = Callable[..., tuple[int, str, str]]
 
-GOOD = json.dumps({"colour": "red"})
 ANSWER = json.dumps({"answer": "A"})
 LLAMA = "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj"
 GEMINI_DAY = {
@@ -73,11 +77,10 @@ PERMANENT: list[tuple[str, int, Any, str]] = [
 
 @pytest.mark.parametrize(("name", "status", "body", "cause"), PERMANENT)
 def test_what_cannot_succeed_is_said_at_once_in_the_services_words(
-    named_dialect: Callable[[str], Dialect], server: Server, name: str, status: int, body: Any, cause: str
+    server: Server, name: str, status: int, body: Any, cause: str
 ) -> None:
-    server.respond(Response(status=status, body=body))
     with pytest.raises(BackboneError, match=PERMANENT_CAUSES[cause]) as caught:
-        quick_backbone(named_dialect(name).provider()).generate([make_request()])
+        ask_once(DIALECTS[name], server, Response(status=status, body=body))
     assert len(server.received) == 1, caught.value
     assert {each[-1] for each in PERMANENT} == set(PERMANENT_CAUSES)
 
@@ -110,17 +113,6 @@ def test_what_users_read_about_responses_that_no_provider_documents(
     assert re.search(message, caught.value.summary if is_retryable(caught.value) else refused)
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        "You exceeded your current quota, please check your plan and billing details. limit: 15",
-        "The model is overloaded",
-    ],
-)
-def test_a_limit_that_passes_is_waited_for(message: str) -> None:
-    assert is_retryable(ServiceError(429, message))
-
-
 def test_a_refused_schema_is_put_into_words_for_its_stage_alone(
     dialect: Dialect, server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -149,17 +141,11 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("name", "feature", "refusal"), REFUSED)
-def test_what_a_service_refuses_is_left_out_from_then_on(
-    named_dialect: Callable[[str], Dialect], server: Server, name: str, feature: str, refusal: str
-) -> None:
-    dialect = named_dialect(name)
+def test_what_a_service_refuses_is_left_out_from_then_on(server: Server, name: str, feature: str, refusal: str) -> None:
+    dialect = DIALECTS[name]
 
-    def respond(received: Received) -> Response:
-        if f'"{feature}"' in json.dumps(received.body):
-            return Response(422, dialect.error(refusal))
-        return Response(body=dialect.ok(GOOD))
-
-    server.respond(respond)
+    refused, good = Response(422, dialect.error(refusal)), Response(body=dialect.ok(GOOD))
+    server.respond(lambda received: refused if f'"{feature}"' in json.dumps(received.body) else good)
     backbone = quick_backbone(dialect.provider("claude-opus-4-1"))
     for _ in range(2):
         assert backbone.generate([make_request("Which?", make_clip(0.0, [1]))])[0].reply.colour == "red"
@@ -182,20 +168,18 @@ def test_an_attempt_that_is_given_up_is_charged_for_once_it_has_ended() -> None:
     assert caught.value.charged[0].usage == Usage(70)
 
 
-def test_what_was_paid_before_a_question_failed_is_on_record_and_counts_for_the_limit(
-    named_dialect: Callable[[str], Dialect], server: Server
-) -> None:
-    dialect, bad = named_dialect("openai"), list[bool]()
+def test_what_was_paid_before_a_question_failed_is_on_record_and_counts_for_the_limit(server: Server) -> None:
+    bad = list[bool]()
 
     def respond(received: Received) -> Response:
         if "bad" not in json.dumps(received.body):
-            return Response(body=dialect.ok(GOOD, read=10))
+            return Response(body=OPENAI.ok(GOOD, read=10))
         bad.append(True)
-        return Response(404, dialect.error("gone")) if bad[1:] else Response(body=dialect.ok(GOOD[:-1], read=70))
+        return Response(404, OPENAI.error("gone")) if bad[1:] else Response(body=OPENAI.ok(GOOD[:-1], read=70))
 
     server.respond(respond)
     limit = CostLimit(1.0, Prices({"openai:m": Price(1e6, 0, 0)}))
-    observer = Observer(NoFootage(), LimitedBackbone(quick_backbone(dialect.provider()), limit))
+    observer = Observer(NoFootage(), LimitedBackbone(quick_backbone(OPENAI.provider()), limit))
     with pytest.raises(BackboneError, match="gone"):
         observer.ask([make_request("bad", make_clip(0.0, [1])), make_request("good", make_clip(0.0, [1, 2]))])
     assert [call.usage.input_tokens for call in observer.log.calls] == [70, 10]
@@ -241,27 +225,24 @@ def test_a_server_that_drops_frames_is_noticed(server: Server, context: int, fra
     (generation,) = open_backbone(spec).generate([request])
     assert generation.suspect is suspect
     if suspect:
-        with pytest.raises(
-            BackboneError, match=r"reports 4,096 prompt tokens for 32 frames that take about 7,\d+, so it"
-        ):
+        sentence = r"reports 4,096 prompt tokens for 32 frames that take about 7,\d+, so it"
+        with pytest.raises(BackboneError, match=sentence):
             open_backbone(spec, refuse_dropped_frames=True).generate([request])
 
 
-def test_many_workers_on_a_small_quota_send_little_more_than_is_needed(
-    named_dialect: Callable[[str], Dialect], server: Server
-) -> None:
-    dialect, lock, times = named_dialect("openai"), threading.Lock(), list[float]()
+def test_many_workers_on_a_small_quota_send_little_more_than_is_needed(server: Server) -> None:
+    lock, times = threading.Lock(), list[float]()
 
     def respond(_: Received) -> Response:
         with lock:
             now = time.monotonic()
             if len([moment for moment in times if moment > now - 0.5]) >= 5:
-                return Response(429, dialect.error("slow down"), headers={"retry-after": "0.5"})
+                return Response(429, OPENAI.error("slow down"), headers={"retry-after": "0.5"})
             times.append(now)
-        return Response(body=dialect.ok(GOOD), before=lambda: time.sleep(0.05))
+        return Response(body=OPENAI.ok(GOOD), before=lambda: time.sleep(0.05))
 
     server.respond(respond)
-    backbone = quick_backbone(dialect.provider(), concurrency=16, deadline_seconds=60)
+    backbone = quick_backbone(OPENAI.provider(), concurrency=16, deadline_seconds=60)
     run_threads(*(partial(backbone.generate, [make_request(f"{i}-{n}") for n in range(2)]) for i in range(8)))
     assert len(times) == 16
     assert len(server.received) < 32  # without a rule for it, more than three times as many as needed
@@ -276,31 +257,27 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_ask_and_run_show_what_the_service_said(
-    named_dialect: Callable[[str], Dialect], server: Server, bench: Path, call: Call
-) -> None:
-    dialect = named_dialect("openai")
-    server.respond(Response(500, dialect.error(LLAMA)))
+def test_ask_and_run_show_what_the_service_said(server: Server, bench: Path, call: Call) -> None:
+    server.respond(Response(500, OPENAI.error(LLAMA)))
     model = ("--method", "uniform-4", "--backbone", "openai:m", "--no-cache")
     status, _, said = call("ask", bench / "film.mp4", "Which?", *model)
     assert (status, LLAMA in said) == (2, True), said
     status, *_ = call("run", bench, *model, "--out", bench / "runs")
     (line,) = next((bench / "runs").glob("*.jsonl")).read_text().splitlines()
     assert (status, LLAMA in json.loads(line)["error"]) == (1, True), line
-    server.respond(Response(status=529, body=dialect.error("Overloaded")), Response(body=dialect.ok(ANSWER)))
+    server.respond(Response(status=529, body=OPENAI.error("Overloaded")), Response(body=OPENAI.ok(ANSWER)))
     words = ("ask", bench / "film.mp4", "Which?", "-o", "red", "-o", "blue", "--json", "--timeout", "30")
     _, answered, said = call(*words, *model)
     assert json.loads(answered)["answer"] == "A", said
 
 
 def test_prices_are_shown_with_their_day(
-    named_dialect: Callable[[str], Dialect],
     server: Server,
     bench: Path,
     tmp_path: Path,
     call: Call,
 ) -> None:
-    server.respond(Response(body=named_dialect("openai").ok(ANSWER, read=200)))
+    server.respond(Response(body=OPENAI.ok(ANSWER, read=200)))
     prices = tmp_path / "prices.toml"
     prices.write_text('["openai:m"]\ninput = 50\ncached = 5\noutput = 50\ndate = 2026-05-01\n')
     own = ("--method", "uniform-4", "--backbone", "openai:m", "--no-cache", "--prices", prices)

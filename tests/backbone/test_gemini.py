@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import BaseModel
-from tests.fakes import Response, make_clip, make_request, quick_backbone
+from tests.fakes import GEMINI, GOOD, Response, Server, ask_once, make_clip, make_request, quick_backbone
 
 from trace_ves.backbone import open_backbone
 from trace_ves.backbone.frame_tokens import frame_detail
@@ -15,17 +15,7 @@ from trace_ves.backbone.gemini.provider import GeminiProvider
 from trace_ves.core import BackboneError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
-
-    from tests.fakes import Dialect, Server
-
-GOOD = json.dumps({"colour": "red"})
-
-
-@pytest.fixture
-def dialect(named_dialect: Callable[[str], Dialect]) -> Dialect:
-    return named_dialect("gemini")
 
 
 def levels(body: dict[str, Any]) -> list[str | None]:
@@ -34,10 +24,9 @@ def levels(body: dict[str, Any]) -> list[str | None]:
     ]
 
 
-def test_how_closely_a_frame_is_looked_at_follows_from_its_height(dialect: Dialect, server: Server) -> None:
-    server.respond(Response(body=dialect.ok(GOOD)))
+def test_how_closely_a_frame_is_looked_at_follows_from_its_height(server: Server) -> None:
     clips = [make_clip(start, [1], height=height) for start, height in ((0.0, 360), (5.0, 720), (9.0, 1080))]
-    quick_backbone(dialect.provider()).generate([make_request("Which?", *clips)])
+    ask_once(GEMINI, server, Response(body=GEMINI.ok(GOOD)), request=make_request("Which?", *clips))
     received = server.received[0]
     assert received.path == "/v1beta/models/m:generateContent"
     assert levels(received.body) == [f"MEDIA_RESOLUTION_{level}" for level in ("LOW", "MEDIUM", "HIGH")]
@@ -46,12 +35,10 @@ def test_how_closely_a_frame_is_looked_at_follows_from_its_height(dialect: Diale
     assert chosen == ["low", "low", "medium", "medium", "high"]
 
 
-def test_a_model_that_knows_one_resolution_for_all_frames_gets_the_closest_that_any_frame_needs(
-    dialect: Dialect, server: Server
-) -> None:
-    refusal = Response(status=400, body=dialect.error("Per-part media resolution is not enabled for models/m"))
-    server.respond(refusal, Response(body=dialect.ok(GOOD)))
-    backbone = quick_backbone(dialect.provider())
+def test_a_model_that_knows_one_resolution_for_all_frames_gets_the_closest_that_any_frame_needs(server: Server) -> None:
+    refusal = Response(status=400, body=GEMINI.error("Per-part media resolution is not enabled for models/m"))
+    server.respond(refusal, Response(body=GEMINI.ok(GOOD)))
+    backbone = quick_backbone(GEMINI.provider())
     request = make_request("Which?", make_clip(0.0, [1], height=240), make_clip(5.0, [1], height=480))
     for _ in range(2):
         backbone.generate([request])
@@ -59,44 +46,40 @@ def test_a_model_that_knows_one_resolution_for_all_frames_gets_the_closest_that_
     assert server.received[1].body["generationConfig"]["mediaResolution"] == "MEDIA_RESOLUTION_MEDIUM"
 
 
-def test_a_reply_with_free_keys_has_its_whole_schema_sent(dialect: Dialect, server: Server) -> None:
+def test_a_reply_with_free_keys_has_its_whole_schema_sent(server: Server) -> None:
     class Facts(BaseModel):
         facts: dict[str, str | None]
 
-    server.respond(Response(body=dialect.ok('{"facts": {"a": null}}')))
-    (generation,) = quick_backbone(dialect.provider()).generate([make_request(reply=Facts)])
+    response = Response(body=GEMINI.ok('{"facts": {"a": null}}'))
+    generation = ask_once(GEMINI, server, response, request=make_request(reply=Facts))
     assert generation.reply.facts == {"a": None}
-    assert dialect.schema(server.received[0].body) == Facts.model_json_schema()
+    assert GEMINI.schema(server.received[0].body) == Facts.model_json_schema()
 
 
-def test_the_delay_that_google_writes_into_the_body_is_waited(dialect: Dialect, server: Server) -> None:
+def test_the_delay_that_google_writes_into_the_body_is_waited(server: Server) -> None:
     details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "3600s"}]
     body = {"error": {"code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED", "details": details}}
-    server.respond(Response(status=429, body=body))
     with pytest.raises(BackboneError, match=r"after 1 attempt; the last ended with HTTP 429, rate limit: quota"):
-        quick_backbone(dialect.provider()).generate([make_request()])
+        ask_once(GEMINI, server, Response(status=429, body=body))
 
 
 @pytest.mark.filterwarnings("ignore:SOMETHING_NEW")
-def test_a_reply_that_ended_for_a_reason_we_do_not_know_is_kept(dialect: Dialect, server: Server) -> None:
-    server.respond(Response(body=dialect.ok(GOOD, finishReason="SOMETHING_NEW")))
-    (generation,) = quick_backbone(dialect.provider()).generate([make_request()])
-    assert generation.reply.colour == "red"
+def test_a_reply_that_ended_for_a_reason_we_do_not_know_is_kept(server: Server) -> None:
+    response = Response(body=GEMINI.ok(GOOD, finishReason="SOMETHING_NEW"))
+    assert ask_once(GEMINI, server, response).reply.colour == "red"
 
 
-def test_a_wrong_key_which_this_api_answers_with_400_is_said_to_be_one(dialect: Dialect, server: Server) -> None:
-    server.respond(Response(status=400, body=dialect.error("API key not valid. Please pass a valid API key.")))
+def test_a_wrong_key_which_this_api_answers_with_400_is_said_to_be_one(server: Server) -> None:
+    response = Response(status=400, body=GEMINI.error("API key not valid. Please pass a valid API key."))
     with pytest.raises(BackboneError, match=r"refused the key .*GEMINI_API_KEY"):
-        quick_backbone(dialect.provider()).generate([make_request()])
+        ask_once(GEMINI, server, response)
 
 
 def test_the_environment_of_the_sdk_cannot_turn_the_key_into_a_project(
-    dialect: Dialect, server: Server, monkeypatch: pytest.MonkeyPatch
+    server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
-    server.respond(Response(body=dialect.ok(GOOD)))
-    (generation,) = quick_backbone(dialect.provider()).generate([make_request()])
-    assert generation.reply.colour == "red"
+    assert ask_once(GEMINI, server, Response(body=GEMINI.ok(GOOD))).reply.colour == "red"
 
 
 def service_account(folder: Path, token_uri: str) -> Path:
@@ -115,17 +98,16 @@ def service_account(folder: Path, token_uri: str) -> Path:
 
 
 def test_vertex_asks_with_a_token_of_the_machines_credentials(
-    server: Server, named_dialect: Callable[[str], Dialect], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("cryptography")
-    dialect = named_dialect("gemini")
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(service_account(tmp_path, f"{server.url}/token")))
     monkeypatch.setenv("GOOGLE_VERTEX_BASE_URL", server.url)
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "my-project")
 
     def respond(received: Any) -> Any:
         token = {"access_token": "ya29.token", "expires_in": 3600, "token_type": "Bearer"}
-        return Response(body=token if received.path == "/token" else dialect.ok(GOOD))
+        return Response(body=token if received.path == "/token" else GEMINI.ok(GOOD))
 
     server.respond(respond)
     (generation,) = open_backbone("vertex:gemini-x", cache=False).generate([make_request()])
@@ -139,7 +121,7 @@ def test_vertex_asks_with_a_token_of_the_machines_credentials(
 
 def test_vertex_without_credentials_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "missing.json"))
-    provider = GeminiProvider.with_project("vertex:m", "m", project="p", location="global")
+    provider = GeminiProvider("vertex:m", "m", project="p")
     with pytest.raises(
         BackboneError, match=r"^vertex:m: .*check GOOGLE_APPLICATION_CREDENTIALS and GOOGLE_CLOUD_PROJECT"
     ):

@@ -5,10 +5,22 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from tests.fakes import Response, ScriptedProvider, make_clip, make_request, quick_backbone
+from tests.fakes import (
+    DIALECTS,
+    GEMINI,
+    GOOD,
+    OPENAI,
+    Dialect,
+    Response,
+    ScriptedProvider,
+    Server,
+    make_clip,
+    make_request,
+    quick_backbone,
+)
 
 from trace_ves.backbone import Prompt
 from trace_ves.backbone.model_settings import Detail, ModelSettings, RequestLimits, Thinking
@@ -18,13 +30,6 @@ from trace_ves.backbone.remote import RemoteSettings
 from trace_ves.backbone.response_cache import CachedBackbone
 from trace_ves.core import BackboneConfigError, BackboneError
 from trace_ves.observer import Observer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.fakes import Dialect, Server
-
-GOOD = json.dumps({"colour": "red"})
 
 
 def sent(dialect: Dialect, server: Server, model: str, *requests: Any, **chosen: Any) -> list[dict[str, Any]]:
@@ -49,9 +54,9 @@ def sent(dialect: Dialect, server: Server, model: str, *requests: Any, **chosen:
     ],
 )
 def test_the_default_temperature_follows_the_providers_advice(
-    named_dialect: Callable[[str], Dialect], server: Server, name: str, temperature: float | None, models: list[str]
+    server: Server, name: str, temperature: float | None, models: list[str]
 ) -> None:
-    dialect = named_dialect(name)
+    dialect = DIALECTS[name]
     for model in models:
         assert dialect.provider(model).default_temperature == temperature
     for chosen, expected in (({}, temperature), ({"temperature": 0.4}, 0.4)):
@@ -60,32 +65,24 @@ def test_the_default_temperature_follows_the_providers_advice(
 
 
 def test_a_temperature_lies_between_0_and_2_both_included() -> None:
-    assert [ModelSettings(temperature=each).chosen for each in (0.0, 2.0)] == [
-        {"temperature": 0.0},
-        {"temperature": 2.0},
-    ]
+    for inside in (0.0, 2.0):
+        assert ModelSettings(temperature=inside).chosen == {"temperature": inside}
     for outside in (-0.01, 2.01, float("nan")):
         with pytest.raises(BackboneConfigError, match=rf"must lie between 0 and 2, got {outside:g}\.$"):
             ModelSettings(temperature=outside)
 
 
-def test_a_repeated_draw_is_sampled_where_the_temperature_is_0(
-    named_dialect: Callable[[str], Dialect], server: Server
-) -> None:
-    dialect = named_dialect("openai")
-    first, again = sent(dialect, server, "gpt-4o", make_request(), make_request(sample=3))
-    assert (dialect.temperature(first), dialect.temperature(again)) == (0.0, 0.7)
+def test_a_repeated_draw_is_sampled_where_the_temperature_is_0(server: Server) -> None:
+    first, again = sent(OPENAI, server, "gpt-4o", make_request(), make_request(sample=3))
+    assert (OPENAI.temperature(first), OPENAI.temperature(again)) == (0.0, 0.7)
     assert "seed" not in first
     assert again["seed"] == sampling_seed(make_request(sample=3))
-    (warm,) = sent(dialect, server, "gpt-4o", make_request(sample=3), temperature=0.4)
-    assert dialect.temperature(warm) == 0.4
+    (warm,) = sent(OPENAI, server, "gpt-4o", make_request(sample=3), temperature=0.4)
+    assert OPENAI.temperature(warm) == 0.4
 
 
-def test_a_model_that_samples_by_itself_gets_a_seed_for_every_draw(
-    named_dialect: Callable[[str], Dialect], server: Server
-) -> None:
-    dialect = named_dialect("gemini")
-    bodies = sent(dialect, server, "gemini-3-flash-preview", make_request(), make_request(sample=1))
+def test_a_model_that_samples_by_itself_gets_a_seed_for_every_draw(server: Server) -> None:
+    bodies = sent(GEMINI, server, "gemini-3-flash-preview", make_request(), make_request(sample=1))
     seeds = [body["generationConfig"]["seed"] for body in bodies]
     assert seeds == [sampling_seed(make_request()), sampling_seed(make_request(sample=1))]
 
@@ -124,9 +121,9 @@ def test_seeds_come_from_the_whole_request_and_not_from_the_number_of_the_draw()
     ],
 )
 def test_thinking_is_sent_in_the_providers_own_words_and_not_at_all_by_default(
-    named_dialect: Callable[[str], Dialect], server: Server, name: str, model: str, thinking: str, expected: Any
+    server: Server, name: str, model: str, thinking: str, expected: Any
 ) -> None:
-    dialect = named_dialect(name)
+    dialect = DIALECTS[name]
     read = {
         "gemini": lambda body: body["generationConfig"].get("thinkingConfig"),  # the SDK writes its fields so
         "openai": lambda body: body.get("reasoning_effort"),
@@ -151,11 +148,10 @@ def test_the_limit_on_the_output_is_sent_in_the_providers_own_words(dialect: Dia
     assert dialect.name != "anthropic" or "temperature" not in chosen  # it takes none beside a budget
 
 
-def test_newer_models_know_the_limit_by_another_name(named_dialect: Callable[[str], Dialect], server: Server) -> None:
-    dialect = named_dialect("openai")
-    refusal = Response(status=400, body=dialect.error("'max_tokens' is not supported with this model."))
-    server.respond(refusal, Response(body=dialect.ok(GOOD)))
-    quick_backbone(dialect.provider(), model=ModelSettings(max_output_tokens=9)).generate([make_request()])
+def test_newer_models_know_the_limit_by_another_name(server: Server) -> None:
+    refusal = Response(status=400, body=OPENAI.error("'max_tokens' is not supported with this model."))
+    server.respond(refusal, Response(body=OPENAI.ok(GOOD)))
+    quick_backbone(OPENAI.provider(), model=ModelSettings(max_output_tokens=9)).generate([make_request()])
     assert server.received[-1].body["max_completion_tokens"] == 9
 
 
@@ -177,16 +173,16 @@ def test_slow_models_get_more_time(
     assert policies == [standard, flex]
 
 
-def test_the_detail_of_frames_can_be_chosen(named_dialect: Callable[[str], Dialect], server: Server) -> None:
+def test_the_detail_of_frames_can_be_chosen(server: Server) -> None:
     request = make_request("Which?", make_clip(0.0, [1], height=100), make_clip(5.0, [1], height=1080))
 
     def openai(**chosen: Any) -> list[str]:
-        (body,) = sent(named_dialect("openai"), server, "m", request, **chosen)
+        (body,) = sent(OPENAI, server, "m", request, **chosen)
         parts = body["messages"][0]["content"]
         return [part["image_url"]["detail"] for part in parts if part["type"] == "image_url"]
 
     def gemini(**chosen: Any) -> list[str]:
-        (body,) = sent(named_dialect("gemini"), server, "m", request, **chosen)
+        (body,) = sent(GEMINI, server, "m", request, **chosen)
         parts = body["contents"][0]["parts"]
         return [part["mediaResolution"]["level"] for part in parts if "inlineData" in part]
 
@@ -244,7 +240,8 @@ def test_thinking_none_is_the_least_that_the_model_has(
     assert "the model cannot turn thinking off (HTTP 400: Unsupported value" in caplog.text
 
 
-def test_frames_are_no_larger_than_the_provider_takes_them(named_dialect: Callable[[str], Dialect]) -> None:
+@pytest.mark.usefixtures("server")
+def test_frames_are_no_larger_than_the_provider_takes_them() -> None:
     class Film:
         duration = 9.0
 
@@ -252,21 +249,14 @@ def test_frames_are_no_larger_than_the_provider_takes_them(named_dialect: Callab
             return tuple(make_clip(0.0, [1], height=height or 1).frames)  # 64 pixels wide
 
     for name, height in (("anthropic", 2000), ("openai", 4000), ("gemini", 3072)):
-        backbone = CachedBackbone(quick_backbone(named_dialect(name).provider("m")), Path("none"))
+        backbone = CachedBackbone(quick_backbone(DIALECTS[name].provider("m")), Path("none"))
         (frame,) = Observer(Film(), backbone).frames_at([1.0], height=4000)
         assert frame.picture.height == height  # a server of the user's own has no limit
 
 
-@pytest.mark.parametrize(
-    ("name", "model", "images"),
-    [
-        ("anthropic", "claude-haiku-4-5", 100),
-        ("anthropic", "claude-sonnet-5", 600),
-        ("gemini", "gemini-3-flash-preview", 3000),
-        ("openai", "m", None),  # a server of one's own
-    ],
-)
-def test_the_limits_that_providers_state(
-    named_dialect: Callable[[str], Dialect], name: str, model: str, images: int | None
-) -> None:
-    assert named_dialect(name).provider(model).limits.images == images
+@pytest.mark.usefixtures("server")
+def test_the_limits_that_providers_state() -> None:
+    for model, images in (("claude-haiku-4-5", 100), ("claude-sonnet-5", 600)):
+        assert DIALECTS["anthropic"].provider(model).limits.images == images
+    assert GEMINI.provider("gemini-3-flash-preview").limits.images == 3000
+    assert OPENAI.provider("m").limits.images is None  # a server of one's own

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
-from tests.fakes import Response, Still, make_clip, make_request, quick_backbone
+from tests.fakes import GOOD, OPENAI, Response, Server, Still, ask_once, make_clip, make_request
 
 from trace_ves.backbone import ModelFault
 from trace_ves.backbone.openai.provider import OpenAIProvider
@@ -16,27 +15,14 @@ from trace_ves.backbone.provider import CompletionRequest
 from trace_ves.backbone.secret import Key
 from trace_ves.core import BackboneError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.fakes import Dialect, Server
-
-GOOD = json.dumps({"colour": "red"})
-
-
-@pytest.fixture
-def dialect(named_dialect: Callable[[str], Dialect]) -> Dialect:
-    return named_dialect("openai")
-
 
 def images(body: dict[str, Any]) -> list[dict[str, Any]]:
     return [part for part in body["messages"][0]["content"] if part["type"] == "image_url"]
 
 
-def test_a_tall_frame_is_looked_at_closely_and_every_frame_has_a_stable_name(dialect: Dialect, server: Server) -> None:
-    server.respond(Response(body=dialect.ok(GOOD)))
+def test_a_tall_frame_is_looked_at_closely_and_every_frame_has_a_stable_name(server: Server) -> None:
     clips = make_clip(0.0, [1], height=360), make_clip(5.0, [1], height=720)
-    quick_backbone(dialect.provider()).generate([make_request("Which?", *clips)])
+    ask_once(OPENAI, server, Response(body=OPENAI.ok(GOOD)), request=make_request("Which?", *clips))
     sent = images(server.received[0].body)
     assert [part["image_url"]["detail"] for part in sent] == ["low", "high"]
     assert [part["uuid"] for part in sent] == [
@@ -44,13 +30,11 @@ def test_a_tall_frame_is_looked_at_closely_and_every_frame_has_a_stable_name(dia
     ]
 
 
-def test_a_server_that_refuses_everything_gets_a_plain_request_and_then_its_error_is_said(
-    dialect: Dialect, server: Server
-) -> None:
+def test_a_server_that_refuses_everything_gets_a_plain_request_and_then_its_error_is_said(server: Server) -> None:
     complaint = "uuid, prompt_cache_key, prompt_cache_options, detail, temperature, seed and schema are not known here"
-    server.respond(Response(status=400, body=dialect.error(complaint)))
+    refusal = Response(status=400, body=OPENAI.error(complaint))
     with pytest.raises(BackboneError, match="HTTP 400"):
-        quick_backbone(dialect.provider()).generate([make_request("Which?", make_clip(0.0, [1]))])
+        ask_once(OPENAI, server, refusal, request=make_request("Which?", make_clip(0.0, [1])))
     assert len(server.received) == 8
     assert set(server.received[-1].body) == {"model", "messages"}
 
@@ -85,32 +69,26 @@ def test_openai_and_other_services_get_a_strict_schema_and_no_uuid() -> None:
     assert schema(Free) == {"name": "reply", "schema": Free.model_json_schema()}
 
 
-def test_a_prompt_that_a_filter_refuses_is_the_models_fault_and_not_an_error(dialect: Dialect, server: Server) -> None:
+def test_a_prompt_that_a_filter_refuses_is_the_models_fault_and_not_an_error(server: Server) -> None:
     body = {"error": {"message": "filtered", "code": "content_filter", "type": None, "param": "prompt"}}
-    server.respond(Response(status=400, body=body))
-    (generation,) = quick_backbone(dialect.provider()).generate([make_request()])
-    assert generation.reply == ModelFault("A filter of the provider blocked the answer (content_filter).")
+    fault = ask_once(OPENAI, server, Response(status=400, body=body)).reply
+    assert fault == ModelFault("A filter of the provider blocked the answer (content_filter).")
 
 
 @pytest.mark.parametrize("body", [{"detail": "no such thing"}, {"message": "no such thing"}, b"no such thing"])
-def test_errors_are_read_in_the_shapes_that_servers_give_them(dialect: Dialect, server: Server, body: Any) -> None:
-    server.respond(Response(status=418, body=body))
+def test_errors_are_read_in_the_shapes_that_servers_give_them(server: Server, body: Any) -> None:
     with pytest.raises(BackboneError, match=r"HTTP 418\): .*no such thing"):
-        quick_backbone(dialect.provider()).generate([make_request()])
+        ask_once(OPENAI, server, Response(status=418, body=body))
 
 
-def test_a_server_that_counts_nothing_is_understood(dialect: Dialect, server: Server) -> None:
-    body = {"choices": [{"message": {"content": GOOD}}]}
-    server.respond(Response(body=body))
-    (generation,) = quick_backbone(dialect.provider()).generate([make_request()])
+def test_a_server_that_counts_nothing_is_understood(server: Server) -> None:
+    generation = ask_once(OPENAI, server, Response(body={"choices": [{"message": {"content": GOOD}}]}))
     assert generation.reply.colour == "red"
     assert generation.usage.input_tokens == 0
 
 
 @pytest.mark.parametrize("stated", [-5, "many", 1e308, 10**30, None, [1]])
-def test_counts_of_tokens_that_are_no_counts_are_not_believed(dialect: Dialect, server: Server, stated: object) -> None:
+def test_counts_of_tokens_that_are_no_counts_are_not_believed(server: Server, stated: object) -> None:
     usage = {"prompt_tokens": stated, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": stated}}
-    server.respond(Response(body=dialect.ok(GOOD) | {"usage": usage}))
-    (generation,) = quick_backbone(dialect.provider()).generate([make_request("Which?")])
-    assert (generation.usage.input_tokens, generation.usage.cached_tokens) == (0, 0)
-    assert generation.usage.output_tokens == 7
+    counted = ask_once(OPENAI, server, Response(body=OPENAI.ok(GOOD) | {"usage": usage})).usage
+    assert (counted.input_tokens, counted.cached_tokens, counted.output_tokens) == (0, 0, 7)

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import json
+from contextlib import ExitStack
 from functools import cache, partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
 import pytest
-import simplejpeg  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 from tests.cache_rules import Block, BreakpointCache, CommonBeginningCache, Counted, MarkedCache, Prompt
 from tests.cache_servers import cache_server, environment
-from tests.fakes import DIALECTS, Sighting, Still, make_request, quick_backbone, run_threads
+from tests.fakes import DIALECTS, GOOD, Sighting, Still, make_request, quick_backbone, run_threads
 
 from trace_ves.backbone import open_backbone
 from trace_ves.backbone.prompt_caches import MOST_ENDS, PrefixCache, SendOrder, plan
-from trace_ves.backbone.provider import TextPart
-from trace_ves.core import Clip, Frame, Interval, ObservationStrategy
+from trace_ves.backbone.provider import ServiceError, TextPart
+from trace_ves.core import BackboneError, Clip, Frame, Interval, ObservationStrategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,41 +34,29 @@ pytest.importorskip("openai")
 pytest.importorskip("anthropic")
 pytest.importorskip("google.genai")
 
-CLAUDE, GPT_OLD, GPT_NEW, GEMINI = (
-    "anthropic:claude-sonnet-5",
-    "openai:gpt-5.4-mini",
-    "openai:gpt-5.6-terra",
-    "gemini:gemini-3.8-flash",
-)
-SPECS = [CLAUDE, GPT_OLD, GPT_NEW, GEMINI]
-GOOD = json.dumps({"colour": "red"})
+SPECS = ["anthropic:claude-sonnet-5", "openai:gpt-5.4-mini", "openai:gpt-5.6-terra", "gemini:gemini-3.8-flash"]
+CLAUDE, _, GPT_NEW, GEMINI = SPECS
 
 
 class Wide(Still):
-    """640 x 360, or what is asked."""
+    """16 to 9."""
 
-    def __init__(self, shade: int, width: int = 640, height: int = 360) -> None:
+    def __init__(self, shade: int, height: int) -> None:
         super().__init__(shade, height)
-        self.width = width
+        self.width = 16 * height // 9
+        self._jpeg = super().jpeg()  # once, because many requests show it
 
     def jpeg(self, quality: int = 90) -> bytes:
-        return _jpeg(self._shade, self.width, self.height)
+        return self._jpeg
 
 
 @cache
-def _jpeg(shade: int, width: int, height: int) -> bytes:
-    return bytes(simplejpeg.encode_jpeg(np.full((height, width, 3), shade, dtype=np.uint8)))
-
-
 def bundle(clips: int, frames: int = 4, height: int = 720) -> tuple[Clip, ...]:
-    return tuple(
-        Clip(
-            Interval(10.0 * clip, 10.0 * clip + frames),
-            ObservationStrategy(),
-            tuple(Frame(i, 10.0 * clip + i, Wide(10 * clip + i, 16 * height // 9, height)) for i in range(frames)),
-        )
-        for clip in range(clips)
-    )
+    def clip(start: int) -> Clip:
+        pictures = tuple(Frame(i, float(start + i), Wide(start + i, height)) for i in range(frames))
+        return Clip(Interval(start, start + frames), ObservationStrategy(), pictures)
+
+    return tuple(clip(10 * number) for number in range(clips))
 
 
 def requests(*clips: int, reply: Any = Sighting) -> list[Request[Any]]:
@@ -84,18 +70,14 @@ def spec(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Opener]:
-    servers: list[CacheServer] = []
-
     def open_one(spec: str, **options: Any) -> tuple[CacheServer, Backbone]:
-        server = cache_server(spec, lambda _: GOOD)
-        servers.append(server)
+        server = servers.enter_context(cache_server(spec, lambda _: GOOD))
         for name, value in environment(server).items():
             monkeypatch.setenv(name, value)
         return server, open_backbone(spec, cache=False, **options)
 
-    yield open_one
-    for server in servers:
-        server.__exit__()
+    with ExitStack() as servers:
+        yield open_one
 
 
 def test_the_longest_goes_first_and_the_others_find_what_it_left(spec: str, opened: Opener) -> None:
@@ -165,9 +147,6 @@ def test_openai_is_told_which_requests_belong_together(opened: Opener) -> None:
 
 
 def test_a_leader_that_fails_does_not_hold_the_others(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
-    from trace_ves.backbone.provider import ServiceError
-    from trace_ves.core import BackboneError
-
     server, backbone = opened(CLAUDE)
     provider: Any = backbone._provider  # type: ignore[attr-defined]
     complete = provider.complete

@@ -10,15 +10,19 @@ import sys
 import threading
 import traceback
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.fakes import (
+    OPENAI,
     SECRET,
+    Dialect,
     Response,
     ScriptedProvider,
+    Server,
     Sighting,
     Still,
+    ask_once,
     make_clip,
     make_request,
     quick_backbone,
@@ -31,11 +35,6 @@ from trace_ves.core import BackboneError
 from trace_ves.observer import Observer
 from trace_ves.records import Usage
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.fakes import Dialect, Server
-
 GOOD = json.dumps({"colour": "red", "seconds": 3.5, "where": ["left"]})
 
 
@@ -44,19 +43,22 @@ def written(dialect: Dialect, tokens: int) -> int | None:
     return tokens if dialect.name == "anthropic" else None
 
 
-def test_an_answer_comes_back_validated_with_its_tokens(dialect: Dialect, server: Server) -> None:
-    server.respond(Response(body=dialect.ok(GOOD, read=1200, cached=1000, output=34)))
-    (generation,) = quick_backbone(dialect.provider()).generate([make_request()])
+def test_a_schema_is_asked_for_and_an_answer_comes_back_validated_with_its_tokens(
+    dialect: Dialect, server: Server
+) -> None:
+    generation = ask_once(dialect, server, Response(body=dialect.ok(GOOD, read=1200, cached=1000, output=34)))
     assert generation.reply == Sighting(colour="red", seconds=3.5, where=["left"])
     assert generation.usage == Usage(1200, 1000, 34, written(dialect, 1))
     assert generation.seconds > 0
     assert dialect.key(server.received[0]) == SECRET
+    schema = dialect.schema(server.received[0].body)
+    assert set(schema["properties"]) == {"colour", "seconds", "where"}
+    assert schema["properties"]["colour"]["type"] == "string"
 
 
 def test_frames_come_first_in_order_each_with_its_time_and_the_words_last(dialect: Dialect, server: Server) -> None:
-    server.respond(Response(body=dialect.ok(GOOD)))
-    clips = make_clip(70.0, [10, 20]), make_clip(4.0, [30])
-    quick_backbone(dialect.provider()).generate([make_request("Which?", *clips)])
+    request = make_request("Which?", make_clip(70.0, [10, 20]), make_clip(4.0, [30]))
+    ask_once(dialect, server, Response(body=dialect.ok(GOOD)), request=request)
     ((role, parts),) = dialect.content(server.received[0].body)
     assert role == "user"
     assert parts == [
@@ -79,36 +81,23 @@ def test_a_bundle_that_is_a_prefix_of_another_gives_a_literal_prefix_of_its_part
     assert bundles[2][: len(bundles[1])] == bundles[1]
 
 
-def test_the_provider_is_asked_to_hold_the_model_to_the_schema(dialect: Dialect, server: Server) -> None:
-    server.respond(Response(body=dialect.ok(GOOD)))
-    quick_backbone(dialect.provider()).generate([make_request()])
-    schema = dialect.schema(server.received[0].body)
-    assert set(schema["properties"]) == {"colour", "seconds", "where"}
-    assert schema["properties"]["colour"]["type"] == "string"
-
-
 def test_answers_come_back_in_the_order_asked(dialect: Dialect, server: Server) -> None:
     first_may_go = threading.Event()
 
     def respond(received: Any) -> Any:
         question = dialect.content(received.body)[0][1][-1][1].removeprefix("Look.\n")
-        body = dialect.ok(json.dumps({"colour": question}))
-        if question == "first":
-            return Response(body=body, before=lambda: first_may_go.wait(20))
-        return Response(body=body, before=first_may_go.set)
+        before = partial(first_may_go.wait, 20) if question == "first" else first_may_go.set
+        return Response(body=dialect.ok(json.dumps({"colour": question})), before=before)
 
     server.respond(respond)
     generations = quick_backbone(dialect.provider()).generate([make_request("first"), make_request("second")])
     assert [generation.reply.colour for generation in generations] == ["first", "second"]
 
 
-def test_no_more_are_under_way_than_allowed_over_all_threads(
-    named_dialect: Callable[[str], Dialect], server: Server
-) -> None:
-    dialect = named_dialect("openai")
+def test_no_more_are_under_way_than_allowed_over_all_threads(server: Server) -> None:
     pairs = threading.Barrier(2)
-    server.respond(Response(body=dialect.ok(GOOD), before=lambda: pairs.wait(20)))
-    backbone = quick_backbone(dialect.provider(), concurrency=2)
+    server.respond(Response(body=OPENAI.ok(GOOD), before=lambda: pairs.wait(20)))
+    backbone = quick_backbone(OPENAI.provider(), concurrency=2)
     batches = [[make_request(f"{thread}-{i}?") for i in range(4)] for thread in range(2)]
     run_threads(*(partial(backbone.generate, batch) for batch in batches))
     assert len(server.received) == 8
@@ -118,8 +107,7 @@ def test_no_more_are_under_way_than_allowed_over_all_threads(
 @pytest.mark.parametrize("status", [429, 500, 503, 529])
 def test_trouble_that_passes_is_waited_out(dialect: Dialect, server: Server, status: int) -> None:
     busy = Response(status=status, body=dialect.error("busy"), headers={"retry-after": "0.05"})
-    server.respond(busy, busy, Response(body=dialect.ok(GOOD)))
-    (generation,) = quick_backbone(dialect.provider()).generate([make_request()])
+    generation = ask_once(dialect, server, busy, busy, Response(body=dialect.ok(GOOD)))
     assert generation.reply.colour == "red"
     assert generation.seconds >= 0.1  # what the service asked to wait, twice
     assert len(server.received) == 3  # the SDK retries nothing of its own
@@ -132,13 +120,10 @@ def test_a_service_that_asks_to_wait_past_the_deadline_is_given_up_at_once(diale
     assert len(server.received) == 2  # the second did not wait for an hour
 
 
-def test_a_server_that_sends_a_byte_now_and_then_does_not_hold_a_request(
-    named_dialect: Callable[[str], Dialect], server: Server
-) -> None:
-    dialect = named_dialect("openai")
-    drip = Response(body=dialect.ok(GOOD) | {"pad": "x" * 100_000}, drip=server.released)
-    server.respond(drip, Response(body=dialect.ok(GOOD)))
-    (generation,) = quick_backbone(dialect.provider(), attempt_seconds=0.5).generate([make_request()])
+def test_a_server_that_sends_a_byte_now_and_then_does_not_hold_a_request(server: Server) -> None:
+    drip = Response(body=OPENAI.ok(GOOD) | {"pad": "x" * 100_000}, drip=server.released)
+    server.respond(drip, Response(body=OPENAI.ok(GOOD)))
+    (generation,) = quick_backbone(OPENAI.provider(), attempt_seconds=0.5).generate([make_request()])
     assert generation.reply.colour == "red"
 
 
@@ -149,12 +134,9 @@ NESTED = b'{"choices": ' + b"[" * 100_000
 @pytest.mark.parametrize("body", [b'{"half": ', b"<html>hello</html>", b"{}", b"[]", b"null", NESTED, "cut", "failed"])
 def test_a_body_that_is_no_answer_is_tried_again(dialect: Dialect, server: Server, body: bytes | str) -> None:
     good = Response(body=dialect.ok(GOOD))
-    first = {"cut": Response(body=good.body, cut=True), "failed": Response(500, NESTED)}.get(
-        str(body), Response(body=body)
-    )
-    server.respond(first, good)
-    (generation,) = quick_backbone(dialect.provider()).generate([make_request()])
-    assert generation.reply.colour == "red"
+    broken = {"cut": Response(body=good.body, cut=True), "failed": Response(500, NESTED)}
+    first = broken.get(str(body), Response(body=body))
+    assert ask_once(dialect, server, first, good).reply.colour == "red"
 
 
 def test_no_server_at_all(dialect: Dialect, server: Server) -> None:
@@ -190,13 +172,11 @@ def test_a_refused_key_is_one_sentence_that_names_the_variable_and_not_the_key(
 
 
 def test_an_unknown_model_and_a_bad_request_are_said_once_without_the_key(dialect: Dialect, server: Server) -> None:
-    backbone = quick_backbone(dialect.provider())
-    server.respond(Response(status=404, body=dialect.error("model m not found")))
     with pytest.raises(BackboneError, match=r"does not know this model or address \(HTTP 404\): model m not found"):
-        backbone.generate([make_request()])
-    server.respond(Response(status=400, body=dialect.error(f"too many images\nfor {SECRET} " + "x" * 9999)))
+        ask_once(dialect, server, Response(status=404, body=dialect.error("model m not found")))
+    refusal = Response(status=400, body=dialect.error(f"too many images\nfor {SECRET} " + "x" * 9999))
     with pytest.raises(BackboneError, match=r"HTTP 400\): too many images for \[key\] x+…") as caught:
-        backbone.generate([make_request()])
+        ask_once(dialect, server, refusal)
     assert len(str(caught.value)) < 500
     assert len(server.received) == 2
 
@@ -204,12 +184,9 @@ def test_an_unknown_model_and_a_bad_request_are_said_once_without_the_key(dialec
 def test_a_failure_is_raised_after_the_rest_of_the_batch_is_answered(dialect: Dialect, server: Server) -> None:
     failed = threading.Event()
 
-    def respond(received: Any) -> Any:
-        if "bad" in json.dumps(received.body):
-            return Response(status=404, body=dialect.error("no"), before=failed.set)
-        return Response(body=dialect.ok(GOOD), before=lambda: failed.wait(20))
-
-    server.respond(respond)
+    bad = Response(status=404, body=dialect.error("no"), before=failed.set)
+    good = Response(body=dialect.ok(GOOD), before=lambda: failed.wait(20))
+    server.respond(lambda received: bad if "bad" in json.dumps(received.body) else good)
     backbone = quick_backbone(dialect.provider())
     outcomes = dict(backbone.generate_as_completed([make_request("bad"), make_request("good"), make_request("fine")]))
     assert isinstance(outcomes[0], BackboneError)
@@ -223,11 +200,11 @@ def test_a_reply_of_the_wrong_form_is_repaired_without_sending_its_frames_again(
     dialect: Dialect, server: Server
 ) -> None:
     wrong = '{"color": "red"}'
-    server.respond(
+    responses = [
         Response(body=dialect.ok(wrong, read=100, output=5)),
         Response(body=dialect.ok(GOOD, read=130, output=9)),
-    )
-    (generation,) = quick_backbone(dialect.provider()).generate([make_request("Which?", make_clip(1.0, [5]))])
+    ]
+    generation = ask_once(dialect, server, *responses, request=make_request("Which?", make_clip(1.0, [5])))
     assert (generation.reply.colour, generation.sends) == ("red", 1)
     assert generation.usage == Usage(230, 0, 14, written(dialect, 2))
     (_, before), reply, complaint = dialect.content(server.received[1].body)
@@ -252,8 +229,8 @@ def test_a_reply_that_is_lost_is_asked_for_again_and_its_frames_count_twice(
 
 
 def test_a_reply_that_stays_wrong_is_a_fault_on_record(dialect: Dialect, server: Server) -> None:
-    server.respond(Response(body=dialect.ok('{"colour": [], "seconds": -1}', read=10, output=1)))
-    (generation,) = quick_backbone(dialect.provider()).generate([make_request()])
+    wrong = dialect.ok('{"colour": [], "seconds": -1}', read=10, output=1)
+    generation = ask_once(dialect, server, Response(body=wrong))
     assert isinstance(generation.reply, ModelFault)
     assert "colour: Input should be a valid string; seconds: " in generation.reply.reason
     assert generation.reply.raw == '{"colour": [], "seconds": -1}'
@@ -269,26 +246,21 @@ def test_refusals_blocks_and_cut_or_empty_replies_are_faults_of_their_own(dialec
         "The model used up its output without a word": dialect.length(""),
     }
     for reason, body in cases.items():
-        if body is None:
-            continue
-        server.received.clear()
-        server.respond(Response(body=body))
-        (generation,) = quick_backbone(dialect.provider()).generate([make_request()])
-        assert isinstance(generation.reply, ModelFault)
-        assert generation.reply.reason.startswith(reason)
-        assert len(server.received) == 1  # asking again would not mend it
+        if body is not None:
+            server.received.clear()
+            fault = ask_once(dialect, server, Response(body=body)).reply
+            assert isinstance(fault, ModelFault)
+            assert fault.reason.startswith(reason)
+            assert len(server.received) == 1  # asking again would not mend it
 
 
 def test_a_whole_reply_counts_even_where_the_model_went_on_until_the_limit(dialect: Dialect, server: Server) -> None:
-    server.respond(Response(body=dialect.length(GOOD + "\n" * 50)))
-    (generation,) = quick_backbone(dialect.provider()).generate([make_request()])
-    assert generation.reply.colour == "red"
+    assert ask_once(dialect, server, Response(body=dialect.length(GOOD + "\n" * 50))).reply.colour == "red"
 
 
-def test_an_interrupted_batch_sends_nothing_more(named_dialect: Callable[[str], Dialect], server: Server) -> None:
-    dialect = named_dialect("openai")
-    server.respond(Response(body=dialect.ok(GOOD)), Response(status=500, body=dialect.error("no")))
-    backbone = quick_backbone(dialect.provider(), concurrency=1, first_wait_seconds=0.2)
+def test_an_interrupted_batch_sends_nothing_more(server: Server) -> None:
+    server.respond(Response(body=OPENAI.ok(GOOD)), Response(status=500, body=OPENAI.error("no")))
+    backbone = quick_backbone(OPENAI.provider(), concurrency=1, first_wait_seconds=0.2)
     outcomes = backbone.generate_as_completed([make_request(f"{i}") for i in range(50)])
     next(outcomes)
     outcomes.close()
@@ -319,12 +291,9 @@ except KeyboardInterrupt:
 """
 
 
-def test_ctrl_c_does_not_wait_for_answers_under_way(named_dialect: Callable[[str], Dialect], server: Server) -> None:
-    dialect = named_dialect("openai")
+def test_ctrl_c_does_not_wait_for_answers_under_way(server: Server) -> None:
     asked = threading.Barrier(4)
-    server.respond(
-        Response(body=dialect.ok(GOOD), before=lambda: (asked.wait(120), server.released.wait(300))),
-    )
+    server.respond(Response(body=OPENAI.ok(GOOD), before=lambda: (asked.wait(120), server.released.wait(300))))
     with subprocess.Popen([sys.executable, "-c", INTERRUPTED, server.url]) as process:
         try:
             asked.wait(120)

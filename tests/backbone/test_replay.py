@@ -57,12 +57,8 @@ def test_replies_are_found_by_stage_frames_and_order_whatever_the_words(tmp_path
     (tmp_path / "r.jsonl").write_text(recorded + "\n")
     model = open_backbone(f"replay:{tmp_path / 'r.jsonl'}")
     assert model.name == "replay:r.jsonl"
-    batch = [
-        ask("look", "New words.", second),
-        ask("look", "New words.", first),
-        ask("decide", "Two."),
-        ask("decide", "?"),
-    ]
+    looks = [ask("look", "New words.", clip) for clip in (second, first)]
+    batch = [*looks, ask("decide", "Two."), ask("decide", "?")]
     words = ["second", "first", "round 2", "round 1"]
     for _ in range(2):  # the same request gets the same reply again
         assert [each.reply.seen for each in model.generate(batch) if isinstance(each.reply, Seen)] == words

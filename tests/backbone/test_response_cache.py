@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import logging
 import multiprocessing
 import os
 import sqlite3
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import BaseModel, field_validator
 from tests.fake_models import Counting
-from tests.fakes import SECRET, Response, make_clip, make_request, quick_backbone, run_threads
+from tests.fakes import OPENAI, SECRET, Response, Server, make_clip, make_request, quick_backbone, run_threads
 
 from trace_ves.backbone import ModelFault, Prompt, open_backbone, response_cache
 from trace_ves.backbone.response_cache import CachedBackbone, ResponseStore, default_path
@@ -29,10 +28,8 @@ from trace_ves.records import Usage
 from trace_ves.records.transcript import ModelText
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from multiprocessing.connection import Connection
 
-    from tests.fakes import Dialect, Server
 
 PROCESSES = multiprocessing.get_context("forkserver")  # shared with tests/program.py
 
@@ -84,12 +81,10 @@ def test_everything_that_can_change_the_answer_is_in_the_key_and_nothing_else(pa
         replace(request, prompt=Prompt("look", "Look!\n$question")),
     ]
     keys = {backbone.key(other) for other in [request, *different]}
-    warmer = Counting()
-    warmer.answer_settings = {"temperature": 1}
-    keys.add(CachedBackbone(warmer, path).key(request))
-    renamed = Counting()
-    renamed.name = "counting:n"
-    keys.add(CachedBackbone(renamed, path).key(request))
+    for name, value in (("answer_settings", {"temperature": 1}), ("name", "counting:n")):
+        other = Counting()
+        setattr(other, name, value)
+        keys.add(CachedBackbone(other, path).key(request))
     assert len(keys) == len(different) + 3
     assert backbone.key(make_request("a", renumbered)) == backbone.key(request)
     same_words = replace(request, prompt=Prompt("look", "Look.\na"), variables={})
@@ -121,12 +116,11 @@ def test_faults_and_failures_are_asked_again(path: Path) -> None:
     ],
 )
 def test_a_reply_that_was_guessed_or_broke_off_at_first_is_not_kept(
-    server: Server, named_dialect: Callable[[str], Dialect], path: Path, said: list[str], finish: str, kept: bool
+    server: Server, path: Path, said: list[str], finish: str, kept: bool
 ) -> None:
-    dialect = named_dialect("openai")
     for _ in range(2):
-        server.respond(*(Response(body=dialect.ok(text, finish_reason=finish)) for text in said))
-        (generation,) = CachedBackbone(quick_backbone(dialect.provider()), path).generate([make_request("a")])
+        server.respond(*(Response(body=OPENAI.ok(text, finish_reason=finish)) for text in said))
+        (generation,) = CachedBackbone(quick_backbone(OPENAI.provider()), path).generate([make_request("a")])
         assert generation.reply.colour == "red"
     assert len(server.received) == len(said) * (1 if kept else 2)
 
@@ -152,21 +146,12 @@ def test_a_kept_reply_that_no_longer_validates_is_asked_again(path: Path) -> Non
     assert inner.asked == ["a", "a"]
 
 
-def test_what_was_answered_is_kept_when_another_request_of_the_batch_fails(
-    server: Server, named_dialect: Callable[[str], Dialect], path: Path
-) -> None:
-    dialect = named_dialect("openai")
-
-    def respond(received: Any) -> Any:
-        if "bad" in json.dumps(received.body):
-            return Response(status=404, body=dialect.error("no"))
-        return Response(body=dialect.ok('{"colour": "red"}', read=10))
-
-    server.respond(respond)
-    backbone = CachedBackbone(quick_backbone(dialect.provider()), path)
+def test_what_was_answered_is_kept_when_another_request_of_the_batch_fails(server: Server, path: Path) -> None:
+    good, bad = Response(body=OPENAI.ok('{"colour": "red"}', read=10)), Response(404, OPENAI.error("no"))
+    server.respond(lambda received: bad if "bad" in json.dumps(received.body) else good)
+    backbone = CachedBackbone(quick_backbone(OPENAI.provider()), path)
     with pytest.raises(BackboneError, match="404"):
         backbone.generate([make_request("bad"), make_request("good"), make_request("fine")])
-    assert len(server.received) == 3
     generations = backbone.generate([make_request("good"), make_request("fine")])
     assert [generation.usage for generation in generations] == [Usage(), Usage()]
     assert len(server.received) == 3
@@ -199,13 +184,13 @@ def test_two_threads_whose_batches_cross_do_not_wait_for_each_other(path: Path) 
 
 
 def test_who_waits_for_a_request_that_is_interrupted_is_told(path: Path) -> None:
-    a_is_asked, b_is_asked, go = threading.Event(), threading.Event(), threading.Event()
+    a_is_asked, b_is_asked = threading.Event(), threading.Event()
 
     class Interrupted(Counting):
         def generate(self, batch: Any) -> Any:
             if batch[0].variables["question"] == "a":
                 a_is_asked.set()
-                go.wait(20)
+                assert b_is_asked.wait(20)  # so the second thread has found that a is under way
                 raise KeyboardInterrupt
             b_is_asked.set()
             return super().generate(batch)
@@ -217,28 +202,19 @@ def test_who_waits_for_a_request_that_is_interrupted_is_told(path: Path) -> None
         with pytest.raises(KeyboardInterrupt):
             backbone.generate([make_request("a")])
 
-    workers = [
-        threading.Thread(target=interrupted),
-        threading.Thread(
-            target=lambda: outcomes.update(backbone.generate_as_completed([make_request("a"), make_request("b")]))
-        ),
-    ]
-    workers[0].start()
-    assert a_is_asked.wait(20)
-    workers[1].start()
-    assert b_is_asked.wait(20)  # so the second has found that a is under way
-    go.set()
-    for worker in workers:
-        worker.join(30)
+    def waiting() -> None:
+        assert a_is_asked.wait(20)
+        outcomes.update(backbone.generate_as_completed([make_request("a"), make_request("b")]))
+
+    run_threads(interrupted, waiting)
     assert str(outcomes[0]) == "counting:m: the same request, asked elsewhere, was interrupted."
     assert outcomes[1].reply.colour == "b"
 
 
 def test_a_run_that_is_opened_again_by_spec_pays_nothing_and_keeps_no_key(
-    server: Server, named_dialect: Callable[[str], Dialect]
+    server: Server,
 ) -> None:
-    dialect = named_dialect("openai")
-    server.respond(Response(body=dialect.ok('{"colour": "red"}', read=50, output=5)))
+    server.respond(Response(body=OPENAI.ok('{"colour": "red"}', read=50, output=5)))
     request = make_request("Which?", make_clip(1.0, [1, 2]))
     first = open_backbone("openai:m").generate([request])[0]
     again = open_backbone("openai:m").generate([request])[0]
@@ -290,28 +266,31 @@ def test_a_process_killed_while_it_writes_leaves_everything_it_had_kept(path: Pa
     assert all(store.get(str(number).encode()) for number in range(200))
 
 
+def fill(path: Path, values: dict[bytes, str]) -> None:
+    """A store that holds these values in its one file, because its connection is closed."""
+    store = ResponseStore(path)
+    for key, value in values.items():
+        store.put(key, value)
+    del store
+    gc.collect()  # closes the connection
+
+
 @pytest.mark.parametrize("damage", ["garbage", "header", "page"])
 def test_a_damaged_file_is_set_aside_with_one_sentence_and_the_run_goes_on(
     path: Path, caplog: pytest.LogCaptureFixture, damage: str
 ) -> None:
-    store = ResponseStore(path)
-    for number in range(200):
-        store.put(str(number).encode(), "x" * 1000)
-    del store
-    gc.collect()  # closes the connection
-    raw = bytearray(path.read_bytes())
-    if damage == "garbage":
-        raw = bytearray(b"this is no database" * 1000)
-    elif damage == "header":
-        raw[20:60] = os.urandom(40)
-    else:
-        raw[4096:] = b"\xff" * (len(raw) - 4096)
-    path.write_bytes(raw)
+    fill(path, {str(number).encode(): "x" * 1000 for number in range(200)})
+    raw = path.read_bytes()
+    damaged = {
+        "garbage": b"this is no database" * 1000,
+        "header": raw[:20] + os.urandom(40) + raw[60:],
+        "page": raw[:4096] + b"\xff" * (len(raw) - 4096),
+    }
+    path.write_bytes(damaged[damage])
     inner = Counting()
     backbone = CachedBackbone(inner, path)
-    with caplog.at_level(logging.WARNING):
-        for _ in range(2):
-            assert backbone.generate([make_request("a")])[0].reply.colour == "a"
+    for _ in range(2):
+        assert backbone.generate([make_request("a")])[0].reply.colour == "a"
     assert inner.asked == ["a"]
     (record,) = caplog.records
     assert "is damaged" in record.getMessage()
@@ -321,32 +300,21 @@ def test_a_damaged_file_is_set_aside_with_one_sentence_and_the_run_goes_on(
 KEPT = {str(number).encode(): json.dumps({"answer": "ABCD"[number % 4], "n": number}) for number in range(40)}
 
 
-@pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The one file of a store that holds `KEPT`."""
-    path = tmp_path_factory.mktemp("filled") / "replies.sqlite"
-    store = ResponseStore(path)
-    for key, value in KEPT.items():
-        store.put(key, value)
-    del store
-    gc.collect()  # the connection is closed, and all is in the one file
-    return path.read_bytes()
-
-
 @pytest.mark.parametrize("bit", [0, 3, 6])
-def test_a_flipped_bit_is_never_another_answer(filled: bytes, tmp_path: Path, bit: int) -> None:
+def test_a_flipped_bit_is_never_another_answer(path: Path, tmp_path: Path, bit: int) -> None:
+    fill(path, KEPT)
+    filled = path.read_bytes()
     places = [filled.index(value.encode()) for value in KEPT.values()]
     lost = 0
     for offset in range(-20, 24):  # types and lengths of its columns are among these
         raw = bytearray(filled)
         for place in places:
             raw[place + offset] ^= 1 << bit
-        path = tmp_path / f"{offset}.sqlite"
-        path.write_bytes(raw)
-        damaged = ResponseStore(path)
-        found = {key: damaged.get(key) for key in KEPT}
-        assert all(text in {None, KEPT[key]} for key, text in found.items())
-        lost += list(found.values()).count(None)
+        (tmp_path / f"{offset}.sqlite").write_bytes(raw)
+        damaged = ResponseStore(tmp_path / f"{offset}.sqlite")
+        texts = {key: damaged.get(key) for key in KEPT}
+        assert all(text in {None, KEPT[key]} for key, text in texts.items())
+        lost += list(texts.values()).count(None)
     assert lost > 0
 
 
@@ -373,7 +341,7 @@ def test_a_cache_that_can_no_longer_be_written_is_still_read(
     monkeypatch.setattr(response_cache, "_BUSY_SECONDS", 0.1)
     store = ResponseStore(path)
     store.put(b"old", "1")
-    with closing(sqlite3.connect(path, isolation_level=None)) as other, caplog.at_level(logging.WARNING):
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")  # every write fails now, as on a full disk
         store.put(b"new", "2")
         store.put(b"newer", "3")
@@ -383,14 +351,11 @@ def test_a_cache_that_can_no_longer_be_written_is_still_read(
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
-def test_the_cache_is_for_its_owner_alone(tmp_path: Path) -> None:
-    path = tmp_path / "cache" / "replies.sqlite"
+def test_the_cache_is_for_its_owner_alone(path: Path) -> None:
     store = ResponseStore(path)
     store.put(b"a", "1")
-    modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
     assert path.parent.stat().st_mode & 0o777 == 0o700
-    assert modes["replies.sqlite"] == 0o600
-    assert set(modes.values()) == {0o600}
+    assert {file.stat().st_mode & 0o777 for file in (path, *path.parent.iterdir())} == {0o600}
 
 
 def test_a_cache_that_cannot_be_used_is_said_once_and_done_without(
@@ -399,9 +364,8 @@ def test_a_cache_that_cannot_be_used_is_said_once_and_done_without(
     (tmp_path / "file").write_text("not a folder")
     inner = Counting()
     backbone = CachedBackbone(inner, tmp_path / "file" / "replies.sqlite")
-    with caplog.at_level(logging.WARNING):
-        for _ in range(3):
-            assert backbone.generate([make_request("a")])[0].reply.colour == "a"
+    for _ in range(3):
+        assert backbone.generate([make_request("a")])[0].reply.colour == "a"
     assert inner.asked == ["a"] * 3
     (record,) = caplog.records
     assert record.getMessage().endswith("continuing without it.")

@@ -33,7 +33,9 @@ from trace_ves.backbone.retry import (
     [(None, True), (408, True), (429, True), (500, True), (529, True), (400, False), (401, False), (404, False)],
 )
 def test_what_may_pass(status: int | None, passes: bool) -> None:
-    assert is_retryable(ServiceError(status, "")) is passes
+    assert (
+        is_retryable(ServiceError(status, "You exceeded your quota, check your billing details. limit: 15")) is passes
+    )
     assert is_retryable(ServiceError(status, "", permanent=True)) is False
 
 
@@ -63,9 +65,6 @@ def test_waits_grow_as_stated() -> None:
 )
 def test_how_long_a_response_asks_to_wait(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after_seconds(headers) == seconds
-
-
-def test_a_date_to_wait_for() -> None:
     date = email.utils.formatdate(time.time() + 100, usegmt=True)
     assert retry_after_seconds({"retry-after": date}) == pytest.approx(100, abs=5)
 
@@ -86,18 +85,15 @@ def test_a_wait_for_the_next_attempt_is_a_log_line_with_its_seconds(
     ]
 
 
-def test_many_requests_that_meet_one_rate_limit_are_one_line(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(("seconds", "lines"), [(30.0, 1), (0.4, 0)])
+def test_many_requests_that_meet_one_rate_limit_are_one_line_and_a_short_wait_none(
+    seconds: float, lines: int, caplog: pytest.LogCaptureFixture
+) -> None:
     announcer = Announcer("openai:m")
     with ExitStack() as waits:
         for _ in range(8):
-            waits.enter_context(announcer.waits("HTTP 429, rate limit", 30.0))
-    assert len(caplog.records) == 1
-
-
-def test_short_waits_are_not_announced(caplog: pytest.LogCaptureFixture) -> None:
-    with Announcer("openai:m").waits("HTTP 500", 0.4):
-        pass
-    assert caplog.records == []
+            waits.enter_context(announcer.waits("HTTP 429, rate limit", seconds))
+    assert len(caplog.records) == lines
 
 
 def test_a_slow_response_is_told_while_it_is_awaited(

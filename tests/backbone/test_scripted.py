@@ -23,12 +23,9 @@ def test_a_function_answers() -> None:
     assert replies == [Sighting(colour="red"), Sighting(colour="blue"), ModelFault("It would not say.")]
 
 
-QUESTION = Question("q", "v.mp4", "Which?", ("red", "blue"))
-
-
 @pytest.mark.parametrize("method", [VARIANTS["trace"], Avp(), Vca()])
 def test_a_model_without_any_script_answers_every_stage_of_every_method(method: object) -> None:
     observer = Observer(ClockVideo(90), ScriptedBackbone(StageModel()), budget=200)
-    method(QUESTION, observer)  # type: ignore[operator]  one of three methods
+    method(Question("q", "v.mp4", "Which?", ("red", "blue")), observer)  # type: ignore[operator]  one of three methods
     assert observer.log.calls
     assert not any(call.fault for call in observer.log.calls)

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.fakes import Response, make_clip, make_request, openai_ok, run_threads
+from tests.fakes import GOOD, Response, Server, make_clip, make_request, openai_ok, run_threads
 
 from trace_ves.backbone import open_backbone
 from trace_ves.backbone.model_settings import ServerKind
 from trace_ves.backbone.openai.provider import recognise
 from trace_ves.core import BackboneConfigError
 
-if TYPE_CHECKING:
-    from tests.fakes import Server
-
 pytest.importorskip("openai")
 
-GOOD = json.dumps({"colour": "red"})
+OWNERS = {"vllm": "vllm", "sglang": "sglang", "llama.cpp": "llamacpp", "other": "library"}  # the last is Ollama's
 MODELS = {
-    "vllm": {"object": "list", "data": [{"id": "m", "object": "model", "owned_by": "vllm", "max_model_len": 32768}]},
-    "sglang": {"object": "list", "data": [{"id": "m", "object": "model", "owned_by": "sglang", "root": "m"}]},
-    "llama.cpp": {"object": "list", "data": [{"id": "m", "object": "model", "owned_by": "llamacpp", "meta": {}}]},
-    "other": {"object": "list", "data": [{"id": "m", "object": "model", "owned_by": "library"}]},
+    kind: {"object": "list", "data": [{"id": "m", "object": "model", "owned_by": owner}]}
+    for kind, owner in OWNERS.items()
 }
-"""What the four say at /v1/models; the last is Ollama's."""
+"""What the four say at /v1/models."""
 
 
 @pytest.fixture

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.fakes import Response, make_request
+from tests.fakes import GEMINI, GOOD, OPENAI, Dialect, Received, Response, Server, make_request
 
 from trace_ves.backbone import open_backbone
 from trace_ves.backbone.model_settings import ServiceTier
@@ -17,10 +16,7 @@ from trace_ves.core import BackboneConfigError, BackboneError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.fakes import Dialect, Server
-
-GOOD = json.dumps({"colour": "red"})
-FLEX_DIALECTS = ["gemini", "openai"]
+flex_dialects = pytest.mark.parametrize("dialect", [GEMINI, OPENAI], ids=["gemini", "openai"])
 
 
 def tier_of(body: dict[str, Any]) -> str | None:
@@ -31,20 +27,19 @@ def tier_of(body: dict[str, Any]) -> str | None:
 
 def backbone(dialect: Dialect, tier: ServiceTier) -> RemoteBackbone:
     quick = RetryPolicy(attempt_seconds=10.0, deadline_seconds=20.0, first_wait_seconds=0.01)
-    return RemoteBackbone(
-        dialect.provider(), RemoteSettings(service_tier=tier, retry=quick, flex_retry=quick, flex_attempts=3)
-    )
+    return RemoteBackbone(dialect.provider(), RemoteSettings(service_tier=tier, retry=quick, flex_retry=quick))
 
 
 def answered(dialect: Dialect, tier: str | None) -> Response:
     return Response(body=dialect.ok(GOOD) | ({"service_tier": tier} if dialect.name == "openai" and tier else {}))
 
 
-@pytest.mark.parametrize("name", FLEX_DIALECTS)
-def test_the_tier_is_sent_recorded_and_not_sent_by_default(
-    named_dialect: Callable[[str], Dialect], server: Server, name: str
-) -> None:
-    dialect = named_dialect(name)
+def without_flex(dialect: Dialect, refusal: Response) -> Callable[[Received], Response]:
+    return lambda received: refusal if tier_of(received.body) == "flex" else answered(dialect, None)
+
+
+@flex_dialects
+def test_the_tier_is_sent_recorded_and_not_sent_by_default(dialect: Dialect, server: Server) -> None:
     server.respond(answered(dialect, "flex"))
     (generation,) = backbone(dialect, ServiceTier.FLEX).generate([make_request()])
     assert generation.service_tier == "flex"
@@ -54,53 +49,36 @@ def test_the_tier_is_sent_recorded_and_not_sent_by_default(
     assert [tier_of(received.body) for received in server.received] == ["flex", None]
     server.respond(answered(dialect, "default"))
     (generation,) = backbone(dialect, ServiceTier.FLEX).generate([make_request()])
-    assert generation.service_tier == (None if name == "openai" else "flex")  # OpenAI says which tier answered
+    assert generation.service_tier == (None if dialect.name == "openai" else "flex")  # OpenAI says which tier answered
 
 
-@pytest.mark.parametrize("name", FLEX_DIALECTS)
+@flex_dialects
 @pytest.mark.parametrize("status", [429, 503])
 def test_where_the_cheaper_tier_has_no_room_the_standard_one_answers(
-    named_dialect: Callable[[str], Dialect], server: Server, name: str, status: int
+    dialect: Dialect, server: Server, status: int
 ) -> None:
-    dialect = named_dialect(name)
-
-    def respond(received: Any) -> Response:
-        if tier_of(received.body) == "flex":
-            return Response(status=status, body=dialect.error("resource unavailable"))
-        return answered(dialect, None)
-
-    server.respond(respond)
+    server.respond(without_flex(dialect, Response(status, dialect.error("resource unavailable"))))
     (generation,) = backbone(dialect, ServiceTier.FLEX).generate([make_request()])
     assert (generation.reply.colour, generation.service_tier) == ("red", None)
     assert [tier_of(received.body) for received in server.received] == ["flex", "flex", "flex", None]
 
 
-@pytest.mark.parametrize("name", FLEX_DIALECTS)
+@flex_dialects
 def test_a_tier_that_the_service_refuses_is_left_for_good_and_said_once(
-    named_dialect: Callable[[str], Dialect], server: Server, name: str, caplog: pytest.LogCaptureFixture
+    dialect: Dialect, server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
-    dialect = named_dialect(name)
-
-    def respond(received: Any) -> Response:
-        if tier_of(received.body) == "flex":
-            return Response(status=400, body=dialect.error("Invalid service_tier argument: flex"))
-        return answered(dialect, None)
-
-    server.respond(respond)
+    server.respond(without_flex(dialect, Response(400, dialect.error("Invalid service_tier argument: flex"))))
     asked = backbone(dialect, ServiceTier.FLEX)
     for _ in range(2):
         asked.generate([make_request()])
     assert [tier_of(received.body) for received in server.received] == ["flex", None, None]
     assert [record.getMessage() for record in caplog.records if record.name == NOTICES.name] == [
-        f"{name}:m: the service refuses the tier flex; the standard tier is used."
+        f"{dialect.name}:m: the service refuses the tier flex; the standard tier is used."
     ]
 
 
-@pytest.mark.parametrize("name", FLEX_DIALECTS)
-def test_a_person_may_choose_the_cheaper_tier_and_no_other(
-    named_dialect: Callable[[str], Dialect], server: Server, name: str
-) -> None:
-    dialect = named_dialect(name)
+@flex_dialects
+def test_a_person_may_choose_the_cheaper_tier_and_no_other(dialect: Dialect, server: Server) -> None:
     server.respond(Response(status=400, body=dialect.error("Invalid service_tier argument: flex")))
     with pytest.raises(BackboneError, match=r"HTTP 400.*Invalid service_tier"):
         backbone(dialect, ServiceTier.FLEX_ONLY).generate([make_request()])
@@ -111,12 +89,10 @@ def test_a_person_may_choose_the_cheaper_tier_and_no_other(
     assert {tier_of(received.body) for received in server.received} == {"flex"}
 
 
-def test_the_cheaper_tier_is_waited_for_longer_and_is_no_part_of_the_cache_key(
-    named_dialect: Callable[[str], Dialect],
-) -> None:
+def test_the_cheaper_tier_is_waited_for_longer_and_is_no_part_of_the_cache_key() -> None:
     settings = RemoteSettings()
     assert settings.flex_retry.attempt_seconds >= 15 * 60 > settings.retry.attempt_seconds
-    provider = named_dialect("gemini").provider()
+    provider = GEMINI.provider()
     plain, cheap = (RemoteBackbone(provider, RemoteSettings(service_tier=tier)) for tier in ("standard", "flex"))
     assert plain.answer_settings == cheap.answer_settings
 

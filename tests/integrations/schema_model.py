@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from trace_ves.backbone.protocol import Generation, R, Request
 from trace_ves.backbone.provider import Completion, RepairTurn, TextPart, request_parts
-from trace_ves.backbone.replies import complete_with_repair, reply_schema
+from trace_ves.backbone.replies import complete_with_repair
 from trace_ves.integrations.inspect.backbone import inline_schema
 from trace_ves.records import Usage
 
@@ -56,7 +56,7 @@ class SchemaBackbone:
 
     def _answer(self, request: Request[R]) -> Generation[R]:
         texts = [part.text for part in request_parts(request) if isinstance(part, TextPart)]
-        inlined = inline_schema(reply_schema(request.reply))
+        inlined = inline_schema(request.reply.model_json_schema())
         assert inlined is not None
 
         def complete(repairs: tuple[RepairTurn, ...]) -> Completion:

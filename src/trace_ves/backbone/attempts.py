@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import threading
 import time
 from collections import deque
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 _JITTER: Final = random.SystemRandom()
 _GRACE_SECONDS: Final = 1.0
+_FLEX_ATTEMPTS: Final = 3  # in the tier `flex`, before the standard tier is asked
 _QUOTA_SECONDS: Final = 60.0  # providers count requests by the minute
 _REFUSALS: Final = frozenset({400, 422})
 _NOTICES: Final = {  # what is said when a feature is refused that a user has asked for
@@ -160,7 +162,7 @@ class Attempts:
                     continue
                 failed_attempts += 1
                 is_flex = call.service_tier is ServiceTier.FLEX
-                if is_flex and is_retryable(failure) and failed_attempts >= self._settings.flex_attempts:
+                if is_flex and is_retryable(failure) and failed_attempts >= _FLEX_ATTEMPTS:
                     call = replace(call, service_tier=ServiceTier.STANDARD)  # flex has no capacity
                     continue
                 self._wait_for_retry(failure, failed_attempts, sent, exchange, self._policy(call))
@@ -197,10 +199,7 @@ class Attempts:
     def _wait_for_retry(
         self, failure: ServiceError, failed_attempts: int, sent: float, exchange: Exchange, policy: RetryPolicy
     ) -> None:
-        """Wait as long as the retry policy says, then for a slot. Raises `BackboneError` if a retry is pointless.
-
-        The time in the queue for a slot does not count towards the deadline.
-        """
+        """Wait as long as the retry policy says, then for a slot. Raises `BackboneError` if a retry is pointless."""
         name = self._provider.name
         self._reached = self._reached or not failure.unreachable
         if not self._reached and failed_attempts >= policy.unreached_attempts:
@@ -218,7 +217,7 @@ class Attempts:
             with self.announcer.waits(failure.summary, wait_seconds), self.slots.lent():
                 gives_up = exchange.stop.wait(wait_seconds)
                 woken = time.monotonic()
-            exchange.deadline += time.monotonic() - woken
+            exchange.deadline += time.monotonic() - woken  # the queue for a slot does not count
         if gives_up:
             attempts = "1 attempt" if failed_attempts == 1 else f"{failed_attempts} attempts"
             raise BackboneError(
@@ -227,21 +226,18 @@ class Attempts:
             ) from None
 
     def _drop_feature(self, failure: ServiceError, used: frozenset[str], stage: str) -> bool:
-        """Stop using the optional feature that the service has just refused; False if it refused something else.
-
-        A refused schema is that of one stage; the other stages keep theirs.
-        """
+        """Stop using the optional feature that the service has just refused; False if it refused something else."""
         if failure.status not in _REFUSALS:
             return False
         chosen = self._settings.model.chosen  # a service that refuses one of these is an error
         for feature, refusal in self._provider.optional.items():
-            if feature in used and feature not in chosen and refusal.search(failure.message):
+            if feature in used and feature not in chosen and re.search(refusal, failure.message, re.IGNORECASE):
                 name = self._provider.name
                 if feature in _NOTICES and feature in self._features:
                     NOTICES.warning("%s: %s", name, _NOTICES[feature].format(failure.summary))
                 if feature != "schema":
                     self._features -= {feature}
-                elif stage not in self._stages_in_words:
+                elif stage not in self._stages_in_words:  # the other stages keep their schemas
                     self._stages_in_words.add(stage)
                     said = f"the service refused the reply schema of the stage {stage} ({failure.summary})"
                     NOTICES.warning("%s: %s; the prompt states it instead.", name, said)
@@ -250,10 +246,8 @@ class Attempts:
 
 
 def _run_within(call: Callable[[], Completion], seconds: float, announcer: Announcer) -> Completion:
-    """The result of the call; after this many seconds a failure, and the call's thread is abandoned.
-
-    An SDK's time-out limits only the silence between two bytes.
-    """
+    """The result of the call; after this many seconds a failure, and the call's thread is abandoned."""
+    # An SDK's time-out limits only the silence between two bytes.
     future: Future[Completion] = Future()
 
     def run() -> None:

@@ -12,8 +12,6 @@ import math
 import re
 from typing import Final
 
-CHARS_A_TOKEN: Final = 4.0  # of English words and JSON, roughly, for every provider's tokenizer
-
 _GEMINI: Final = frozenset({"gemini", "vertex"})
 _GEMINI_3: Final = {"low": 280, "medium": 560, "high": 1120}
 _GEMINI_2: Final = {"low": 64, "medium": 256, "high": 256}
@@ -41,8 +39,8 @@ _CLAUDE_PATCH_PX: Final = 28
 
 
 def text_tokens(text: str) -> int:
-    """Tokens of words, roughly."""
-    return math.ceil(len(text) / CHARS_A_TOKEN)
+    """Tokens of English words and JSON, roughly, for every provider's tokenizer."""
+    return math.ceil(len(text) / 4)
 
 
 def frame_detail(scheme: str, height: int, detail: str = "auto") -> str:

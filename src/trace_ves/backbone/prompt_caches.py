@@ -48,10 +48,7 @@ class Step:
 
 
 def plan(batch: Sequence[tuple[P, ...]], cache: PrefixCache, count_tokens: Callable[[Sequence[P]], int]) -> list[Step]:
-    """The requests of a batch, given by their parts, in the order in which they are sent.
-
-    A request follows a longer one that begins with all its parts but the last, which is its text.
-    """
+    """The requests of a batch, given by their parts, in the order in which they are sent."""
     everyone = range(len(batch))
     if cache.order is SendOrder.GROWING:
         return [Step(place) for place in sorted(everyone, key=lambda place: len(batch[place]))]
@@ -59,7 +56,7 @@ def plan(batch: Sequence[tuple[P, ...]], cache: PrefixCache, count_tokens: Calla
         return [Step(place) for place in everyone]
     followers: dict[int, list[int]] = {}
     for place in sorted(everyone, key=lambda place: -len(batch[place])):
-        frames = batch[place][:-1]
+        frames = batch[place][:-1]  # all parts but its text; a request follows a longer one that begins with them
         leader = next((other for other in followers if frames == batch[other][: len(frames)]), None)
         if leader is None or not frames or count_tokens(frames) < cache.least_tokens:
             followers[place] = []

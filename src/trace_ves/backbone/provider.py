@@ -1,7 +1,4 @@
-"""The interface between the batch machinery and one provider's API: `CompletionRequest` in, `Completion` out.
-
-A provider turns every error of its SDK into a `ServiceError`, whose message can be shown and holds no key.
-"""
+"""The interface between the batch machinery and one provider's API: `CompletionRequest` in, `Completion` out."""
 
 from __future__ import annotations
 
@@ -9,8 +6,8 @@ import base64
 import hashlib
 import importlib
 import json
-import re
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import StrEnum
 from http import HTTPStatus
@@ -83,22 +80,10 @@ def sampling_seed(request: Request[Any]) -> int:
     return int.from_bytes(digest.digest()[:4]) >> 1
 
 
-def payload_bytes(parts: tuple[Part, ...]) -> int:
-    """About how many bytes the parts take in the body of a request: frames in base64, words in UTF-8."""
-    return sum(
-        -(-len(part.jpeg) // 3) * 4 if isinstance(part, ImagePart) else len(part.text.encode()) for part in parts
-    )
-
-
 _MOST_TOKENS: Final = 10**12
 _LONGEST_SUMMARY: Final = 200
 BROKEN_OFF: Final = "the response broke off before its end"
 NO_ANSWER: Final = "the response has no answer in it"
-
-
-def refusal(pattern: str) -> re.Pattern[str]:
-    """What a service says when it refuses a feature."""
-    return re.compile(pattern, re.IGNORECASE)
 
 
 class FinishReason(StrEnum):
@@ -184,7 +169,7 @@ class CompletionRequest:
 
 @dataclass(eq=False)
 class ServiceError(Exception):
-    """A call did not come back with a completion."""
+    """A call did not come back with a completion. The message can be shown: it holds no key."""
 
     status: int | None  # None without a usable response: no connection, a time-out, half a body
     message: str  # what the service said: one line, cut, without keys
@@ -203,36 +188,22 @@ class ServiceError(Exception):
         return f"{status}{limited}{f': {truncate(self.message, _LONGEST_SUMMARY)}' if self.message else ''}"
 
 
-def is_unreachable(error: BaseException) -> bool:
-    """Whether an SDK's error says that no connection could be made; all SDKs here speak through httpx."""
-    chain: BaseException | None = error
-    while chain is not None:
-        if type(chain).__name__ == "ConnectError":
-            return True
-        chain = chain.__cause__ or chain.__context__
-    return False
-
-
 def transport_errors(*of_sdk: type[Exception]) -> tuple[type[Exception], ...]:
-    """An SDK's own errors, and those of its HTTP client that it may let through.
-
-    Called when an adapter is imported: an import while an error is handled may see modules that are half loaded.
-    """
-    found = [*of_sdk, RecursionError]  # the latter for a body that is nested thousands deep
+    """An SDK's own errors, and those of its HTTP client that it may let through."""
+    errors = [*of_sdk, RecursionError]  # the latter for a body that is nested thousands deep
+    # Imported with the adapter: an import while an error is handled may see modules that are half loaded.
     for module, name in (("httpx", "HTTPError"), ("httpx2", "HTTPError"), ("requests", "RequestException")):
-        try:
-            found.append(getattr(importlib.import_module(module), name))
-        except ImportError:
-            continue
-    return tuple(found)
+        with suppress(ImportError):
+            errors.append(getattr(importlib.import_module(module), name))
+    return tuple(errors)
 
 
 class Provider(ABC):
     """One model behind one provider's API."""
 
     errors: tuple[type[Exception], ...] = ()  # what its SDK raises where a call fails: see `transport_errors`
-    # Features that a service may refuse with a 400, with what the refusal says; dropped in this order.
-    optional: Mapping[str, re.Pattern[str]] = {}
+    # Features that a service may refuse with a 400, each with a pattern of what it then says; dropped in this order.
+    optional: Mapping[str, str] = {}
     default_temperature: float | None = 0.0  # None if the provider advises against setting it
     limits = RequestLimits()  # of one request
     may_drop_frames = False  # whether the server may silently cut what does not fit its context
@@ -269,7 +240,10 @@ class Provider(ABC):
         if isinstance(error, json.JSONDecodeError):
             return self._not_json(error.doc)
         message = self._key.redact(error.__cause__ or error) or type(error).__name__
-        return ServiceError(None, message, unreachable=is_unreachable(error))
+        cause: BaseException | None = error
+        while cause is not None and type(cause).__name__ != "ConnectError":  # of httpx, which all SDKs here use
+            cause = cause.__cause__ or cause.__context__
+        return ServiceError(None, message, unreachable=cause is not None)
 
     def _not_json(self, body: str) -> ServiceError:
         """The failure of a call that was answered with something else than JSON; a web page is not the service."""

@@ -245,11 +245,8 @@ OPENED_UNASKED: Final = frozenset({"glance", "lab", "gemini", "vertex", "openai"
 
 
 def default_spec() -> str:
-    """The spec of the first provider whose key is set; a `BackboneConfigError` that says what to set if there is none.
-
-    glance is never the default, because it can answer nothing about real footage.
-    """
-    for known in _by_preference():
+    """The spec of the first provider whose key is set; without one, a `BackboneConfigError` that says what to set."""
+    for known in _by_preference():  # not glance, which can answer nothing about real footage: it has no default model
         if known.default_model and any(find_secret(variable) for variable in known.variables):
             return f"{known.scheme}:{known.default_model}"
     raise BackboneConfigError(setup_guide())

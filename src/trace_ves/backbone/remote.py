@@ -1,7 +1,4 @@
-"""A backbone behind an API: answers a batch concurrently, checks limits, and notices servers that drop frames.
-
-A request that fails for good raises a `BackboneError`, after the rest of the batch is answered.
-"""
+"""A backbone behind an API: answers a batch concurrently, checks limits, and notices servers that drop frames."""
 
 from __future__ import annotations
 
@@ -25,11 +22,10 @@ from trace_ves.backbone.provider import (
     Provider,
     RepairTurn,
     TextPart,
-    payload_bytes,
     request_parts,
     sampling_seed,
 )
-from trace_ves.backbone.replies import complete_with_repair, reply_schema
+from trace_ves.backbone.replies import complete_with_repair
 from trace_ves.backbone.retry import RetryPolicy
 from trace_ves.core import BackboneConfigError, BackboneError
 from trace_ves.core.threads import run_in_daemons
@@ -63,7 +59,6 @@ class RemoteSettings:
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     flex_retry: RetryPolicy = field(default_factory=lambda: RetryPolicy.with_timeout(FLEX_SECONDS))
     refuses_dropped_frames: bool = False
-    flex_attempts: int = 3  # attempts in the tier `flex` before the standard tier is asked
 
     def __post_init__(self) -> None:
         if self.concurrency < 1:
@@ -192,10 +187,7 @@ class RemoteBackbone:
         return generation
 
     def _drops_frames(self, call: CompletionRequest, usage: Usage, exchange: Exchange) -> bool:
-        """Whether the server reports too few tokens to have read all frames: those beyond its context are dropped.
-
-        Where it reports fewer than the usual formula, two black frames show what it takes for one of this size.
-        """
+        """Whether the server reports too few tokens to have read all frames: those beyond its context are dropped."""
         images = [part for part in call.parts if isinstance(part, ImagePart)]
         if not self._provider.may_drop_frames or len(images) < _FEW_FRAMES or not usage.input_tokens:
             return False
@@ -204,7 +196,7 @@ class RemoteBackbone:
         if tokens >= 0.9 * self._count_tokens(images):
             return False
         size = images[0].width_px, images[0].height_px
-        if size not in self._frame_costs:
+        if size not in self._frame_costs:  # two black frames show what the server takes for one of this size
             black = (replace(images[0], jpeg=_black_jpeg(*size)),) * 2
             asked = replace(call, parts=(*black, TextPart("Say nothing.")), shared_ends=(), on_begin=None)
             self._frame_costs[size] = 0.0  # unknown, where the server refuses the probe
@@ -237,7 +229,7 @@ class RemoteBackbone:
         asked = {name: request.variables.get(name) for name in ("question", "options")}
         return CompletionRequest(
             parts=parts,
-            schema=reply_schema(request.reply),
+            schema=request.reply.model_json_schema(),
             stage=request.stage,
             temperature=temperature,
             thinking=self._settings.model.thinking,
@@ -258,7 +250,10 @@ class RemoteBackbone:
                 f"{self.name}: the request has {images} frames, and the provider accepts {limits.images} in one "
                 "request; use fewer frames."
             )
-        size = payload_bytes(parts)
+        # Frames in base64, words in UTF-8.
+        size = sum(
+            -(-len(part.jpeg) // 3) * 4 if isinstance(part, ImagePart) else len(part.text.encode()) for part in parts
+        )
         if limits.payload_bytes is not None and size > limits.payload_bytes:
             raise BackboneError(
                 f"{self.name}: the request has {size / 2**20:.1f} MiB, and the provider accepts "

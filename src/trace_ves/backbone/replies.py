@@ -128,16 +128,8 @@ class InvalidReplyError(ValueError):
         self.breaks_off = breaks_off  # only the same request, with its frames, can bring the rest
 
 
-def reply_schema(reply: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of a reply, as pydantic gives it."""
-    return reply.model_json_schema()
-
-
 def strict_schema(schema: Mapping[str, Any], *, keep: Collection[str] = ()) -> dict[str, Any] | None:
-    """The schema as strict modes want it: every property required, no others, and only keywords of shape and in `keep`.
-
-    None where a part of the reply has no fixed shape (a mapping with free keys, a tuple, anything at all).
-    """
+    """The schema as strict modes want it; None where a part has no fixed shape: free keys, a tuple, anything at all."""
     try:
         return _closed(schema, _SHAPE_KEYWORDS | frozenset(keep))
     except _NoFixedShapeError:
@@ -149,6 +141,7 @@ class _NoFixedShapeError(Exception):
 
 
 def _closed(schema: Mapping[str, Any], allowed: frozenset[str]) -> dict[str, Any]:
+    """The schema with every property required, no others, and only the allowed keywords."""
     closed = {keyword: value for keyword, value in schema.items() if keyword in allowed}
     if "oneOf" in schema:
         closed["anyOf"] = schema["oneOf"]
@@ -186,17 +179,17 @@ def _parse(text: str, reply: type[R]) -> list[R]:
     text = text.rpartition("</think>")[2].strip()  # a model that lost its way may end in thousands of line breaks
     if len(text) > LONGEST_REPLY_CHARS:
         raise InvalidReplyError(f"the reply has {len(text)} characters, more than {LONGEST_REPLY_CHARS}")
-    schema = reply_schema(reply)
+    schema = reply.model_json_schema()
     problem, usable = InvalidReplyError("the reply has no JSON object in it"), []
     for value in _objects(text, schema.get("properties", {})):
         try:
             if isinstance(value, InvalidReplyError):
                 raise value
             # Through JSON again, so that the reply's own rules for JSON hold; lone surrogates are refused here too.
-            usable.append(reply.model_validate_json(json.dumps(_adapt(value, schema, schema.get("$defs", {})))))
-            if not usable[-1].model_fields_set:
-                usable.pop()
+            parsed = reply.model_validate_json(json.dumps(_adapt(value, schema, schema.get("$defs", {}))))
+            if not parsed.model_fields_set:
                 raise InvalidReplyError(f"the reply has none of the fields {', '.join(reply.model_fields)}")
+            usable.append(parsed)
         except ValidationError as error:
             problem = InvalidReplyError(_complaint(error))
         except RecursionError:
@@ -211,15 +204,12 @@ def _parse(text: str, reply: type[R]) -> list[R]:
 
 
 def _objects(text: str, properties: Mapping[str, Any]) -> Iterator[dict[str, Any] | InvalidReplyError]:
-    """The outermost JSON objects of a text, in order, and what was wrong where one could not be read.
-
-    Nothing inside an object that is broken or breaks off counts. A bare list is read as the reply's only field.
-    """
+    """The outermost JSON objects of a text, in order, and what was wrong where one could not be read."""
     fence = _FENCED.fullmatch(text)
     with suppress(ValueError, RecursionError):
         whole = DECODER.decode(fence[1] if fence else text)
         if isinstance(whole, list) and [part.get("type") for part in properties.values()] == ["array"]:
-            yield {next(iter(properties)): whole}
+            yield {next(iter(properties)): whole}  # a bare list is the reply's only field
             return
         if isinstance(whole, list) and len(whole) != 1:
             return

@@ -1,7 +1,4 @@
-"""The response cache: a wrapper around a backbone that asks only what has not been answered before.
-
-Faults and failures are not stored, so that the next run asks again. Trouble with the file never stops a run.
-"""
+"""The response cache: a wrapper around a backbone that asks only what has not been answered before."""
 
 from __future__ import annotations
 
@@ -20,10 +17,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from trace_ves.backbone.protocol import Backbone, CacheableBackbone, Generation, IncrementalBackbone, R, Request
+from trace_ves.backbone.protocol import (
+    Backbone,
+    CacheableBackbone,
+    Generation,
+    IncrementalBackbone,
+    ModelFault,
+    R,
+    Request,
+)
 from trace_ves.backbone.provider import ImagePart, request_parts
 from trace_ves.backbone.remote import collect
-from trace_ves.backbone.replies import reply_schema
 from trace_ves.core import BackboneError
 from trace_ves.core.files import cache_dir, use_write_ahead_log
 from trace_ves.records import Usage
@@ -65,12 +69,10 @@ class ResponseStore:
     def get(self, key: bytes) -> str | None:
         """The text under this key; None where there is none, or it is not as it was written."""
         query = "SELECT CAST(value AS BLOB), checksum FROM replies WHERE key = ?"
-        row = self._use(lambda connection: connection.execute(query, (key,)).fetchone())
-        if row is None or row[0] is None:
+        value, checksum = self._use(lambda connection: connection.execute(query, (key,)).fetchone()) or (None, None)
+        if value is None or checksum not in (None, _checksum(key, value)):  # files of version 0.1 have no checksums
             return None
-        value, checksum = row
-        # Files of version 0.1 have no checksums.
-        return None if checksum not in (None, _checksum(key, value)) else str(value, "utf-8", "replace")
+        return str(value, "utf-8", "replace")
 
     def put(self, key: bytes, value: str) -> None:
         """Store the text under this key."""
@@ -150,9 +152,12 @@ class ResponseStore:
         )
 
 
-def _is_doubtful(generation: Generation[Any]) -> bool:
-    """Whether the reply was guessed or broke off at first, or frames were dropped; it is asked for again next time."""
-    return generation.suspect or generation.sends > 1 or bool(generation.said and generation.said[-1].problem)
+def _certain_reply(outcome: Outcome) -> BaseModel | None:
+    """The reply to store; none where the next run should ask again: a failure, a fault, a guess, dropped frames."""
+    if isinstance(outcome, BackboneError) or isinstance(outcome.reply, ModelFault):
+        return None
+    is_doubtful = outcome.suspect or outcome.sends > 1 or (outcome.said and outcome.said[-1].problem)
+    return None if is_doubtful else outcome.reply
 
 
 def _checksum(key: bytes, value: bytes) -> bytes:
@@ -199,12 +204,8 @@ class CachedBackbone:
                 yield position, hit
             for number, outcome in self._generate([batch[position] for position in missing]):
                 position = missing[number]
-                if (
-                    isinstance(outcome, Generation)
-                    and isinstance(outcome.reply, BaseModel)
-                    and not _is_doubtful(outcome)
-                ):
-                    self._store.put(keys[position], outcome.reply.model_dump_json())
+                if (certain := _certain_reply(outcome)) is not None:
+                    self._store.put(keys[position], certain.model_dump_json())
                 self._resolve(keys[position], mine[position], outcome)
                 yield position, outcome
         finally:
@@ -249,13 +250,10 @@ class CachedBackbone:
             yield from ((number, error) for number in range(len(requests)))
 
     def _look_up(self, key: bytes, request: Request[R]) -> R | None:
-        text = self._store.get(key)
-        if text is None:
-            return None
-        try:
-            return request.reply.model_validate_json(text)
-        except ValidationError:  # the reply has rules that its schema does not show, and they changed
-            return None
+        with suppress(ValidationError):  # the reply has rules that its schema does not show, and they changed
+            if (text := self._store.get(key)) is not None:
+                return request.reply.model_validate_json(text)
+        return None
 
     def key(self, request: Request[Any]) -> bytes:
         """The content address of an answer: everything that can change it, and nothing else."""
@@ -270,7 +268,7 @@ class CachedBackbone:
             "stage": request.stage,
             "parts": parts,
             "seconds": [frame.seconds for clip in request.clips for frame in clip.frames],
-            "schema": reply_schema(request.reply),
+            "schema": request.reply.model_json_schema(),
             "sample": request.sample,
         }
         return hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).digest()

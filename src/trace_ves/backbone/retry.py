@@ -15,7 +15,6 @@ from trace_ves.backbone.provider import ServiceError, truncate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from types import TracebackType
 
     from rich.text import Text
 
@@ -51,14 +50,10 @@ class RetryPolicy:
         return cls(attempt_seconds=seconds, deadline_seconds=max(DEADLINE_SECONDS, 3 * seconds))
 
     def wait_seconds(self, failure: ServiceError, attempt: int, jitter: float) -> float:
-        """How long to wait after the failed attempt with this number, from 0: doubled each time.
-
-        Never shorter than the service asks for; `jitter` in [0, 1] spreads requests that failed together.
-        """
-        doubled = min(self.longest_wait_seconds, self.first_wait_seconds * 2.0 ** min(attempt, 30))
-        return max(
-            doubled * (0.5 + jitter / 2), (failure.retry_after_seconds or 0.0) + jitter * self.first_wait_seconds / 2
-        )
+        """How long to wait after the failed attempt with this number, from 0: doubled each time."""
+        # `jitter` in [0, 1] spreads requests that failed together.
+        doubled = min(self.longest_wait_seconds, self.first_wait_seconds * 2.0 ** min(attempt, 30)) * (0.5 + jitter / 2)
+        return max(doubled, (failure.retry_after_seconds or 0.0) + jitter * self.first_wait_seconds / 2)
 
 
 def is_retryable(failure: ServiceError) -> bool:
@@ -190,8 +185,6 @@ class WaitingNotices(logging.Handler):
         NOTICES.propagate = False
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         NOTICES.removeHandler(self)
         NOTICES.propagate = True

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.core import InputError
@@ -44,7 +45,14 @@ class Key:
         """The text with every trace of the key masked: plain, reversed, escaped, encoded, split, in part."""
         if len(self.secret) < _FRAGMENT_CHARS:  # a placeholder for a server that takes none
             return text
-        return "".join(_mask_fragments(text.replace(self.secret, MASK), _fragments(self.secret)))
+        text, fragments = text.replace(self.secret, MASK), _fragments(self.secret)
+        places, letters = _letters(text)
+        covered: set[int] = set()
+        for start in range(len(letters) - _FRAGMENT_CHARS + 1):
+            if letters[start : start + _FRAGMENT_CHARS] in fragments:  # and what lies between them
+                covered.update(range(places[start], places[start + _FRAGMENT_CHARS - 1] + 1))
+        runs = groupby(enumerate(text), key=lambda numbered: numbered[0] in covered)
+        return "".join(MASK if hidden else "".join(char for _, char in run) for hidden, run in runs)
 
 
 def mask_known_keys(text: str) -> str:
@@ -130,25 +138,6 @@ def redact(message: object) -> str:
         text = f"a web page, {page[1].strip()!r}" if page[1] else "a web page"
     line = _LOOKS_LIKE_A_KEY.sub(MASK, " ".join(text.split()))
     return line if len(line) <= _LONGEST_MESSAGE else line[:_LONGEST_MESSAGE] + "…"
-
-
-def _mask_fragments(text: str, fragments: frozenset[str]) -> Iterator[str]:
-    """The text in pieces, a mask in place of each run of characters that fragments cover, and what lies between."""
-    places, letters = _letters(text)
-    covered: list[tuple[int, int]] = []
-    for start in range(len(letters) - _FRAGMENT_CHARS + 1):
-        if letters[start : start + _FRAGMENT_CHARS] in fragments:
-            first, last = places[start], places[start + _FRAGMENT_CHARS - 1]
-            if covered and first <= covered[-1][1] + 1:
-                covered[-1] = covered[-1][0], last
-            else:
-                covered.append((first, last))
-    end = 0
-    for first, last in covered:
-        yield text[end:first]
-        yield MASK
-        end = last + 1
-    yield text[end:]
 
 
 def _letters(text: str) -> tuple[list[int], str]:

@@ -16,7 +16,6 @@ from trace_ves.backbone.frame_tokens import frame_tokens, text_tokens
 from trace_ves.backbone.prompt_caches import SendOrder, plan, prompt_cache
 from trace_ves.backbone.provider import TextPart, lay_out
 from trace_ves.backbone.registry import detail_of
-from trace_ves.backbone.replies import reply_schema
 from trace_ves.core import InputError, UnknownStageError
 from trace_ves.observer import Observer
 from trace_ves.records import Usage
@@ -104,7 +103,7 @@ class _Measuring:
         shown = [lay_out(request, lambda frame, _: frame) for request in batch]
         for step in plan(shown, self._cache, self._tokens):
             request, parts, reply = batch[step.place], shown[step.place], generations[step.place].reply
-            schema = json.dumps(reply_schema(request.reply))
+            schema = json.dumps(request.reply.model_json_schema())
             shared = self._tokens(parts[: max(step.shared_ends, default=0)])
             if self._cache.marked:
                 cached, written = (shared, None) if step.after is not None else (0, shared or None)

@@ -36,6 +36,12 @@ def shared(checkpoints: dict[str, Path]) -> SharedPrefixModel:
     return SharedPrefixModel(load("hf:tiny", str(checkpoints["qwen3_vl"])))
 
 
+@pytest.fixture
+def model(checkpoints: dict[str, Path]) -> SharedPrefixModel:
+    """One that no other test has asked."""
+    return SharedPrefixModel(load("hf:tiny", str(checkpoints["qwen3_vl"])))
+
+
 def make_model(kind: str, folder: Path, **limit: int) -> SharedPrefixModel | PlainModel:
     loaded = load("hf:tiny", str(folder))
     return PlainModel("hf:tiny", loaded, **limit) if kind == "llava" else SharedPrefixModel(loaded, **limit)
@@ -58,6 +64,7 @@ def test_a_batch_answers_as_its_requests_would_alone(backbone: Any) -> None:
     batch = [make_request(*CLIPS[:size]) for size in (3, 1, 2)]
     alone = [backbone.generate([request])[0].reply for request in batch]
     assert replies(backbone.generate(batch)) == alone
+    assert list(backbone.generate([])) == []
 
 
 def test_draws_repeat_by_their_number_and_differ_between_numbers(backbone: Any) -> None:
@@ -67,18 +74,13 @@ def test_draws_repeat_by_their_number_and_differ_between_numbers(backbone: Any) 
     assert len({repr(draw) for draw in (first, second, third)}) > 1
 
 
-def test_an_empty_batch(backbone: Any) -> None:
-    assert list(backbone.generate([])) == []
-
-
 def test_usage_says_what_was_shared(shared: SharedPrefixModel) -> None:
     small, large = TransformersBackbone("hf:tiny", shared).generate([make_request(*CLIPS[:1]), make_request(*CLIPS)])
     assert large.usage.cached_tokens == 0
     assert 0 < small.usage.cached_tokens < small.usage.input_tokens < large.usage.input_tokens
 
 
-def test_a_frame_is_encoded_once_however_often_it_is_shown(checkpoints: dict[str, Path]) -> None:
-    model = SharedPrefixModel(load("hf:tiny", str(checkpoints["qwen3_vl"])))
+def test_a_frame_is_encoded_once_however_often_it_is_shown(model: SharedPrefixModel) -> None:
     backbone = TransformersBackbone("hf:tiny", model)
     backbone.generate([make_request(*CLIPS[:size]) for size in (1, 2, 3)])
     assert model.vision.frames_encoded == 5
@@ -175,11 +177,10 @@ def test_questions_answered_together_get_the_tokens_they_get_alone(
 
 
 def test_a_batch_that_does_not_fit_is_split_and_goes_on(
-    checkpoints: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+    model: SharedPrefixModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from torch import OutOfMemoryError
 
-    model = SharedPrefixModel(load("hf:tiny", str(checkpoints["qwen3_vl"])))
     backbone = TransformersBackbone("hf:tiny", model)
     batch = [make_request(CLIPS[number % 3], text=f"Question {number}?") for number in range(7)]
     expected = replies(backbone.generate(batch))
@@ -202,9 +203,8 @@ def test_a_batch_that_does_not_fit_is_split_and_goes_on(
 
 
 def test_a_request_that_breaks_the_models_numbers_fails_alone(
-    checkpoints: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+    model: SharedPrefixModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = SharedPrefixModel(load("hf:tiny", str(checkpoints["qwen3_vl"])))
     backbone = TransformersBackbone("hf:tiny", model)
     good, bad = [make_request(CLIPS[0])], [make_request(make_clip(30, [77]))]
     expected = replies(backbone.generate(good))
@@ -218,10 +218,9 @@ def test_a_request_that_breaks_the_models_numbers_fails_alone(
         }
 
     monkeypatch.setattr(model.vision, "features", overflowing)
-    with pytest.raises(BackboneError, match="numbers that are not finite"):
-        backbone.generate(bad)
-    with pytest.raises(BackboneError, match="numbers that are not finite"):
-        backbone.generate(good + bad)
+    for batch in (bad, good + bad):
+        with pytest.raises(BackboneError, match="numbers that are not finite"):
+            backbone.generate(batch)
     assert replies(backbone.generate(good)) == expected
 
 

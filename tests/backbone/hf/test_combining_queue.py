@@ -10,8 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from trace_ves.backbone.hf import combining_queue
-from trace_ves.backbone.hf.chat_format import LocalRequest
-from trace_ves.backbone.hf.combining_queue import CombiningQueue
+from trace_ves.backbone.hf.combining_queue import CombiningQueue, LocalRequest
 from trace_ves.backbone.provider import Completion
 from trace_ves.core import BackboneError
 
@@ -60,7 +59,7 @@ def ask_together(model: Model, jobs: Sequence[Sequence[int]]) -> list[object]:
     def ask(seeds: Sequence[int]) -> object:
         try:
             completions, seconds = queue.complete([request(seed) for seed in seeds])
-        except BackboneError as error:
+        except (BackboneError, KeyboardInterrupt) as error:
             return str(error)
         return [completion.text for completion in completions], seconds * len(seeds)
 
@@ -96,31 +95,12 @@ def test_an_interrupted_thread_leaves_the_others_their_turn() -> None:
         def complete(self, requests: Sequence[LocalRequest], answer: Answer) -> None:
             if len(self.batches) == 1:
                 self.batches.append([])
-                raise KeyboardInterrupt
+                raise KeyboardInterrupt("interrupted")
             super().complete(requests, answer)
 
-    model = Interrupted()
-    queue = CombiningQueue(model)
-    answered: list[str] = []
-
-    def ask(seed: int) -> None:
-        try:
-            answered.append(queue.complete([request(seed)])[0][0].text)
-        except KeyboardInterrupt:
-            answered.append("interrupted")
-
-    threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(4)]
-    threads[0].start()
-    assert model.started.wait(30)
-    for thread in threads[1:]:
-        thread.start()
-    while len(queue._waiting) < 3:
-        time.sleep(0.001)
-    model.go_on.set()
-    for thread in threads:
-        thread.join(30)
-    assert answered.count("interrupted") == 1
-    assert len(answered) == 4
+    answers = ask_together(Interrupted(), [[0], [1], [2], [3]])
+    assert answers.count("interrupted") == 1
+    assert sum(isinstance(answer, tuple) for answer in answers) == 3
 
 
 def test_a_thread_whose_reply_is_complete_leaves_and_asks_again_before_the_batch_is_over() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +13,7 @@ transformers = pytest.importorskip("transformers", reason="needs the extra hf")
 from cachetools import LRUCache  # noqa: E402
 from tests.backbone.hf.tiny_models import Noise  # noqa: E402
 
-from trace_ves.backbone.hf.decoder import BatchDecoder, NonFiniteError, Unguided  # noqa: E402  after the skip
+from trace_ves.backbone.hf.decoder import BatchDecoder, NonFiniteError  # noqa: E402  after the skip
 from trace_ves.backbone.hf.plans import PromptTokens, plan_batch  # noqa: E402
 from trace_ves.backbone.hf.vision import FrameFeatures, encode  # noqa: E402
 
@@ -36,8 +36,7 @@ class Bench:
 
     def row(self, frames: list[int], text: str) -> PromptTokens:
         config = self.stock.config
-        ids: list[int] = []
-        ends: list[int] = []
+        ids, ends = list[int](), list[int]()
         for number in frames:
             stamp = self.tokenizer(f"t={number}.00 s").input_ids
             ids += [*stamp, config.vision_start_token_id]
@@ -45,6 +44,15 @@ class Bench:
             ends.append(len(ids))
         ids += [config.vision_end_token_id] * bool(frames) + self.tokenizer(text).input_ids
         return PromptTokens(tuple(ids), tuple(map(str, frames)), tuple(ends))
+
+    @property
+    def broken(self) -> dict[str, FrameFeatures]:
+        """The features, with numbers that are not finite in frame 1."""
+        frame = self.features["1"]
+        return self.features | {"1": replace(frame, levels=tuple(level * float("nan") for level in frame.levels))}
+
+    def generate(self, decoder: BatchDecoder, *rows: PromptTokens, **options: Any) -> list[list[int]]:
+        return decoder.generate(plan_batch(rows), self.features, max_new_tokens=NEW_TOKENS, **options)
 
     def separately(self, row: PromptTokens) -> tuple[torch.Tensor, list[int]]:
         """Logits of the first new token, and the greedy tokens, by the stock model alone."""
@@ -97,7 +105,7 @@ def test_shared_is_separate(bench: Bench, batch: list[tuple[list[int], str]]) ->
     rows = [bench.row(frames, text) for frames, text in batch]
     decoder = BatchDecoder(bench.ours)
     logits = decoder.first_logits(plan_batch(rows), bench.features)
-    tokens = decoder.generate(plan_batch(rows), bench.features, Unguided(), max_new_tokens=NEW_TOKENS)
+    tokens = bench.generate(decoder, *rows)
     for number, row in enumerate(rows):
         expected, greedy = bench.separately(row)
         torch.testing.assert_close(logits[number], expected, atol=1e-4, rtol=0)
@@ -108,8 +116,7 @@ def test_batches_in_one_store_leave_nothing_behind(bench: Bench) -> None:
     decoder = BatchDecoder(bench.ours)
     for frames in ([0, 1, 2, 3, 4, 5], [5], [2, 1], [0, 1, 2, 3, 4, 5]):
         row = bench.row(frames, "why?")
-        (tokens,) = decoder.generate(plan_batch([row]), bench.features, Unguided(), max_new_tokens=NEW_TOKENS)
-        assert tokens == bench.separately(row)[1]
+        assert bench.generate(decoder, row) == [bench.separately(row)[1]]
 
 
 def test_bundles_differ_by_more_than_the_tolerance(bench: Bench) -> None:
@@ -127,31 +134,26 @@ def test_a_prefill_in_chunks_is_the_prefill_at_once(bench: Bench, prefill_tokens
     whole = decoder.first_logits(plan_batch(rows), bench.features)
     chunked = decoder.first_logits(plan_batch(rows), bench.features, prefill_tokens=prefill_tokens)
     torch.testing.assert_close(chunked, whole, atol=1e-4, rtol=0)
-    tokens = decoder.generate(
-        plan_batch(rows), bench.features, Unguided(), max_new_tokens=NEW_TOKENS, prefill_tokens=prefill_tokens
-    )
-    assert tokens == decoder.generate(plan_batch(rows), bench.features, Unguided(), max_new_tokens=NEW_TOKENS)
+    assert bench.generate(decoder, *rows, prefill_tokens=prefill_tokens) == bench.generate(decoder, *rows)
 
 
 @pytest.mark.parametrize("stale", [float("nan"), float("inf")])
 def test_stale_cells_that_are_not_finite_change_nothing(bench: Bench, stale: float) -> None:
     decoder = BatchDecoder(bench.ours)
     long, short = bench.row([0, 1, 2, 3, 4, 5], "what is the answer of the question"), bench.row([2], "why?")
-    decoder.generate(plan_batch([long, long]), bench.features, Unguided(), max_new_tokens=NEW_TOKENS)
+    bench.generate(decoder, long, long)
     assert decoder._memory is not None
     with torch.inference_mode():
         decoder._memory.fill_(stale)
-    (tokens,) = decoder.generate(plan_batch([short]), bench.features, Unguided(), max_new_tokens=NEW_TOKENS)
-    assert tokens == bench.separately(short)[1]
+    assert bench.generate(decoder, short) == [bench.separately(short)[1]]
 
 
-def test_numbers_that_are_not_finite_are_noticed_before_they_reach_another_row(bench: Bench) -> None:
-    broken = FrameFeatures(
-        bench.features["1"].grid, tuple(level * float("nan") for level in bench.features["1"].levels)
-    )
-    rows = [bench.row([0, 2], "why?"), bench.row([1], "why?")]
-    with pytest.raises(NonFiniteError):
-        BatchDecoder(bench.ours).first_logits(plan_batch(rows), bench.features | {"1": broken})
+def test_numbers_that_are_not_finite_are_noticed_before_they_reach_another_row_and_never_kept(bench: Bench) -> None:
+    decoder, row = BatchDecoder(bench.ours, cache_bytes=10**8), bench.row([1], "why?")
+    for rows in ([bench.row([0, 2], "why?"), row], [row]):
+        with pytest.raises(NonFiniteError):
+            decoder.first_logits(plan_batch(rows), bench.broken)
+    assert bench.generate(decoder, row) == [bench.separately(row)[1]]
 
 
 def test_of_many_shapes_the_steps_used_last_are_kept(bench: Bench) -> None:
@@ -173,19 +175,7 @@ def test_what_an_earlier_batch_computed_is_used_again_and_changes_nothing(bench:
     reused = []
     for frames in ([0, 1], [0, 1], [0, 1, 2, 3], [0, 1, 2, 4], [1, 0], [0, 1, 2, 3]):
         row = bench.row(frames, "why?")
-        (tokens,) = decoder.generate(plan_batch([row]), bench.features, Unguided(), max_new_tokens=NEW_TOKENS)
-        assert tokens == bench.separately(row)[1]
+        assert bench.generate(decoder, row) == [bench.separately(row)[1]]
         ends = (0, *row.frame_ends)
         reused.append(ends.index(decoder.reused[0]))
     assert reused == [0, 2, 2, 3, 0, 4]
-
-
-def test_numbers_that_are_not_finite_are_never_kept(bench: Bench) -> None:
-    broken = FrameFeatures(
-        bench.features["1"].grid, tuple(level * float("nan") for level in bench.features["1"].levels)
-    )
-    decoder, row = BatchDecoder(bench.ours, cache_bytes=10**8), bench.row([1], "why?")
-    with pytest.raises(NonFiniteError):
-        decoder.first_logits(plan_batch([row]), bench.features | {"1": broken})
-    (tokens,) = decoder.generate(plan_batch([row]), bench.features, Unguided(), max_new_tokens=NEW_TOKENS)
-    assert tokens == bench.separately(row)[1]

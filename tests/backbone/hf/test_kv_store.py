@@ -9,11 +9,7 @@ torch = pytest.importorskip("torch", reason="needs the extra hf")
 from hypothesis import given  # noqa: E402  after the skip
 from hypothesis import strategies as st  # noqa: E402
 
-from trace_ves.backbone.hf.kv_store import (  # noqa: E402
-    KVCache,
-    Prefill,
-    inside,
-)
+from trace_ves.backbone.hf.kv_store import KVCache, Prefill, inside  # noqa: E402
 from trace_ves.backbone.hf.plans import PromptTokens, plan_batch  # noqa: E402  after the skip
 from trace_ves.backbone.hf.vision import FrameFeatures  # noqa: E402
 
@@ -94,8 +90,8 @@ def test_a_replay_finds_all_and_a_grown_bundle_what_it_begins_with() -> None:
 
 def test_the_one_used_longest_ago_goes_first() -> None:
     cache = KVCache(2 * ENTRY_BYTES)
-    cache.put(row([0]), stored([0]))
-    cache.put(row([1]), stored([1]))
+    for number in (0, 1):
+        cache.put(row([number]), stored([number]))
     assert cache.find(row([0])) is not None
     cache.put(row([2]), stored([2]))
     assert cache.find(row([1])) is None
@@ -104,7 +100,6 @@ def test_the_one_used_longest_ago_goes_first() -> None:
 
 def test_of_two_that_begin_alike_only_the_longer_is_kept() -> None:
     cache = KVCache(10**6)
-    cache.put(row([0, 1]), stored([0, 1]))
-    cache.put(row([0, 1, 2]), stored([0, 1, 2]))
-    cache.put(row([0]), stored([0]))
+    for frames in ([0, 1], [0, 1, 2], [0]):
+        cache.put(row(frames), stored(frames))
     assert cache.bytes == 3 * ENTRY_BYTES

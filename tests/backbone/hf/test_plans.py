@@ -87,11 +87,6 @@ def test_a_row_must_end_in_words() -> None:
         PromptTokens((1, 2, 3), ("a",), (3,))
 
 
-def test_every_frame_has_an_end() -> None:
-    with pytest.raises(ValueError, match="1 frames"):
-        PromptTokens((1, 2, 3), ("a",), ())
-
-
 @given(rows)
 def test_what_two_prompts_have_in_common_is_the_same_to_a_model(batch: list[PromptTokens]) -> None:
     for one in batch:

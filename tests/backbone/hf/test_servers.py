@@ -123,21 +123,17 @@ def test_another_model_than_the_server_has_is_said(server: Server) -> None:
         open_backbone(f"openai:nobody/else@{server.url}").generate([make_request()])
 
 
-def test_what_is_not_the_reply_is_repaired_once_then_a_fault(transformers_server: Server) -> None:
-    class Other(Sighting):
-        height: int
+class Other(Sighting):
+    height: int  # this model never says it by itself: what validates was enforced
 
+
+def test_what_is_not_the_reply_is_repaired_once_then_a_fault(transformers_server: Server) -> None:
     (generation,) = open_backbone(transformers_server.spec).generate([make_request(*CLIPS[:1], reply=Other)])
     assert isinstance(generation.reply, ModelFault)
     assert "height" in generation.reply.reason
 
 
 def test_vllm_holds_the_model_to_the_schema(vllm_server: Server) -> None:
-    """This model never says `height` by itself: whatever validates was enforced."""
-
-    class Other(Sighting):
-        height: int
-
     draws = [make_request(*CLIPS[:1], reply=Other, sample=sample) for sample in range(1, 7)]
     found = [generation.reply for generation in open_backbone(vllm_server.spec).generate(draws)]
     assert any(isinstance(reply, Other) for reply in found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -86,36 +87,20 @@ VISION = {
 }
 
 
-def qwen3_vl(vocabulary: int, ids: dict[str, int]) -> Any:
-    rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [8, 4, 4], "mrope_interleaved": True}
-    config = transformers.Qwen3VLConfig(
-        text_config=TEXT | {"head_dim": 32, "vocab_size": vocabulary, "rope_parameters": rope},
-        vision_config=VISION | {"num_position_embeddings": 64, "deepstack_visual_indexes": [0, 1]},
-        **ids,
-    )
-    return transformers.Qwen3VLForConditionalGeneration(config)
+def rope(*section: int, **more: bool) -> dict[str, Any]:
+    return {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [*section]} | more}
 
 
-def qwen3_vl_moe(vocabulary: int, ids: dict[str, int]) -> Any:
-    plain = qwen3_vl(vocabulary, ids).config
-    experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 48, "decoder_sparse_step": 1}
-    text = TEXT | experts | {"head_dim": 32, "vocab_size": vocabulary}
-    config = transformers.Qwen3VLMoeConfig(
-        text_config=text | {"rope_parameters": plain.text_config.rope_parameters},
-        vision_config=plain.vision_config.to_dict(),
-        **ids,
-    )
-    return transformers.Qwen3VLMoeForConditionalGeneration(config)
+EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 48, "decoder_sparse_step": 1}
+QWEN3_TEXT = TEXT | {"head_dim": 32} | rope(8, 4, 4, mrope_interleaved=True)
+QWEN3_VISION = VISION | {"num_position_embeddings": 64, "deepstack_visual_indexes": [0, 1]}
+QWEN2_VISION = VISION | {"window_size": 64, "fullatt_block_indexes": [2]}
 
 
-def qwen2_5_vl(vocabulary: int, ids: dict[str, int]) -> Any:
-    rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [4, 2, 2]}
-    config = transformers.Qwen2_5_VLConfig(
-        text_config=TEXT | {"vocab_size": vocabulary, "rope_parameters": rope},
-        vision_config=VISION | {"window_size": 64, "fullatt_block_indexes": [2]},
-        **ids,
-    )
-    return transformers.Qwen2_5_VLForConditionalGeneration(config)
+def qwen(name: str, text: dict[str, Any], vision: dict[str, Any], vocabulary: int, ids: dict[str, int]) -> Any:
+    make_config = getattr(transformers, f"{name}Config")
+    config = make_config(text_config=text | {"vocab_size": vocabulary}, vision_config=vision, **ids)
+    return getattr(transformers, f"{name}ForConditionalGeneration")(config)
 
 
 def llava(vocabulary: int, ids: dict[str, int]) -> Any:
@@ -135,7 +120,12 @@ def llava(vocabulary: int, ids: dict[str, int]) -> Any:
     return transformers.LlavaForConditionalGeneration(config)
 
 
-MODELS = {"qwen3_vl": qwen3_vl, "qwen3_vl_moe": qwen3_vl_moe, "qwen2_5_vl": qwen2_5_vl, "llava": llava}
+MODELS = {
+    "qwen3_vl": partial(qwen, "Qwen3VL", QWEN3_TEXT, QWEN3_VISION),
+    "qwen3_vl_moe": partial(qwen, "Qwen3VLMoe", QWEN3_TEXT | EXPERTS, QWEN3_VISION),
+    "qwen2_5_vl": partial(qwen, "Qwen2_5_VL", TEXT | rope(4, 2, 2), QWEN2_VISION),
+    "llava": llava,
+}
 
 
 def save_reader(folder: Path, kind: str, tokenizer: Any) -> None:

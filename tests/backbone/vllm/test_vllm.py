@@ -31,10 +31,6 @@ SPEC = f"vllm:{MODEL}"
 @dataclass
 class StandIn:
     home: Path
-    monkeypatch: pytest.MonkeyPatch
-
-    def mode(self, mode: str) -> None:
-        self.monkeypatch.setenv("STAND_IN_MODE", mode)
 
     def calls(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in (self.home / "calls.jsonl").read_text().splitlines()]
@@ -66,30 +62,28 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
     monkeypatch.setenv("TRACE_VES_VLLM", str(command))
     monkeypatch.setenv("STAND_IN_HOME", str(tmp_path))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    monkeypatch.setattr(server_module, "_STOP_SECONDS", 1.0)
-    return StandIn(tmp_path, monkeypatch)
+    return StandIn(tmp_path)
 
 
 @pytest.fixture
-def opened(stand_in: StandIn) -> Iterator[tuple[VllmBackbone, VllmServer]]:
-    server = VllmServer(SPEC, MODEL, Path(os.environ["TRACE_VES_VLLM"]), start_seconds=20)
+def server(stand_in: StandIn) -> Iterator[VllmServer]:
+    made = VllmServer(SPEC, MODEL, stand_in.home / "vllm", start_seconds=20)
+    yield made
+    made.stop()
+
+
+def ask(server: VllmServer, count: int = 1) -> list[Any]:
     backbone = VllmBackbone(SPEC, MODEL, BackboneOptions(), server)
-    yield backbone, server
-    server.stop()
-
-
-def ask(backbone: Any, count: int = 1) -> list[Any]:
+    assert server._process is None
     return list(backbone.generate([make_request("What is it?", make_clip(0, [10, 20])) for _ in range(count)]))
 
 
 def test_the_server_is_started_with_its_flags_at_the_first_question_and_ends_with_all_it_started(
-    stand_in: StandIn, opened: tuple[VllmBackbone, VllmServer]
+    stand_in: StandIn, server: VllmServer
 ) -> None:
-    backbone, server = opened
-    assert not (stand_in.home / "calls.jsonl").exists()
-    found = ask(backbone, 3)
-    assert [one.reply for one in found] == [Sighting(colour="red", seconds=3.0)] * 3
-    assert found[0].usage.cached_tokens == 5
+    generations = ask(server, 3)
+    assert [one.reply for one in generations] == [Sighting(colour="red", seconds=3.0)] * 3
+    assert generations[0].usage.cached_tokens == 5
     (call,) = stand_in.calls()
     server.stop()
     assert stand_in.is_gone()
@@ -120,12 +114,12 @@ def test_own_arguments_come_last(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_goes_wrong_at_the_start_is_said_with_the_end_of_the_log(
-    stand_in: StandIn, opened: tuple[VllmBackbone, VllmServer]
+    server: VllmServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stand_in.mode("cannot start")
+    monkeypatch.setenv("STAND_IN_MODE", "cannot start")
     with pytest.raises(BackboneConfigError, match=r"did not start.*the model's weights are not there") as error:
-        ask(opened[0])
-    assert opened[1].key.secret not in str(error.value)
+        ask(server)
+    assert server.key.secret not in str(error.value)
 
 
 def test_a_server_that_never_becomes_healthy_is_ended(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,24 +129,23 @@ def test_a_server_that_never_becomes_healthy_is_ended(stand_in: StandIn, monkeyp
             time.sleep(0.02)
         return False
 
-    stand_in.mode("hangs")
+    monkeypatch.setenv("STAND_IN_MODE", "hangs")
     monkeypatch.setattr(server_module, "_is_healthy", wait_for_worker)
-    server = VllmServer(SPEC, MODEL, Path(os.environ["TRACE_VES_VLLM"]), start_seconds=0.4)
+    server = VllmServer(SPEC, MODEL, stand_in.home / "vllm", start_seconds=0.4)
     with pytest.raises(BackboneConfigError, match=r"not ready after 0 s.*reading weights"):
         server.ensure()
     assert stand_in.is_gone()
 
 
-def test_a_server_that_dies_is_started_again(stand_in: StandIn, opened: tuple[VllmBackbone, VllmServer]) -> None:
-    stand_in.mode("dies once")
-    assert ask(opened[0])[0].reply == Sighting(colour="red", seconds=3.0)
+def test_a_server_that_dies_is_started_again(
+    stand_in: StandIn, server: VllmServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN_MODE", "dies once")
+    assert ask(server)[0].reply == Sighting(colour="red", seconds=3.0)
     assert len(stand_in.calls()) == 2
 
 
-def test_a_server_that_dies_again_and_again_is_given_up(
-    stand_in: StandIn, opened: tuple[VllmBackbone, VllmServer]
-) -> None:
-    _, server = opened
+def test_a_server_that_dies_again_and_again_is_given_up(stand_in: StandIn, server: VllmServer) -> None:
     for _ in range(3):
         server.ensure()
         os.kill(stand_in.calls()[-1]["pid"], signal.SIGKILL)
@@ -185,10 +178,7 @@ def test_without_vllm_a_sentence_says_what_to_do(monkeypatch: pytest.MonkeyPatch
         open_backbone(SPEC)
 
 
-def test_an_option_is_no_model() -> None:
+def test_an_option_is_no_model_and_no_file_starts_a_server() -> None:
     with pytest.raises(BackboneConfigError, match="is an option of vLLM"):
         open_backbone("vllm:--help")
-
-
-def test_no_file_starts_a_server() -> None:
     assert not may_open_unasked(SPEC)

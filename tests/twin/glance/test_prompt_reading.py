@@ -8,7 +8,6 @@ import pytest
 from tests.twin.glance.conftest import CodeVideo, Entrance, read_code
 
 from trace_ves.agent import TRACE
-from trace_ves.backbone.replies import reply_schema
 from trace_ves.benches import load_bench
 from trace_ves.core import Question
 from trace_ves.core.subtitles import Cue, Subtitles
@@ -49,7 +48,7 @@ class Rereading:
 
 
 def reread(backbone: RuleBackbone, request: Request[Any]) -> object:
-    stage, variables = read_prompt(request.text, reply_schema(request.reply)["properties"])
+    stage, variables = read_prompt(request.text, request.reply.model_json_schema()["properties"])
     try:
         return backbone.reply_to(stage, variables, request.clips, sample=request.sample)
     except (KeyError, TypeError) as error:

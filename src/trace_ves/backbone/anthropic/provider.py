@@ -1,7 +1,4 @@
-"""`anthropic:` by the anthropic SDK's messages.
-
-Fields that not every version of the SDK has go through `extra_body`.
-"""
+"""`anthropic:` by the anthropic SDK's messages."""
 
 from __future__ import annotations
 
@@ -23,7 +20,6 @@ from trace_ves.backbone.provider import (
     ImagePart,
     Provider,
     ServiceError,
-    refusal,
     token_count,
     transport_errors,
 )
@@ -40,7 +36,6 @@ if TYPE_CHECKING:
     from trace_ves.backbone.provider import CompletionRequest, Part
     from trace_ves.backbone.secret import Key
 
-BASE_URL_VARIABLE: Final = "ANTHROPIC_BASE_URL"
 MAX_OUTPUT_TOKENS: Final = 32_000  # the API wants a limit, thinking included; every model since Opus 4 takes this one
 # In tokens, for models before adaptive thinking; part of the output's limit.
 THINKING_BUDGETS: Final = {Thinking.LOW: 1024, Thinking.MEDIUM: 4096, Thinking.HIGH: 12_288}
@@ -63,10 +58,10 @@ _TEMPORARY: Final = {"api_error": 500, "overloaded_error": 529, "rate_limit_erro
 # The SDK asserts that a stream has a beginning.
 _ERRORS: Final = transport_errors(anthropic.AnthropicError, json.JSONDecodeError, AssertionError)
 _OPTIONAL: Final = {
-    "temperature": refusal(r"temperature"),
-    "thinking_off": refusal(r"thinking|reasoning|effort|'none'"),
-    "schema": refusal(r"output_config|output_format|schema|structured"),
-    "stream": refusal(r"\bstream"),
+    "temperature": r"temperature",
+    "thinking_off": r"thinking|reasoning|effort|'none'",
+    "schema": r"output_config|output_format|schema|structured",
+    "stream": r"\bstream",
 }
 
 
@@ -77,7 +72,7 @@ class AnthropicProvider(Provider):
     optional = _OPTIONAL
 
     def __init__(self, name: str, model: str, *, key: Key) -> None:
-        base_url = os.environ.get(BASE_URL_VARIABLE) or None
+        base_url = os.environ.get("ANTHROPIC_BASE_URL") or None
         super().__init__(name, model, key, identity={"base_url": base_url})
         if not _TAKES_TEMPERATURE.match(model):  # models since Opus 4.7 and Sonnet 5 take only their own
             self.default_temperature = None
@@ -100,14 +95,10 @@ class AnthropicProvider(Provider):
         blocks = [_block(part) for part in (call.with_schema_as_text() if schema is None else call.parts)]
         for end in call.shared_ends:  # a beginning that another request shares; each mark costs a quarter more
             blocks[end - 1]["cache_control"] = {"type": "ephemeral"}
-        extra: dict[str, Any] = {}
+        extra: dict[str, Any] = {}  # fields that not every version of the SDK has
         most_output = call.max_output_tokens or MAX_OUTPUT_TOKENS
-        # This API takes no temperature where thinking is chosen.
-        if (
-            "temperature" in features
-            and call.temperature is not None
-            and call.thinking in {Thinking.DEFAULT, Thinking.NONE}
-        ):
+        thinks = call.thinking not in {Thinking.DEFAULT, Thinking.NONE}  # this API then takes no temperature
+        if "temperature" in features and call.temperature is not None and not thinks:
             extra["temperature"] = call.temperature
         output: dict[str, Any] = {}
         if schema is not None:
@@ -132,9 +123,7 @@ class AnthropicProvider(Provider):
                         usage = _usage(event.message.usage)
                 message = events.get_final_message()
         except self.errors as error:
-            failure = self._failure(error)
-            failure.usage = usage
-            raise failure from None
+            raise replace(self._failure(error), usage=usage) from None
         if message.stop_reason is None:
             raise ServiceError(None, BROKEN_OFF, usage=usage)
         return message

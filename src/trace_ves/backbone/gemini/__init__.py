@@ -14,15 +14,13 @@ if TYPE_CHECKING:
 
 KEY_VARIABLES: Final = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 PROJECT_VARIABLE: Final = "GOOGLE_CLOUD_PROJECT"
-LOCATION_VARIABLE: Final = "GOOGLE_CLOUD_LOCATION"
-DEFAULT_LOCATION: Final = "global"
 
 
 def _open_gemini(spec: Spec, options: BackboneOptions) -> Backbone:
     key, model = find_key(spec, *KEY_VARIABLES), spec.model()
     from trace_ves.backbone.gemini.provider import GeminiProvider  # the SDK is loaded when used
 
-    return open_remote(GeminiProvider.with_key(spec.text, model, key=key), options, paid=True)
+    return open_remote(GeminiProvider(spec.text, model, key=key), options, paid=True)
 
 
 def _open_vertex(spec: Spec, options: BackboneOptions) -> Backbone:
@@ -33,9 +31,8 @@ def _open_vertex(spec: Spec, options: BackboneOptions) -> Backbone:
         )
     from trace_ves.backbone.gemini.provider import GeminiProvider  # as above
 
-    location = os.environ.get(LOCATION_VARIABLE) or DEFAULT_LOCATION
-    provider = GeminiProvider.with_project(spec.text, model, project=project, location=location)
-    return open_remote(provider, options, paid=True)
+    location = os.environ.get("GOOGLE_CLOUD_LOCATION") or "global"
+    return open_remote(GeminiProvider(spec.text, model, project=project, location=location), options, paid=True)
 
 
 register(

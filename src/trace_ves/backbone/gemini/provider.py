@@ -25,7 +25,6 @@ from trace_ves.backbone.provider import (
     ImagePart,
     Provider,
     ServiceError,
-    refusal,
     token_count,
     transport_errors,
 )
@@ -34,12 +33,10 @@ from trace_ves.backbone.secret import Key
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from trace_ves.backbone.provider import CompletionRequest, Part
 
-GEMINI_BASE_URL_VARIABLE: Final = "GOOGLE_GEMINI_BASE_URL"
-VERTEX_BASE_URL_VARIABLE: Final = "GOOGLE_VERTEX_BASE_URL"
 # Before Gemini 3, in tokens, as Google maps efforts to budgets: https://ai.google.dev/gemini-api/docs/openai.
 THINKING_BUDGETS: Final = {Thinking.NONE: 0, Thinking.LOW: 1024, Thinking.MEDIUM: 8192, Thinking.HIGH: 24576}
 # https://docs.cloud.google.com/vertex-ai/generative-ai/docs/multimodal/image-understanding and
@@ -48,6 +45,9 @@ LIMITS: Final = RequestLimits(images=3000, payload_bytes=100 * 2**20, longest_si
 _GENERATION: Final = re.compile(r"gemini-(\d+(?:\.\d+)?)")
 _API_VERSION: Final = "v1beta"  # the first that knows JSON schemas and a resolution for each frame
 _CLIENT: Final = {"follow_redirects": False}  # a redirect would send the key to another host
+_VERTEX_HINT: Final = (
+    f"GOOGLE_APPLICATION_CREDENTIALS and {PROJECT_VARIABLE}, or run `gcloud auth application-default login`"
+)
 _LEVELS: Final = ("LOW", "MEDIUM", "HIGH")
 _ERRORS: Final = transport_errors(
     errors.APIError, errors.UnknownApiResponseError, ValidationError, json.JSONDecodeError, GoogleAuthError
@@ -55,14 +55,14 @@ _ERRORS: Final = transport_errors(
 _BLOCKED: Final = frozenset({"SAFETY", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"})
 _DECLINED: Final = frozenset({"RECITATION", "LANGUAGE", "OTHER", "MALFORMED_RESPONSE"})
 _OPTIONAL: Final = {
-    "frame_detail": refusal(r"media.?resolution"),
-    "detail": refusal(r"media.?resolution"),
-    "temperature": refusal(r"temperature"),
-    "thinking_off": refusal(r"thinking|reasoning|effort|'none'"),
-    "seed": refusal(r"\bseed\b"),
-    "schema": refusal(r"schema|json mode"),
-    "stream": refusal(r"\bstream"),
-    "flex": refusal(r"tier|flex"),
+    "frame_detail": r"media.?resolution",
+    "detail": r"media.?resolution",
+    "temperature": r"temperature",
+    "thinking_off": r"thinking|reasoning|effort|'none'",
+    "seed": r"\bseed\b",
+    "schema": r"schema|json mode",
+    "stream": r"\bstream",
+    "flex": r"tier|flex",
 }
 
 
@@ -74,40 +74,24 @@ class GeminiProvider(Provider):
     limits = LIMITS
 
     def __init__(
-        self,
-        name: str,
-        model: str,
-        client: genai.Client,
-        *,
-        key: Key,
-        identity: Mapping[str, object],
-        key_hint: str | None = None,
+        self, name: str, model: str, *, key: Key | None = None, project: str = "", location: str = "global"
     ) -> None:
-        super().__init__(name, model, key, identity=identity, key_hint=key_hint)
+        if key is not None:  # the Gemini API
+            base_url = os.environ.get("GOOGLE_GEMINI_BASE_URL") or None
+            options = types.HttpOptions(base_url=base_url, api_version=_API_VERSION, client_args=_CLIENT)
+            self._client = genai.Client(vertexai=False, api_key=key.secret, http_options=options)
+            super().__init__(name, model, key, identity={"base_url": base_url})
+        else:  # Vertex AI, by the project and the credentials of this machine
+            base_url = os.environ.get("GOOGLE_VERTEX_BASE_URL") or None
+            options = types.HttpOptions(base_url=base_url, client_args=_CLIENT)
+            self._client = genai.Client(vertexai=True, project=project, location=location, http_options=options)
+            no_key = Key(PROJECT_VARIABLE, "")  # its tokens are short-lived, and masked by their pattern
+            identity = {"base_url": base_url, "location": location}
+            super().__init__(name, model, no_key, identity=identity, key_hint=_VERTEX_HINT)
+        weakref.finalize(self, self._client.close)
         generation = _GENERATION.search(model)
         self._is_old = generation is not None and float(generation[1]) < 3
         self.default_temperature = 0.0 if self._is_old else None  # Google advises against it from Gemini 3 on
-        self._client = client
-        weakref.finalize(self, client.close)
-
-    @classmethod
-    def with_key(cls, name: str, model: str, *, key: Key) -> GeminiProvider:
-        """The Gemini API, by key."""
-        base_url = os.environ.get(GEMINI_BASE_URL_VARIABLE) or None
-        options = types.HttpOptions(base_url=base_url, api_version=_API_VERSION, client_args=_CLIENT)
-        client = genai.Client(vertexai=False, api_key=key.secret, http_options=options)
-        return cls(name, model, client, key=key, identity={"base_url": base_url})
-
-    @classmethod
-    def with_project(cls, name: str, model: str, *, project: str, location: str) -> GeminiProvider:
-        """Vertex AI, by the project and the credentials of this machine."""
-        base_url = os.environ.get(VERTEX_BASE_URL_VARIABLE) or None
-        options = types.HttpOptions(base_url=base_url, client_args=_CLIENT)
-        client = genai.Client(vertexai=True, project=project, location=location, http_options=options)
-        hint = f"GOOGLE_APPLICATION_CREDENTIALS and {PROJECT_VARIABLE}, or run `gcloud auth application-default login`"
-        no_key = Key(PROJECT_VARIABLE, "")  # its tokens are short-lived, and masked by their pattern
-        identity = {"base_url": base_url, "location": location}
-        return cls(name, model, client, key=no_key, key_hint=hint, identity=identity)
 
     def _send(self, call: CompletionRequest, features: frozenset[str], timeout_seconds: float) -> Completion:
         parts = call.parts if "schema" in features else call.with_schema_as_text()
@@ -132,9 +116,7 @@ class GeminiProvider(Provider):
                 on_begin()
                 chunks.append(chunk)
         except self.errors as error:
-            failure = self._failure(error)
-            failure.usage = _usage(chunks)
-            raise failure from None
+            raise replace(self._failure(error), usage=_usage(chunks)) from None
         candidates = _candidates(chunks)
         if candidates and not any(each.finish_reason for each in candidates):
             raise ServiceError(None, BROKEN_OFF, usage=_usage(chunks))

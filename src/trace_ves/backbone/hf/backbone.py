@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.backbone.hf.chat_format import LocalRequest
-from trace_ves.backbone.hf.combining_queue import CombiningQueue
+from trace_ves.backbone.hf.combining_queue import CombiningQueue, LocalRequest
 from trace_ves.backbone.hf.decoder import MODEL_TYPES
 from trace_ves.backbone.hf.loading import load
 from trace_ves.backbone.hf.models import PlainModel, SharedPrefixModel
 from trace_ves.backbone.protocol import Generation
 from trace_ves.backbone.provider import lay_out, sampling_seed
 from trace_ves.backbone.remote import SAMPLED_TEMPERATURE
-from trace_ves.backbone.replies import complete_with_repair, reply_schema
+from trace_ves.backbone.replies import complete_with_repair
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,7 +78,7 @@ class TransformersBackbone:
             temperature = SAMPLED_TEMPERATURE
         return LocalRequest(
             content=lay_out(request, lambda frame, _: frame),
-            schema=reply_schema(request.reply),
+            schema=request.reply.model_json_schema(),
             temperature=temperature,
             seed=sampling_seed(request) if temperature else 0,
         )

@@ -5,16 +5,33 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+
+from trace_ves.core import Frame
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from trace_ves.backbone.hf.chat_format import LocalRequest
-    from trace_ves.backbone.provider import Completion
+    from trace_ves.backbone.provider import Completion, RepairTurn, TextPart
 
 T = TypeVar("T")
 _LINGER_SHARE: Final = 0.05  # of the last batch: how long the next waits for threads that were just answered
+
+
+@dataclass(frozen=True, slots=True)
+class LocalRequest:
+    """One request to a local model."""
+
+    content: tuple[TextPart | Frame, ...]  # text and frames, in the order in which the model reads them
+    schema: Mapping[str, Any]  # JSON schema of the reply
+    repairs: tuple[RepairTurn, ...] = ()
+    temperature: float = 0.0
+    seed: int = 0
+
+    @property
+    def frames(self) -> tuple[Frame, ...]:
+        """The frames, in order."""
+        return tuple(item for item in self.content if isinstance(item, Frame))
 
 
 class LocalModel(Protocol[T]):
@@ -24,10 +41,7 @@ class LocalModel(Protocol[T]):
         """What can be done for requests before their turn; several threads call this at once."""
 
     def complete(self, requests: Sequence[T], answer: Callable[[int, Completion], None]) -> None:
-        """Call `answer` for every request, by its number, once its reply is complete; one thread calls this at a time.
-
-        A request may be answered twice, with the same reply.
-        """
+        """Call `answer` by number as each reply completes, perhaps twice for one; one thread at a time calls this."""
 
 
 @dataclass(slots=True)

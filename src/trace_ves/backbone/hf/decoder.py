@@ -1,17 +1,14 @@
-"""From planned rows to tokens: one prefill for all that is missing, then steps.
-
-Drives the layers of Qwen3-VL, with experts too, and of Qwen2.5-VL. Knows nothing about prompts or JSON.
-"""
+"""From planned rows to tokens of Qwen3-VL (with experts too) or Qwen2.5-VL: one prefill for all rows, then steps."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from cachetools import LRUCache
 
-from trace_ves.backbone.hf.kv_store import KVCache, KVStore, Prefill, PrefillMemory, StepMemory, StoreShape, inside
+from trace_ves.backbone.hf.kv_store import KVCache, KVStore, Prefill, attend_prefill, attend_step, inside
 from trace_ves.backbone.hf.layers import (
     PIECE_TOKENS,
     DecoderLayers,
@@ -26,6 +23,7 @@ from trace_ves.backbone.hf.plans import PREFILL_TOKENS, ModelShape
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from trace_ves.backbone.hf.grammar import JsonGuide
     from trace_ves.backbone.hf.plans import BatchPlan, PromptTokens
     from trace_ves.backbone.hf.vision import FrameFeatures
 
@@ -73,10 +71,7 @@ class Sampler:
 
 
 class DecodeStep:
-    """Adds one token to each row of a store, in two halves.
-
-    `choose` needs what a grammar allows next; `advance` does not, so that a GPU advances while the grammar works.
-    """
+    """Adds one token to each row of a store: `choose` needs the grammar, `advance` runs while the grammar works."""
 
     def __init__(
         self,
@@ -93,24 +88,19 @@ class DecodeStep:
         self._graph_pool = graph_pool  # the memory that all captured steps share, as only one runs at a time
         config, device = model.config.get_text_config(), model.device
         self.sampler = Sampler(rows, config.vocab_size, device)
-        self._starts = torch.zeros(rows, dtype=torch.long, device=device)  # where the own tokens of each row are
-        self._lengths = torch.zeros(rows, dtype=torch.long, device=device)  # how many there are
-        self._firsts = torch.zeros(rows, dtype=torch.long, device=device)  # position of the first own token of each row
+        zeros = torch.zeros(rows, dtype=torch.long, device=device)
+        self._starts, self._lengths = zeros, zeros.clone()  # where the own tokens of each row are, and how many
+        self._firsts = zeros.clone()  # position of the first own token of each row
         self._read_shape = reads
         nothing = [slice(0, 0)] * rows
         self._reads = Reads.of(nothing, nothing, reads).to(device)
-        self._ids = torch.zeros(rows, dtype=torch.long, device=device)
+        self._ids = zeros.clone()
         self._ids_here = torch.zeros(rows, dtype=torch.long, pin_memory=device.type == "cuda")
         self._logits = torch.zeros(rows, config.vocab_size, device=device)
         self._model = model
         self._layers = layers
-        self._graph: Any = None
+        self.graph: Any = None  # the captured step; others may share its memory while this one lives
         self._arrived: Any = None
-
-    @property
-    def pool(self) -> Any:
-        """The memory of the captured step, which other steps may share while this one lives; None if not captured."""
-        return None if self._graph is None else self._graph.pool()
 
     def begin(
         self,
@@ -121,11 +111,8 @@ class DecodeStep:
         firsts: Sequence[int],
         logits: torch.Tensor,
     ) -> None:
-        """Begin a batch in the same store: where its prefixes and own tokens are, and how many.
-
-        `firsts` are the positions of the first own tokens. Rows that the batch does not have write behind all others.
-        """
-        spare = self._rows - len(prefixes)
+        """Begin a batch in the same store. `firsts` are the positions of the first own tokens."""
+        spare = self._rows - len(prefixes)  # rows that the batch does not have write behind all others
         nothing = [slice(0, 0)] * spare
         self._reads.copy_(Reads.of([*prefixes, *nothing], [*own, *nothing], self._read_shape))
         starts = [place.start for place in own] + [own[-1].stop] * spare
@@ -152,8 +139,8 @@ class DecodeStep:
 
     def advance(self) -> None:
         """Add the chosen tokens to their rows, and compute what may follow them."""
-        if self._graph is not None:
-            self._graph.replay()
+        if self.graph is not None:
+            self.graph.replay()
             return
         self._run()
         if self._ids.is_cuda:
@@ -161,8 +148,8 @@ class DecodeStep:
 
     def _run(self) -> None:
         positions = (self._firsts + self._lengths).expand(3, -1)
-        memory = StepMemory(self.store, self._reads, self._starts, self._lengths)
-        hidden = self._layers(self._model.get_input_embeddings()(self._ids), positions, memory)
+        attend = attend_step(self.store, self._reads, self._starts, self._lengths)
+        hidden = self._layers(self._model.get_input_embeddings()(self._ids), positions, attend)
         self._logits.copy_(self._model.lm_head(hidden))
         self._lengths.add_(1)
 
@@ -172,7 +159,7 @@ class DecodeStep:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._graph_pool()):
             self._run()
-        self._graph = graph
+        self.graph = graph
 
 
 MODEL_TYPES: Final = frozenset({"qwen3_vl", "qwen3_vl_moe", "qwen2_5_vl"})  # others use their own `generate`
@@ -182,27 +169,6 @@ _LEAST_TOKENS: Final = 8_192  # of a store on a GPU, where a step reads only wha
 
 class NonFiniteError(Exception):
     """The model computed keys, values or logits that are not finite."""
-
-
-class Guide(Protocol):
-    """Says which tokens may come next, and when every row is over."""
-
-    def prepare(self, sampler: Sampler) -> None:
-        """Set up the sampler for the next token of each row."""
-
-    def take(self, tokens: Sequence[int]) -> bool:
-        """Note what was chosen; False once every row is over."""
-
-
-class Unguided:
-    """The most likely tokens, for as many steps as allowed."""
-
-    def prepare(self, sampler: Sampler) -> None:
-        """Nothing is forbidden."""
-
-    def take(self, tokens: Sequence[int]) -> bool:
-        """Never over."""
-        return bool(tokens)
 
 
 class BatchDecoder:
@@ -215,7 +181,7 @@ class BatchDecoder:
         self._language_model = model.model.language_model
         self._layers = DecoderLayers(self._language_model)
         self._memory: torch.Tensor | None = None
-        self._steps: LRUCache[tuple[StoreShape, ReadShape, int], DecodeStep] = LRUCache(_MOST_GRAPHS)
+        self._steps: LRUCache[tuple[ReadShape, int], DecodeStep] = LRUCache(_MOST_GRAPHS)
 
     @property
     def shape(self) -> ModelShape:
@@ -232,10 +198,6 @@ class BatchDecoder:
             bytes_per_number=self._model.dtype.itemsize,
         )
 
-    def forget(self) -> None:
-        """Drop all cached prefixes."""
-        self._cache.clear()
-
     def release(self) -> None:
         """Give back the memory of the store, of the cache and of captured steps."""
         self._cache.clear()
@@ -248,7 +210,7 @@ class BatchDecoder:
         self,
         plan: BatchPlan,
         features: Mapping[str, FrameFeatures],
-        guide: Guide,
+        guide: JsonGuide | None = None,  # without one, the most likely tokens are chosen
         *,
         max_new_tokens: int,
         prefill_tokens: int = PREFILL_TOKENS,
@@ -259,12 +221,13 @@ class BatchDecoder:
             chosen: list[list[int]] = []
             goes_on = True
             while goes_on and len(chosen) < max_new_tokens:
-                guide.prepare(step.sampler)
+                if guide is not None:
+                    guide.prepare(step.sampler)
                 step.choose()
                 if len(chosen) + 1 < max_new_tokens:
                     step.advance()  # before it is known whether that is needed: the GPU works while the guide does
                 chosen.append(step.chosen[: len(plan.rows)])
-                goes_on = guide.take(chosen[-1])
+                goes_on = guide is None or guide.take(chosen[-1])
             return [list(row) for row in zip(*chosen, strict=True)]
 
     def first_logits(
@@ -303,23 +266,20 @@ class BatchDecoder:
 
     def _step_for(self, plan: BatchPlan, own: Sequence[slice]) -> DecodeStep:
         """The step for this many rows and tokens, rounded up so that a captured one is often found again."""
-        of_model, least = self.shape, _LEAST_TOKENS if self._model.device.type == "cuda" else PIECE_TOKENS
+        least = _LEAST_TOKENS if self._model.device.type == "cuda" else PIECE_TOKENS
         used = own[-1].stop + PIECE_TOKENS  # the last piece is for rows that the batch does not have
-        shape = StoreShape(
-            layers=of_model.layers,
-            key_heads=of_model.key_heads,
-            head_size=of_model.head_size,
-            tokens=_round_tokens(used, least),
-        )
-        if self._memory is None or self._memory.numel() < shape.elements:
+        # Up to a quarter of a store stays empty, so that stores have few sizes.
+        tokens = _round_up(used, max(_round_to_power(used, 2) // 8, least))
+        numbers = tokens * self.shape.key_value_bytes // self.shape.bytes_per_number
+        if self._memory is None or self._memory.numel() < numbers:
             self._steps.clear()  # captured steps point into the old memory
             self._memory = None
-            self._memory = torch.zeros(shape.elements, dtype=self._model.dtype, device=self._model.device)
-        key = (shape, _read_shape(plan, own, shape), _round_to_power(len(plan.rows), 2))
+            self._memory = torch.zeros(numbers, dtype=self._model.dtype, device=self._model.device)
+        key = (_read_shape(plan, own, tokens), _round_to_power(len(plan.rows), 2))
         if key not in self._steps:
-            store = KVStore(shape, self._memory)
+            store = KVStore(self.shape, tokens, self._memory)
             self._steps[key] = DecodeStep(
-                self._model, self._layers, store, key[1], rows=key[2], graph_pool=self._graph_pool
+                self._model, self._layers, store, key[0], rows=key[1], graph_pool=self._graph_pool
             )
         return self._steps[key]
 
@@ -338,7 +298,7 @@ class BatchDecoder:
                 places = (where[shown] - chunk.start).to(device)
                 tokens[places] = levels[0][shown].to(tokens.dtype)
                 deeper = Deeper(places, [level[shown] for level in levels[1:]])
-            hidden = self._layers(tokens, positions[:, chunk], PrefillMemory(store, stretches, device), deeper)
+            hidden = self._layers(tokens, positions[:, chunk], attend_prefill(store, stretches, device), deeper)
             last.append(hidden[(ends[inside(ends, chunk)] - chunk.start).to(device)])
         logits: torch.Tensor = self._model.lm_head(torch.cat(last)).float()
         return logits
@@ -356,7 +316,7 @@ class BatchDecoder:
 
     def _graph_pool(self) -> Any:
         """The pool of a captured step that is still there: PyTorch gives up a pool with the last graph in it."""
-        return next((step.pool for step in self._steps.values() if step.pool is not None), None)
+        return next((step.graph.pool() for step in self._steps.values() if step.graph is not None), None)
 
 
 def _round_up(number: int, step: int) -> int:
@@ -374,13 +334,13 @@ def _place_own_tokens(plan: BatchPlan, new_tokens: int) -> list[slice]:
     return places
 
 
-def _read_shape(plan: BatchPlan, own: Sequence[slice], shape: StoreShape) -> ReadShape:
-    """A shape that holds the reads of the batch, and is the same for most batches."""
+def _read_shape(plan: BatchPlan, own: Sequence[slice], tokens: int) -> ReadShape:
+    """A shape that holds the reads of the batch from a store of this size, and is the same for most batches."""
     prefixes = [pieces_of(slice(slot.start, slot.end)) for slot in plan.slots]
     parts = max(len(prefix) + len(pieces_of(mine)) for prefix, mine in zip(prefixes, own, strict=True))
     readers = Counter(piece for prefix in prefixes for piece in prefix)
     return ReadShape(
-        shape.tokens // PIECE_TOKENS, _round_to_power(max(readers.values(), default=1), 4), _round_to_power(parts, 4)
+        tokens // PIECE_TOKENS, _round_to_power(max(readers.values(), default=1), 4), _round_to_power(parts, 4)
     )
 
 
@@ -389,8 +349,3 @@ def _round_to_power(number: int, base: int) -> int:
     while power < number:
         power *= base
     return power
-
-
-def _round_tokens(tokens: int, least: int) -> int:
-    """The size of a store; up to a quarter of it stays empty, so that stores have few sizes."""
-    return _round_up(tokens, max(_round_to_power(tokens, 2) // 8, least))

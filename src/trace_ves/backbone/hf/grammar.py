@@ -1,7 +1,4 @@
-"""Constrains decoding to the JSON schema of the reply, token by token, with llguidance.
-
-docs/local-models.md says why this library, with figures.
-"""
+"""Constrains decoding to the JSON schema of the reply, with llguidance; docs/local-models.md says why this library."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from trace_ves.core import BackboneError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from trace_ves.backbone.hf.chat_format import LocalRequest
+    from trace_ves.backbone.hf.combining_queue import LocalRequest
     from trace_ves.backbone.hf.decoder import Sampler
 
 MAX_NEW_TOKENS: Final = 1024  # a reply that is not complete by then is cut off

@@ -1,10 +1,8 @@
-"""Keys and values of a batch: every distinct prefix once, then each row's own tokens, all on one axis.
-
-Two views of the store act as the memory of the decoder layers: one for prefill, one for steps.
-"""
+"""Keys and values of a batch: every distinct prefix once, then each row's own tokens, all on one axis."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -17,33 +15,17 @@ from trace_ves.backbone.hf.layers import Stretch
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from trace_ves.backbone.hf.layers import Pair, Reads
-    from trace_ves.backbone.hf.plans import BatchPlan, PrefixSlot, PromptTokens
+    from trace_ves.backbone.hf.layers import Attend, Pair, Reads
+    from trace_ves.backbone.hf.plans import BatchPlan, ModelShape, PrefixSlot, PromptTokens
     from trace_ves.backbone.hf.vision import FrameFeatures
 
 
-@dataclass(frozen=True, slots=True)
-class StoreShape:
-    """How large a store is."""
-
-    layers: int
-    key_heads: int
-    head_size: int
-    tokens: int  # a multiple of a piece of attention
-
-    @property
-    def elements(self) -> int:
-        """Numbers in the store, keys and values together."""
-        return 2 * self.layers * self.key_heads * self.head_size * self.tokens
-
-
 class KVStore:
-    """The tensors, as views of a flat piece of memory, so that stores of several shapes can share one."""
+    """The tensors, as views of a flat piece of memory, so that stores of several sizes can share one."""
 
-    def __init__(self, shape: StoreShape, memory: torch.Tensor) -> None:
-        self.shape = shape
-        whole = (2, shape.layers, shape.key_heads, shape.tokens, shape.head_size)
-        self._stored = memory[: shape.elements].view(whole)
+    def __init__(self, shape: ModelShape, tokens: int, memory: torch.Tensor) -> None:
+        whole = (2, shape.layers, shape.key_heads, tokens, shape.head_size)
+        self._stored = memory[: math.prod(whole)].view(whole)
 
     def clear(self, prefix_tokens: int) -> None:
         """Begin a batch: zero what its prefixes will not overwrite, since what is masked still takes part in sums."""
@@ -86,10 +68,7 @@ class Prefill:
         positions: Mapping[int, torch.Tensor],
         reused: Mapping[int, int],
     ) -> Prefill:
-        """The stream of a batch whose rows have these places for their own tokens.
-
-        Given are the positions of the leading rows' tokens, and how many of them are stored already.
-        """
+        """The stream of a batch: its rows' places, its leaders' positions, and how many of their tokens are stored."""
         stretches: list[Stretch] = []
         ids: list[int] = []
         places: list[torch.Tensor] = []
@@ -137,39 +116,25 @@ def inside(numbers: Sequence[int] | torch.Tensor, chunk: slice) -> slice:
     return slice(first, last)
 
 
-class PrefillMemory:
-    """Takes tokens of several rows, one stretch after the other, each after what its row has already."""
+def attend_prefill(store: KVStore, stretches: Sequence[Stretch], device: torch.device) -> Attend:
+    """Writes tokens of several rows, one stretch after the other, each after what its row has already, and attends."""
+    places = torch.cat([torch.arange(one.places.start, one.places.stop) for one in stretches]).to(device)
+    blocks = layers.query_blocks(stretches).to(device)
 
-    def __init__(self, store: KVStore, stretches: Sequence[Stretch], device: torch.device) -> None:
-        self._store = store
-        self._stretches = stretches
-        places = [torch.arange(one.places.start, one.places.stop) for one in stretches]
-        self._places = torch.cat(places).to(device)
-        self._blocks = layers.query_blocks(stretches).to(device)
+    def attend(layer: int, query: torch.Tensor, pair: Pair, scaling: float) -> torch.Tensor:
+        return layers.attend_stretches(query, store.write(layer, places, *pair), stretches, blocks, scaling)
 
-    def attend(
-        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float
-    ) -> torch.Tensor:
-        """Write the tokens of one layer and attend."""
-        stored = self._store.write(layer, self._places, key, value)
-        return layers.attend_stretches(query, stored, self._stretches, self._blocks, scaling)
+    return attend
 
 
-class StepMemory:
-    """Takes one token for each row. All that changes from step to step is in tensors."""
+def attend_step(store: KVStore, reads: Reads, starts: torch.Tensor, lengths: torch.Tensor) -> Attend:
+    """Writes one token for each row after its others, and attends. All that changes between steps is in tensors."""
+    places, grown = starts + lengths, lengths + 1
 
-    def __init__(self, store: KVStore, reads: Reads, starts: torch.Tensor, lengths: torch.Tensor) -> None:
-        self._store = store
-        self._reads = reads
-        self._places = starts + lengths
-        self._lengths = lengths + 1
+    def attend(layer: int, query: torch.Tensor, pair: Pair, scaling: float) -> torch.Tensor:
+        return layers.attend_step(query, store.write(layer, places, *pair), reads, grown, scaling)
 
-    def attend(
-        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float
-    ) -> torch.Tensor:
-        """Write the new token of every row after its others and attend."""
-        stored = self._store.write(layer, self._places, key, value)
-        return layers.attend_step(query, stored, self._reads, self._lengths, scaling)
+    return attend
 
 
 class KVCache:

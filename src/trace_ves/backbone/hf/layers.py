@@ -9,7 +9,7 @@ import functools
 import logging
 from contextlib import nullcontext
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -60,10 +60,14 @@ def compile_on_gpu(work: Callable[P, R]) -> Callable[P, R]:
     return faster_on_gpu(torch.compile)(work)
 
 
-@compile_on_gpu
-def norm(hidden: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Tensor:
+def _rms_norm(hidden: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Tensor:
     """The tokens over their root mean square, times the weight."""
-    return _rms_norm(hidden, weight, epsilon)
+    exact = hidden.float()
+    scale = torch.rsqrt(exact.square().mean(dim=-1, keepdim=True) + epsilon)
+    return weight * (exact * scale).to(hidden.dtype)
+
+
+norm = compile_on_gpu(_rms_norm)
 
 
 @compile_on_gpu
@@ -94,19 +98,9 @@ def rotate(
     return (heads * cos[:, None] + turned * sin[:, None]).to(heads.dtype)
 
 
-def _rms_norm(hidden: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Tensor:
-    exact = hidden.float()
-    scale = torch.rsqrt(exact.square().mean(dim=-1, keepdim=True) + epsilon)
-    return weight * (exact * scale).to(hidden.dtype)
-
-
-class Attending(Protocol):
-    """Keeps keys and values, and knows which of them each token sees."""
-
-    def attend(
-        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float
-    ) -> torch.Tensor:
-        """Attention of the tokens, all tokens x heads x size."""
+Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor]  # keys and values; in a store, each is key heads x tokens x size
+# Writes a layer's keys and values, and gives the attention of its queries with this scaling, all tokens x heads x size.
+Attend: TypeAlias = "Callable[[int, torch.Tensor, Pair, float], torch.Tensor]"
 
 
 class Deeper(NamedTuple):
@@ -126,14 +120,14 @@ class DecoderLayers:
         self._layers = [_Layer(layer, is_silu=is_silu) for layer in language_model.layers]
 
     def __call__(
-        self, tokens: torch.Tensor, positions: torch.Tensor, attending: Attending, deeper: Deeper | None = None
+        self, tokens: torch.Tensor, positions: torch.Tensor, attend: Attend, deeper: Deeper | None = None
     ) -> torch.Tensor:
         """The last hidden states of embedded tokens (tokens x size) at these positions (3 x tokens)."""
         cos, sin = (one[0] for one in self._rotary(tokens[None], positions[:, None]))
         norms = [layer.first_norm for layer in self._layers[1:]] + [self._final_norm]
         hidden, normed = tokens, norm(tokens, *_norm_parameters(self._layers[0].first_norm))
         for number, (layer, next_norm) in enumerate(zip(self._layers, norms, strict=True)):
-            attended = layer.attention(number, normed, cos, sin, attending)
+            attended = layer.attention(number, normed, cos, sin, attend)
             hidden, normed = add_and_norm(hidden, attended, *_norm_parameters(layer.second_norm))
             update = layer.feed_forward(normed)
             if deeper is not None and number < len(deeper.levels):
@@ -154,7 +148,7 @@ class _Layer:
         self._gate_up = _join([layer.mlp.gate_proj, layer.mlp.up_proj]) if is_gated else None
 
     def attention(
-        self, number: int, normed: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, attending: Attending
+        self, number: int, normed: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, attend: Attend
     ) -> torch.Tensor:
         """What attention adds to the tokens."""
         module = self._attention
@@ -163,7 +157,7 @@ class _Layer:
         query, key, value = heads.split([heads.shape[1] - 2 * key_heads, key_heads, key_heads], dim=1)
         query = rotate(query, cos, sin, *_norm_parameters(getattr(module, "q_norm", None)))
         key = rotate(key, cos, sin, *_norm_parameters(getattr(module, "k_norm", None)))
-        seen = attending.attend(number, query, key, value, module.scaling)
+        seen = attend(number, query, (key, value), module.scaling)
         attended: torch.Tensor = module.o_proj(seen.reshape(len(normed), -1))
         return attended
 
@@ -194,7 +188,6 @@ def _join(parts: Sequence[Any]) -> Callable[[torch.Tensor], torch.Tensor]:
     return lambda inputs: functional.linear(inputs, weight, bias)
 
 
-Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor]  # keys and values, each key heads x tokens x size
 PIECE_TOKENS: Final = 256  # stored keys are read in pieces of this size, so that a GPU works on many side by side
 QUERIES_AT_ONCE: Final = 128  # of a prefill, in a block of a GPU's work
 _WORTH_A_PLAN: Final = 16_384
@@ -203,10 +196,8 @@ _NEVER: Final = -1e30  # finite: a piece that a row does not see must give a num
 
 
 def kernels_for(tokens: int) -> AbstractContextManager[None]:
-    """The kernels of attention to choose from when this many tokens attend to each other.
-
-    cuDNN's is the fastest, but makes a plan for every new shape, so it is left to the largest prefixes.
-    """
+    """The kernels of attention to choose from when this many tokens attend to each other."""
+    # cuDNN's is the fastest, but makes a plan for every new shape, so it is left to the largest prefixes.
     return nullcontext() if tokens >= _WORTH_A_PLAN else sdpa_kernel(_WITHOUT_PLANS)
 
 
@@ -229,25 +220,14 @@ class Stretch(NamedTuple):
 
 
 def query_blocks(stretches: Sequence[Stretch]) -> torch.Tensor:
-    """What each block of queries of a GPU needs to know, those with the most work first: blocks x 6.
-
-    That is its first query, how many it has, where the keys before the stretch are and how many, where the stretch's
-    own keys are and how many of them come before the block.
-    """
+    """What each block of queries of a GPU needs to know, those with the most work first: blocks x 6."""
     blocks, first = [], 0
     for one in stretches:
-        before = one.before.stop - one.before.start
-        blocks += [
-            (
-                first + start,
-                min(QUERIES_AT_ONCE, one.tokens - start),
-                one.before.start,
-                before,
-                one.start,
-                one.done + start,
-            )
-            for start in range(0, one.tokens, QUERIES_AT_ONCE)
-        ]
+        for start in range(0, one.tokens, QUERIES_AT_ONCE):
+            queries = first + start, min(QUERIES_AT_ONCE, one.tokens - start)  # the first one, and how many
+            before = one.before.start, one.before.stop - one.before.start  # where these keys are, and how many
+            own = one.start, one.done + start  # where the stretch's keys are, and how many come before the block
+            blocks.append((*queries, *before, *own))
         first += one.tokens
     return torch.tensor(sorted(blocks, key=lambda block: -block[3] - block[5]), dtype=torch.int32)
 
@@ -333,10 +313,7 @@ def pieces_of(tokens: slice) -> range:
 
 @faster_on_gpu(_import_kernel)
 def attend_step(query: torch.Tensor, stored: Pair, reads: Reads, lengths: torch.Tensor, scaling: float) -> torch.Tensor:
-    """Attention of one new token of each row over all that the row sees; rows have this many own tokens with it.
-
-    Query is rows x heads x size, and so is the result.
-    """
+    """Attention of one new token of each row, rows x heads x size; with it, rows have this many own tokens."""
     rows, heads, size = query.shape
     key_heads = stored[0].shape[0]
     pieces, groups = len(reads.rows), heads // key_heads

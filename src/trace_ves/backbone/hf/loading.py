@@ -1,12 +1,10 @@
-"""Loads a model by name or folder with transformers, and turns what can go wrong into one sentence.
-
-Code that comes with a checkpoint is never run.
-"""
+"""Loads a model by name or folder, never runs code that comes with it, and explains failures in one sentence."""
 
 from __future__ import annotations
 
 import logging
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +15,7 @@ import transformers
 from trace_ves.core import BackboneConfigError, MissingExtraError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
 _LOG: Final = logging.getLogger(__name__)
 _FIXED_BITS: Final = {"fp8": 8, "fbgemm_fp8": 8, "finegrained_fp8": 8, "mxfp4": 4, "compressed-tensors": 8}
@@ -36,11 +34,6 @@ class Loaded:
     image_processor: Any
     processor: Any  # the whole processor; None where a part of it that frames do not need (video) cannot be loaded
 
-    @property
-    def chat_template(self) -> str | None:
-        """The checkpoint's template: the processor's, which knows of images, before the tokenizer's."""
-        return getattr(self.processor, "chat_template", None) or getattr(self.tokenizer, "chat_template", None)
-
 
 def load(spec: str, name: str) -> Loaded:
     """The model of this name or in this folder, on the GPU if there is one."""
@@ -49,18 +42,26 @@ def load(spec: str, name: str) -> Loaded:
         raise BackboneConfigError(f"{spec}: there is no folder {folder}; give a model's name or the folder of one.")
     source = str(folder) if folder.is_dir() else name
     transformers.utils.logging.disable_progress_bar()
-    config = _load_or_explain(spec, lambda: transformers.AutoConfig.from_pretrained(source, **_OWN_CODE))
-    device = _device(spec)
-    dtype = torch.float32 if device == "cpu" else torch.bfloat16
-    _refuse_if_too_large(spec, config, dtype, device)
-    tokenizer, images, processor = _load_or_explain(spec, lambda: _processors(source))
-    model = _load_or_explain(
-        spec,
-        lambda: transformers.AutoModelForImageTextToText.from_pretrained(
-            source, dtype=dtype, device_map=device, **_OWN_CODE
-        ),
-    )
-    return Loaded(model.eval(), tokenizer, images, processor)
+    kind = transformers.AutoModelForImageTextToText
+    device, dtype = ("cuda", torch.bfloat16) if torch.cuda.is_available() else ("cpu", torch.float32)
+    if device == "cpu":
+        _LOG.warning("%s runs on the CPU, because torch sees no GPU; that works, slowly.", spec)
+    with _explain_failure(spec):
+        config = transformers.AutoConfig.from_pretrained(source, **_OWN_CODE)
+        with torch.device("meta"):
+            empty = kind.from_config(config, **_OWN_CODE)
+    # Before any weights are read: the kernel's out-of-memory kill gives no message.
+    needed = _weight_bytes(empty, getattr(config, "quantization_config", None), dtype) * _SPARE
+    has = torch.cuda.mem_get_info()[0] if device == "cuda" else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > has:
+        raise BackboneConfigError(
+            f"{spec} needs about {needed / 2**30:.0f} GiB of memory and the {'GPU' if device == 'cuda' else 'machine'} "
+            f"has {has / 2**30:.0f}; choose a smaller model, or serve it elsewhere and use openai:MODEL@URL."
+        )
+    with _explain_failure(spec):
+        processors = _processors(source)
+        model = kind.from_pretrained(source, dtype=dtype, device_map=device, **_OWN_CODE)
+    return Loaded(model.eval(), *processors)
 
 
 def _processors(source: str) -> tuple[Any, Any, Any]:
@@ -73,45 +74,20 @@ def _processors(source: str) -> tuple[Any, Any, Any]:
     return processor.tokenizer, processor.image_processor, processor
 
 
-def _load_or_explain(spec: str, load_part: Callable[[], Any]) -> Any:
-    """What was loaded, or an error that says in one sentence why it was not."""
+@contextmanager
+def _explain_failure(spec: str) -> Iterator[None]:
+    """Turn what is wrong with a checkpoint into one sentence."""
     try:
-        return load_part()
+        yield
     except torch.OutOfMemoryError:
         raise BackboneConfigError(f"{spec}: the model does not fit into the memory of the GPU that is free.") from None
-    except ImportError as error:
-        raise MissingExtraError(f"The backbone {spec} ({_first_line(error)})", "hf") from None
-    except Exception as error:  # noqa: BLE001  a checkpoint is foreign input: whatever is wrong with it is reported
-        raise BackboneConfigError(
-            f"{spec}: transformers cannot load an image-and-text model of that name: {_first_line(error)}"
-        ) from None
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[0] if lines else type(error).__name__)[:300]
-
-
-def _device(spec: str) -> str:
-    if torch.cuda.is_available():
-        return "cuda"
-    _LOG.warning("%s runs on the CPU, because torch sees no GPU; that works, slowly.", spec)
-    return "cpu"
-
-
-def _refuse_if_too_large(spec: str, config: Any, dtype: torch.dtype, device: str) -> None:
-    """Check before any weights are read: the kernel's out-of-memory kill gives no message."""
-    with torch.device("meta"):
-        empty = _load_or_explain(
-            spec, lambda: transformers.AutoModelForImageTextToText.from_config(config, **_OWN_CODE)
-        )
-    needed = _weight_bytes(empty, getattr(config, "quantization_config", None), dtype) * _SPARE
-    has = torch.cuda.mem_get_info()[0] if device == "cuda" else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if needed > has:
-        raise BackboneConfigError(
-            f"{spec} needs about {needed / 2**30:.0f} GiB of memory and the {'GPU' if device == 'cuda' else 'machine'} "
-            f"has {has / 2**30:.0f}; choose a smaller model, or serve it elsewhere and use openai:MODEL@URL."
-        )
+    except Exception as error:  # noqa: BLE001  a checkpoint can raise anything
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        reason = (lines[0] if lines else type(error).__name__)[:300]
+        if isinstance(error, ImportError):
+            raise MissingExtraError(f"The backbone {spec} ({reason})", "hf") from None
+        sentence = f"{spec}: transformers cannot load an image-and-text model of that name: {reason}"
+        raise BackboneConfigError(sentence) from None
 
 
 def _weight_bytes(empty: Any, quantization: Any, dtype: torch.dtype) -> float:
@@ -134,11 +110,10 @@ def _bits(stated: dict[str, Any]) -> int:
     """Bits of a quantised weight, as a checkpoint's config states them in one way or another."""
     if isinstance(stated.get("bits"), int):
         return int(stated["bits"])
-    if stated.get("load_in_4bit") or stated.get("_load_in_4bit"):
-        return 4
-    if stated.get("load_in_8bit") or stated.get("_load_in_8bit"):
-        return 8
+    for bits in (4, 8):
+        if stated.get(f"load_in_{bits}bit") or stated.get(f"_load_in_{bits}bit"):
+            return bits
     groups = stated.get("config_groups")
     weights = [group.get("weights") or {} for group in groups.values()] if isinstance(groups, dict) else []
-    found = [weight["num_bits"] for weight in weights if isinstance(weight.get("num_bits"), int)]
-    return max(found) if found else _FIXED_BITS.get(str(stated.get("quant_method")), 16)
+    of_groups = [weight["num_bits"] for weight in weights if isinstance(weight.get("num_bits"), int)]
+    return max(of_groups, default=_FIXED_BITS.get(str(stated.get("quant_method")), 16))

@@ -1,12 +1,10 @@
-"""The two ways to answer with a local model, both constrained to the schema of the reply.
-
-`SharedPrefixModel` answers a batch from shared prefills; `PlainModel` asks through `generate`, one by one.
-"""
+"""The two ways to answer with a local model, both constrained to the schema of the reply."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -14,25 +12,80 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from transformers import LogitsProcessorList
 
-from trace_ves.backbone.hf.chat_format import ChatFormatter
 from trace_ves.backbone.hf.decoder import BatchDecoder, NonFiniteError, Sampler
 from trace_ves.backbone.hf.grammar import MAX_NEW_TOKENS, Grammars, JsonGuide, ReplyState
-from trace_ves.backbone.hf.plans import micro_batches, plan_batch, plan_memory
+from trace_ves.backbone.hf.plans import PromptTokens, micro_batches, plan_batch, plan_memory
 from trace_ves.backbone.hf.vision import VisionEncoder
-from trace_ves.backbone.provider import Completion, FinishReason
+from trace_ves.backbone.provider import Completion, FinishReason, TextPart
 from trace_ves.core import BackboneError, MissingExtraError
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from trace_ves.backbone.hf.chat_format import LocalRequest
+    from trace_ves.backbone.hf.combining_queue import LocalRequest
     from trace_ves.backbone.hf.loading import Loaded
-    from trace_ves.backbone.hf.plans import BatchPlan, PromptTokens
     from trace_ves.backbone.hf.vision import FrameFeatures, PendingFrame
     from trace_ves.core import Frame
 
 _CACHE_SHARE: Final = 0.2  # of the free memory, for keys and values that later requests may begin with
+
+
+class ChatFormatter:
+    """Turns requests into chat messages and prompt tokens by the checkpoint's own chat template."""
+
+    def __init__(self, tokenizer: Any, *, chat_template: str | None = None, image_token_id: int | None = None) -> None:
+        self._tokenizer = tokenizer
+        self._chat_template = chat_template
+        self._image_token_id = image_token_id
+        names = sorted(tokenizer.get_added_vocab(), key=len, reverse=True)
+        self._reserved = re.compile("|".join(re.escape(name) for name in names)) if names else None
+
+    def messages(
+        self, request: LocalRequest, picture: Callable[[Frame], dict[str, Any]] = lambda _: {}
+    ) -> list[dict[str, Any]]:
+        """Chat messages; `picture` gives the fields of an image entry. Every text ends its line."""
+        content: list[dict[str, Any]] = [
+            self._text(f"{item.text}\n") if isinstance(item, TextPart) else {"type": "image"} | picture(item)
+            for item in request.content
+        ]
+        messages = [{"role": "user", "content": content}]
+        for repair in request.repairs:
+            messages.append({"role": "assistant", "content": [self._text(repair.reply)]})
+            messages.append({"role": "user", "content": [self._text(repair.instruction)]})
+        return messages
+
+    def prompt(self, request: LocalRequest, frames: Sequence[tuple[str, int]]) -> PromptTokens:
+        """The tokens of a request whose frames have these names and take this many tokens each."""
+        text = self._tokenizer.apply_chat_template(
+            self.messages(request),
+            chat_template=self._chat_template,
+            tokenize=False,
+            add_generation_prompt=True,
+            enable_thinking=False,
+        )
+        short = self._tokenizer(text, add_special_tokens=False).input_ids
+        placed = short.count(self._image_token_id)
+        if placed != len(frames):
+            raise BackboneError(
+                f"The model's chat template placed {placed} of {len(frames)} frames; "
+                "use a checkpoint whose template takes images."
+            )
+        ids, frame_ends = list[int](), list[int]()
+        sizes = (tokens for _, tokens in frames)
+        for token in short:
+            if token == self._image_token_id:
+                ids += [token] * next(sizes)
+                frame_ends.append(len(ids))
+            else:
+                ids.append(token)
+        return PromptTokens(tuple(ids), tuple(name for name, _ in frames), tuple(frame_ends))
+
+    def _text(self, text: str) -> dict[str, Any]:
+        """A text entry in which control tokens are broken up: one that is written in a question must not act as one."""
+        if self._reserved is not None:
+            text = self._reserved.sub(lambda found: f"{found[0][:1]} {found[0][1:]}", text)
+        return {"type": "text", "text": text}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +99,15 @@ class PreparedRequest:
 
 
 class SharedPrefixModel:
-    """Answers batches of requests."""
+    """Answers batches of requests from shared prefills."""
 
     def __init__(self, loaded: Loaded, *, max_new_tokens: int = MAX_NEW_TOKENS) -> None:
         model = loaded.model
         self._tokenizer = loaded.tokenizer
+        # The processor's template knows of images; None leaves it to the tokenizer's.
+        template = getattr(loaded.processor, "chat_template", None)
         self._formatter = ChatFormatter(
-            loaded.tokenizer, chat_template=loaded.chat_template, image_token_id=model.config.image_token_id
+            loaded.tokenizer, chat_template=template, image_token_id=model.config.image_token_id
         )
         self._max_new_tokens = max_new_tokens
         self._grammars = Grammars(loaded.tokenizer, model.config.get_text_config().vocab_size)
@@ -90,11 +145,6 @@ class SharedPrefixModel:
         limits = self.limits
         for batch in micro_batches(rows, max_rows=limits.max_rows, max_prefix_tokens=limits.max_prefix_tokens):
             self._answer([(number, requests[number]) for number in batch], features, answer)
-
-    def forget(self) -> None:
-        """Drop all cached frames and prefixes, as if nothing had been asked yet."""
-        self._decoder.forget()
-        self.vision.forget()
 
     def _answer(
         self,
@@ -136,7 +186,9 @@ class SharedPrefixModel:
 
         def end(row: int) -> None:
             number, one = batch[row]
-            usage = Usage(len(one.prompt.ids), self._cached_tokens(plan, row), len(replies[row].tokens))
+            slot = plan.slots[row]  # its prefix may have been computed for another row, of this batch or an earlier one
+            cached = self._decoder.reused[row] if slot.leader == row else slot.end - slot.start
+            usage = Usage(len(one.prompt.ids), cached, len(replies[row].tokens))
             answer(number, _completion(self._tokenizer, replies[row], usage))
 
         self._decoder.generate(
@@ -149,11 +201,6 @@ class SharedPrefixModel:
         for row, reply in enumerate(replies):
             if not reply.over:
                 end(row)
-
-    def _cached_tokens(self, plan: BatchPlan, number: int) -> int:
-        """Tokens of a row that were computed for another one, of this batch or an earlier one."""
-        slot = plan.slots[number]
-        return self._decoder.reused[number] if slot.leader == number else slot.end - slot.start
 
 
 def _completion(tokenizer: Any, reply: ReplyState, usage: Usage) -> Completion:
@@ -177,7 +224,7 @@ def _free_bytes(device: torch.device) -> int:
 
 
 class PlainModel:
-    """Answers a batch request by request."""
+    """Answers a batch request by request, through the model's own `generate`."""
 
     def __init__(self, spec: str, loaded: Loaded, *, max_new_tokens: int = MAX_NEW_TOKENS) -> None:
         if loaded.processor is None:

@@ -1,7 +1,4 @@
-"""Which prompts of a batch share a prefill, where each prefix is stored, and how a batch splits into micro-batches.
-
-A prompt shares the prefill of another whose tokens and frames begin with its own. Pure arithmetic, no torch.
-"""
+"""Which prompts of a batch share a prefill, where prefixes are stored, and how a batch splits: pure arithmetic."""
 
 from __future__ import annotations
 
@@ -21,8 +18,6 @@ class PromptTokens:
     frame_ends: tuple[int, ...]  # how many tokens the prompt has up to the end of each frame
 
     def __post_init__(self) -> None:
-        if len(self.frame_ends) != len(self.frames):
-            raise ValueError(f"a prompt with {len(self.frames)} frames has as many ends, got {len(self.frame_ends)}")
         if self.prefix_tokens >= len(self.ids):
             raise ValueError(f"a prompt of {len(self.ids)} tokens needs a shorter prefix, got {self.prefix_tokens}")
 
@@ -38,11 +33,7 @@ class PromptTokens:
 
     def is_prefix_of(self, other: PromptTokens) -> bool:
         """Whether the prefix of the other prompt starts with this one's."""
-        return (
-            self.prefix_tokens <= other.prefix_tokens
-            and self.frames == other.frames[: len(self.frames)]
-            and self.ids[: self.prefix_tokens] == other.ids[: self.prefix_tokens]
-        )
+        return self.tokens_in_common(other) == self.prefix_tokens
 
     def tokens_in_common(self, other: PromptTokens) -> int:
         """Tokens with which both prompts begin, up to the end of the last frame that they share."""
@@ -71,12 +62,7 @@ class BatchPlan:
 
     rows: tuple[PromptTokens, ...]
     slots: tuple[PrefixSlot, ...]
-
-    @property
-    def leaders(self) -> tuple[int, ...]:
-        """The rows that are prefilled, in the order in which their prefixes are stored."""
-        found = {slot.leader for slot in self.slots}
-        return tuple(sorted(found, key=lambda row: self.slots[row].start))
+    leaders: tuple[int, ...]  # the rows that are prefilled, in the order in which their prefixes are stored
 
     @property
     def prefix_tokens(self) -> int:
@@ -86,29 +72,22 @@ class BatchPlan:
 
 def plan_batch(rows: Sequence[PromptTokens]) -> BatchPlan:
     """The plan for a batch: the longest prefixes are prefilled; every other row shares one that starts with its own."""
-    leaders: list[int] = []
-    leader_of: dict[int, int] = {}
-    for number in sorted(range(len(rows)), key=lambda number: -rows[number].prefix_tokens):
-        leader_of[number] = next((leader for leader in leaders if rows[number].is_prefix_of(rows[leader])), number)
-        if leader_of[number] == number:
-            leaders.append(number)
-    starts: dict[int, int] = {}
+    starts: dict[int, int] = {}  # of the prefixes that are stored, by row
+    slots: dict[int, PrefixSlot] = {}
     stored = 0
-    for leader in leaders:
-        starts[leader] = stored
-        stored += rows[leader].prefix_tokens
-    slots = (
-        PrefixSlot(leader, starts[leader], starts[leader] + row.prefix_tokens)
-        for row, leader in ((rows[number], leader_of[number]) for number in range(len(rows)))
-    )
-    return BatchPlan(tuple(rows), tuple(slots))
+    for number in sorted(range(len(rows)), key=lambda number: -rows[number].prefix_tokens):
+        tokens = rows[number].prefix_tokens
+        leader = next((leader for leader in starts if rows[number].is_prefix_of(rows[leader])), number)
+        if leader == number:
+            starts[number] = stored
+            stored += tokens
+        slots[number] = PrefixSlot(leader, starts[leader], starts[leader] + tokens)
+    return BatchPlan(tuple(rows), tuple(slots[number] for number in range(len(rows))), tuple(starts))
 
 
 def micro_batches(rows: Sequence[PromptTokens], *, max_rows: int, max_prefix_tokens: int) -> Iterator[tuple[int, ...]]:
-    """Row numbers in micro-batches within the limits; rows that share a prefill stay together where they can.
-
-    A row that is above the limit by itself still gets its own micro-batch; the caller decides what to do with it.
-    """
+    """Row numbers in micro-batches within the limits; a row above the limit gets its own."""
+    # Rows that share a prefill stay together where they can.
     slots = plan_batch(rows).slots
     batch: list[int] = []
     tokens = 0
@@ -176,13 +155,10 @@ class BatchLimits:
 
 
 def plan_memory(shape: ModelShape, *, free_bytes: int, own_tokens: int) -> BatchLimits:
-    """The limits at which keys and values, scores and activations fit into the memory that is free.
-
-    `own_tokens` are a row's text and reply. Fewer rows are preferred to prefixes of less than some thousand tokens.
-    """
+    """The largest batch that fits into the free memory; `own_tokens` are the text and the reply of a row."""
     usable = int(_USABLE_SHARE * free_bytes)
     rows = MAX_ROWS
-    while True:
+    while True:  # fewer rows are preferred to prefixes of less than some thousand tokens
         row_bytes = own_tokens * shape.key_value_bytes + shape.vocabulary * _LOGIT_BYTES
         prefill = min(PREFILL_TOKENS, max(512, usable // 8 // shape.activation_bytes))
         left = usable - rows * row_bytes - prefill * shape.activation_bytes

@@ -175,11 +175,6 @@ class VisionEncoder:
         patches: int = rule.get_number_of_image_patches(frame.picture.height, frame.picture.width)
         return PendingFrame(patches // rule.merge_size**2, self._pool.submit(self._prepare, frame))
 
-    def forget(self) -> None:
-        """Drop all cached features."""
-        with self._lock:
-            self._cache.clear()
-
     def _prepare(self, frame: Frame) -> tuple[torch.Tensor, torch.Tensor]:
         """Patches of the frame, resized by the model's own rule on the CPU, and its grid."""
         pictures = self._image_processor(

@@ -1,7 +1,4 @@
-"""`openai:` by the openai SDK's chat completions: OpenAI itself, and any compatible server by its URL.
-
-Whatever is not essential is optional, and dropped when a server refuses it.
-"""
+"""`openai:` by the openai SDK's chat completions: OpenAI itself, and any compatible server by its URL."""
 
 from __future__ import annotations
 
@@ -26,7 +23,6 @@ from trace_ves.backbone.provider import (
     ImagePart,
     Provider,
     ServiceError,
-    refusal,
     token_count,
     transport_errors,
 )
@@ -43,9 +39,6 @@ if TYPE_CHECKING:
     from trace_ves.backbone.secret import Key
 
 MODELS_PATH: Final = "/v1/models"
-MOST_SLOTS: Final = 1024
-
-
 # What each server writes into `owned_by` of its models.
 _OWNERS: Final = {"vllm": ServerKind.VLLM, "sglang": ServerKind.SGLANG, "llamacpp": ServerKind.LLAMA_CPP}
 
@@ -60,7 +53,7 @@ def recognise(ask: Callable[[str], object]) -> tuple[ServerKind, int]:
     slots = _field(ask("/props"), "total_slots") if kind in {None, ServerKind.LLAMA_CPP} else None
     if kind is None:
         kind = ServerKind.OTHER if slots is None else ServerKind.LLAMA_CPP
-    return kind, slots if type(slots) is int and 1 <= slots <= MOST_SLOTS else 1
+    return kind, slots if type(slots) is int and 1 <= slots <= 1024 else 1
 
 
 def _field(body: object, name: str) -> object:
@@ -68,7 +61,6 @@ def _field(body: object, name: str) -> object:
     return body.get(name) if isinstance(body, dict) else None
 
 
-BASE_URL_VARIABLE: Final = "OPENAI_BASE_URL"
 # https://developers.openai.com/api/docs/guides/images-vision, "Image input requirements"
 LIMITS: Final = RequestLimits(images=500, payload_bytes=50 * 2**20, longest_side_px=2048)
 PROBE_SECONDS: Final = 5.0  # time limit for recognising a server
@@ -82,18 +74,18 @@ _STATUSES: Final = {"rate_limit_exceeded": 429, "invalid_request_error": 400, "c
 _ERRORS: Final = transport_errors(openai.APIError, json.JSONDecodeError)
 _PROBE_ERRORS: Final = transport_errors(openai.OpenAIError, ValueError)
 _OPTIONAL: Final = {  # what a compatible server or a reasoning model may not take
-    "uuid": refusal(r"\buuid\b"),
-    "cache_marks": refusal(r"prompt_cache_(?:options|breakpoint)"),
-    "cache_key": refusal(r"prompt_cache_key"),
-    "detail": re.compile(r"\bdetail\b"),
-    "temperature": refusal(r"temperature"),
-    "thinking_off": refusal(r"thinking|reasoning|effort|'none'"),
-    "max_tokens": refusal(r"max_tokens"),
-    "seed": refusal(r"\bseed\b"),
-    "strict": refusal(r"\bstrict\b"),
-    "schema": refusal(r"response_format|schema|structured|guided|grammar"),
-    "stream": refusal(r"\bstream"),
-    "flex": refusal(r"tier|flex"),
+    "uuid": r"\buuid\b",
+    "cache_marks": r"prompt_cache_(?:options|breakpoint)",
+    "cache_key": r"prompt_cache_key",
+    "detail": r"(?-i:\bdetail\b)",
+    "temperature": r"temperature",
+    "thinking_off": r"thinking|reasoning|effort|'none'",
+    "max_tokens": r"max_tokens",
+    "seed": r"\bseed\b",
+    "strict": r"\bstrict\b",
+    "schema": r"response_format|schema|structured|guided|grammar",
+    "stream": r"\bstream",
+    "flex": r"tier|flex",
 }
 _FINISHES: Final = {"length": FinishReason.LENGTH, "content_filter": FinishReason.BLOCKED}
 
@@ -113,7 +105,7 @@ class OpenAIProvider(Provider):
         server: ServerKind = ServerKind.AUTO,
         key_hint: str | None = None,
     ) -> None:
-        self._base_url = base_url or os.environ.get(BASE_URL_VARIABLE) or _OFFICIAL_URL
+        self._base_url = base_url or os.environ.get("OPENAI_BASE_URL") or _OFFICIAL_URL
         super().__init__(name, model, key, identity={"base_url": self._base_url}, key_hint=key_hint)
         self.may_drop_frames = self._own_server = base_url is not None
         self._server, self._slots = server, 1  # of a self-hosted server, which may still have to be recognised
@@ -182,33 +174,24 @@ class OpenAIProvider(Provider):
             schema: dict[str, Any] = {"name": "reply", "schema": closed or dict(call.schema)}
             schema |= {"strict": True} if closed and "strict" in features else {}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
-        if "temperature" in features and call.temperature is not None:
-            body["temperature"] = call.temperature
-        if call.max_output_tokens is not None:  # the second name is newer, and not every server knows it
-            body["max_tokens" if "max_tokens" in features else "max_completion_tokens"] = call.max_output_tokens
-        if call.thinking is not Thinking.DEFAULT:
-            body["reasoning_effort"] = call.thinking.value
-        if call.service_tier is not ServiceTier.STANDARD:
-            body["service_tier"] = "flex"
-        if "seed" in features and call.seed is not None:
-            body["seed"] = call.seed
-        return body | {"extra_body": self._cache_fields(call, features, content)}
-
-    def _cache_fields(
-        self, call: CompletionRequest, features: frozenset[str], content: list[dict[str, Any]]
-    ) -> dict[str, Any]:
-        """The fields about caching; marks the content where shared beginnings end.
-
-        Models from GPT-5.6 on charge for what they write into their cache, so only what is read again is marked.
-        """
-        fields: dict[str, Any] = {}
+        chosen = {
+            "temperature": call.temperature if "temperature" in features else None,
+            # The second name is newer, and not every server knows it.
+            "max_tokens" if "max_tokens" in features else "max_completion_tokens": call.max_output_tokens,
+            "reasoning_effort": None if call.thinking is Thinking.DEFAULT else call.thinking.value,
+            "service_tier": None if call.service_tier is ServiceTier.STANDARD else "flex",
+            "seed": call.seed if "seed" in features else None,
+        }
+        body |= {name: value for name, value in chosen.items() if value is not None}
+        extra: dict[str, Any] = {}
         if "cache_key" in features and call.cache_key is not None:
-            fields["prompt_cache_key"] = call.cache_key
+            extra["prompt_cache_key"] = call.cache_key
+        # Models from GPT-5.6 on charge for what they write into their cache, so only what is read again is marked.
         if "cache_marks" in features and self.prefix_cache.marked:
-            fields["prompt_cache_options"] = {"mode": "explicit"}
+            extra["prompt_cache_options"] = {"mode": "explicit"}
             for end in call.shared_ends:
                 content[end - 1]["prompt_cache_breakpoint"] = {"mode": "explicit"}
-        return fields
+        return body | {"extra_body": extra}
 
     def _content(self, part: Part, detail: Detail, features: frozenset[str]) -> dict[str, Any]:
         if not isinstance(part, ImagePart):

@@ -41,7 +41,6 @@ MAX_IMAGES: Final = 256
 START_SECONDS: Final = 1800.0  # a model of some hundred gigabytes is read, or fetched, before the server is healthy
 MAX_STARTS: Final = 3  # a server that died this often is not started again
 _POLL_SECONDS: Final = 0.25
-_STOP_SECONDS: Final = 20.0
 _LOG_LINES: Final = 12
 _LOG_BYTES: Final = 20_000
 _DIRECT: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -162,18 +161,10 @@ class VllmServer:
 
     def _end(self) -> None:
         process, self._process = self._process, None
-        if process is None:
-            return
-        if process.stdin is not None:
-            with suppress(OSError):
-                process.stdin.close()
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_STOP_SECONDS)
-        with suppress(ProcessLookupError):  # also what outlived the server's own end
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        if process is not None:
+            process.communicate()  # closes the keeper's input, and waits until it has ended the server
+            with suppress(ProcessLookupError):  # what is left where the keeper was killed
+                os.killpg(process.pid, signal.SIGKILL)
 
     def _log_end(self) -> str:
         """The end of the server's log on one line."""

@@ -36,7 +36,7 @@ from trace_ves.backbone.provider import (
     token_count,
 )
 from trace_ves.backbone.remote import SAMPLED_TEMPERATURE
-from trace_ves.backbone.replies import complete_with_repair, reply_schema, strict_schema
+from trace_ves.backbone.replies import complete_with_repair, strict_schema
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class _InspectCall(Generic[R]):
     @classmethod
     def of(cls, request: Request[R], temperature: float | None) -> _InspectCall[R]:
         """The frames, the words, and the schema: spelled out always, since not every provider is held to one."""
-        schema = reply_schema(request.reply)
+        schema = request.reply.model_json_schema()
         call = CompletionRequest(request_parts(request), schema)
         config = GenerateConfig()
         if (inlined := inline_schema(schema)) is not None:
