@@ -19,7 +19,7 @@ from trace_ves.observer import UNLIMITED, Decided, Event, Progress, RoundStarted
 from trace_ves.records import ObservationLog, Prediction
 from trace_ves.records.search import Decision, Expand, TraceRecord
 from trace_ves.runs.asking import AskResult
-from trace_ves.web.library import QuestionInfo
+from trace_ves.web.listing import QuestionInfo
 from trace_ves.web.search_view import (
     LONGEST_RECORD,
     LONGEST_TEXT,

@@ -137,8 +137,8 @@ def test_a_search_tells_what_happens_and_is_kept_as_a_story(world: Path, tmp_pat
     assert search.spent()["calls"] == kinds.count("answered")
     assert studio.library.listed("answers").buckets == {"unscored"}
     listed = studio.library.listed("answers")[QUESTION]
-    assert listed.prediction is not None
-    assert listed.prediction.answer == "A"
+    assert listed.entry is not None
+    assert listed.entry.answer == "A"
     assert studio.library.video_of(listed.info) == (world / "bench" / "videos" / "one.mp4").resolve()
     again = studio.begin("one.mp4", QUESTION, ORDERS, "uniform-16", None)
     assert again.title == f"{QUESTION} (2)"
@@ -151,7 +151,7 @@ def test_an_answer_outlives_a_folder_that_cannot_be_written(world: Path, tmp_pat
     search = studio.begin("one.mp4", QUESTION, ORDERS, "uniform-16", None)
     assert ended(search) == "done"
     assert "cannot be written to" in str(search.events_after(0)[-1]["sentence"])
-    assert studio.library.listed("answers")[QUESTION].prediction is not None
+    assert studio.library.listed("answers")[QUESTION].entry is not None
 
 
 def test_a_cancelled_search_sends_no_further_call(world: Path, tmp_path: Path) -> None:

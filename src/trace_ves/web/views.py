@@ -19,8 +19,7 @@ from trace_ves.web import search_view
 from trace_ves.web.charts import bucket_bars, frontier
 from trace_ves.web.costs import GROUPINGS
 from trace_ves.web.glossary import BUCKET_TERMS, glossary, term_of
-from trace_ves.web.library import Listed
-from trace_ves.web.listing import Filters, next_sort
+from trace_ves.web.listing import Filters, Listed, next_sort
 from trace_ves.web.search_view import clock, view_search
 from trace_ves.web.timeline import timeline
 
@@ -28,7 +27,8 @@ if TYPE_CHECKING:
     from trace_ves.records import Prediction
     from trace_ves.records.transcript import CallTranscript, Transcript
     from trace_ves.web.costs import CostTable
-    from trace_ves.web.library import Library, QuestionInfo
+    from trace_ves.web.library import Library
+    from trace_ves.web.listing import QuestionInfo
     from trace_ves.web.search_view import SearchView
     from trace_ves.web.timeline import Timeline
 
