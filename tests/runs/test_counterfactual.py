@@ -30,7 +30,6 @@ from trace_ves.runs.counterfactual import (
     choose,
     control_spans,
     eligible,
-    evidence_masks,
     flip_table,
     outward,
     replace_frames,
@@ -71,8 +70,9 @@ def test_masks_cover_what_they_say(
         assert sum(seconds in control for seconds in supplied) == sum(seconds in span for seconds in supplied)
         assert all(control.intersection(interval) is None for interval in evidence)
     else:
-        for mask in evidence_masks(clip_frames, evidence):
-            assert not control_spans(supplied, evidence, sum(seconds in mask.span for seconds in supplied))
+        for interval in evidence:
+            if any(seconds in interval for seconds in clip_frames):
+                assert not control_spans(supplied, evidence, sum(seconds in interval for seconds in supplied))
 
 
 def test_a_control_lies_between_frames_with_no_evidence_among_them() -> None:
@@ -151,7 +151,6 @@ MODEL = ScriptedBackbone(sees_both, name="light")
 
 @pytest.fixture(scope="module")
 def predictions(bench: Bench) -> list[Prediction]:
-    assert bench.path is not None
     made = []
     with video.open(bench.path.parent / "v.mp4") as film:
         for item in bench.items:
@@ -258,8 +257,6 @@ def test_a_bundle_of_evidence_alone_has_a_control_in_the_rest_of_the_log(
     summary = summarise(outcomes)
     assert (summary.no_control, summary.control.questions, summary.control.percent) == (0, 6, 0)
     for outcome in outcomes:
-        assert outcome.evidence is not None
-        assert outcome.control is not None
         in_control = sum(second in outcome.control.span for second in predictions[0].timestamps)
         assert in_control == sum(second in outcome.evidence.span for second in predictions[0].timestamps)
         assert outcome.control.masked == ()
@@ -321,7 +318,6 @@ def test_what_cannot_be_replayed_is_said_and_the_rest_goes_on(
 ) -> None:
     odd = [replace(predictions[0], **change), predictions[1]]
     first, second = run_check(bench, eligible(bench, odd, k=2), MODEL, tmp_path / "log.jsonl", seed=0)
-    assert first.error is not None
     assert sentence in first.error
     assert second.error is None
     assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 1  # a failure is asked again next time

@@ -57,7 +57,7 @@ class Tally:
     def pay(self, line: Prediction) -> None:
         """Add what a line cost."""
         if self.price is not None:
-            self.dollars += Spent.total(stages_of(line).values()).dollars(self.price) or 0.0
+            self.dollars += sum(stages_of(line).values(), Spent()).dollars(self.price) or 0.0
 
     def add_now(self, item: Item, prediction: Prediction, elapsed: float) -> None:
         """Count a question that was answered `elapsed` seconds after the start of the command."""

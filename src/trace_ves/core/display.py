@@ -130,3 +130,8 @@ def colour_stages(names: Sequence[str]) -> dict[str, str]:
     for number, name in enumerate(name for name in names if name not in chosen):
         chosen[name] = spare[number % len(spare)]
     return chosen
+
+
+def count_words(number: int, noun: str) -> str:
+    """A number with its noun: `1 clip`, `2 clips`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -73,12 +73,6 @@ def mask_of(span: Interval, clip_frames: Sequence[float]) -> Mask:
     return Mask(span, tuple(seconds for seconds in clip_frames if seconds in span))
 
 
-def evidence_masks(clip_frames: Sequence[float], evidence: Sequence[Interval]) -> list[Mask]:
-    """A mask for each interval with frames of the clips."""
-    masks = (mask_of(interval, clip_frames) for interval in evidence)
-    return [mask for mask in masks if mask.timestamps]
-
-
 def control_spans(supplied: Sequence[float], evidence: Sequence[Interval], size: int) -> list[Interval]:
     """Every span from one supplied frame to another with `size` supplied frames and no evidence."""
     rows = ((supplied[at], supplied[at + size - 1]) for at in range(len(supplied) - size + 1))
@@ -96,7 +90,8 @@ def choose(
     """
     pairs = [
         (mask, control_spans(supplied, evidence, sum(seconds in mask.span for seconds in supplied)))
-        for mask in evidence_masks(clip_frames, evidence)
+        for mask in (mask_of(interval, clip_frames) for interval in evidence)
+        if mask.timestamps
     ]
     usable = [pair for pair in pairs if pair[1]] or pairs
     if not usable:
@@ -112,11 +107,6 @@ def outward(mask: Mask, whole: Interval) -> Iterator[float]:
     before = takewhile(lambda moment: moment >= whole.start, (mask.span.start - step * n for n in count(1)))
     after = takewhile(lambda moment: moment <= whole.end, (mask.span.end + step * n for n in count(1)))
     return (moment for pair in zip_longest(before, after) for moment in pair if moment is not None)
-
-
-def is_reproduced(outcome: Outcome) -> bool:
-    """Whether the unmasked clips give the prediction's answer; if not, a change says nothing about the mask."""
-    return same_answer(outcome.answer, outcome.replayed)
 
 
 def check(item: Item, prediction: Prediction, path: Path, backbone: Backbone, *, seed: int) -> Outcome:
@@ -298,12 +288,13 @@ class Summary(Record):
 
 
 def summarise(outcomes: Sequence[Outcome], *, resamples: int = RESAMPLES, seed: int = 0) -> Summary:
-    """Count the changes."""
-    counted = [outcome for outcome in outcomes if outcome.error is None and is_reproduced(outcome)]
+    """Count the changes. If the unmasked clips give another answer, a change says nothing about the mask."""
+    answered = [each for each in outcomes if each.error is None and each.replayed is not None]
+    counted = [each for each in answered if same_answer(each.answer, each.replayed)]
     masked = [outcome for outcome in counted if outcome.evidence is not None]
     return Summary(
         eligible=len(outcomes),
-        not_reproduced=sum(each.replayed is not None and not is_reproduced(each) for each in outcomes),
+        not_reproduced=len(answered) - len(counted),
         undetermined=sum(outcome.error is None and outcome.replayed is None for outcome in outcomes),
         no_mask=len(counted) - len(masked),
         no_control=sum(outcome.control is None for outcome in masked),

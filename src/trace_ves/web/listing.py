@@ -7,12 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from trace_ves.core import Question
 from trace_ves.ves.metrics import HEADLINE_DENSITY
-from trace_ves.web.search_view import BUCKETS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,6 +20,24 @@ if TYPE_CHECKING:
     from trace_ves.records import Item
     from trace_ves.records.run_index import Entry, RunIndex
 
+
+class Bucket(NamedTuple):
+    """How the pages show a state of an answer."""
+
+    words: str
+    sign: str  # so that colour is never the only difference
+    term: str  # what explains it in the glossary
+
+
+BUCKETS: Final = {
+    "covered": Bucket("right, evidence covered", "●", "cov-corrk"),
+    "uncovered": Bucket("right, evidence not covered", "◐", "uncov-corrk"),
+    "right": Bucket("right", "●", "right"),
+    "wrong": Bucket("wrong", "✕", "wrong"),
+    "unscored": Bucket("not scored", "?", "not-scored"),
+    "open": Bucket("no answer line yet", "…", "no-line-yet"),
+}
+"""The paper's three buckets, and the other states of an answer."""
 NO_VALUE: Final = "none"  # how a filter names the questions that have no family, no termination or no density
 DENSE: Final = 3  # densities from here up are one choice
 
@@ -92,7 +109,7 @@ def next_sort(column: str, now: str) -> str:
 def _facet_words(name: str, value: str) -> str:
     """A value of a filter in words."""
     if name == "bucket":
-        return BUCKETS.get(value, value)
+        return BUCKETS[value].words if value in BUCKETS else value
     if name == "density":
         return {NO_VALUE: "no evidence", str(DENSE): f"{DENSE} or more"}.get(value, value)
     return value.replace("-", " ")

@@ -264,7 +264,7 @@ class Studio:
         """What a question about a video will cost, before anything is sent."""
         self._check_method(method)
         found = self._estimate(round(self.duration(name), -1), method, budget)
-        spent = Spent.total(found.by_stage.values())
+        spent = sum(found.by_stage.values(), Spent())
         return {
             "calls": round(spent.calls / found.measured, 1),
             "frames": round(spent.frames / found.measured),
