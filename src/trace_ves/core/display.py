@@ -44,6 +44,11 @@ def is_trace(run: str) -> bool:
     return run.partition("@")[0].lower() == "trace"
 
 
+def count_words(number: int, noun: str) -> str:
+    """A number with its noun: `1 clip`, `2 clips`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 GLANCE_NOTICE: Final = (
     "glance is a small stand-in for a vision-language model: it recognises the things and scenes in the synthetic "
     "videos of trace-ves synth; it cannot recognise anything else."
@@ -130,8 +135,3 @@ def colour_stages(names: Sequence[str]) -> dict[str, str]:
     for number, name in enumerate(name for name in names if name not in chosen):
         chosen[name] = spare[number % len(spare)]
     return chosen
-
-
-def count_words(number: int, noun: str) -> str:
-    """A number with its noun: `1 clip`, `2 clips`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

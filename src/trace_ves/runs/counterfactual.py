@@ -29,7 +29,7 @@ from trace_ves.observer import Observer
 from trace_ves.records.base import FieldError, Record
 from trace_ves.records.counterfactual import CLIPS, Masked, Outcome
 from trace_ves.runs.answering import opener_of
-from trace_ves.runs.logged_frames import recorded_bundle, recorded_clip, recorded_frames, refuse_other_video
+from trace_ves.runs.logged_frames import recorded_bundle, recorded_frames, refuse_other_video
 from trace_ves.runs.video_pool import SharedVideo, bench_folder
 from trace_ves.ves.audit import RESAMPLES
 from trace_ves.ves.paper import paper
@@ -116,7 +116,10 @@ def check(item: Item, prediction: Prediction, path: Path, backbone: Backbone, *,
         refuse_other_video(prediction, path)
     with closing(SharedVideo(path, opener)) as video:
         observer = Observer(video, backbone)
-        clips = tuple(recorded_clip(video, clip) for clip in recorded_bundle(prediction))
+        clips = tuple(
+            Clip(clip.span, clip.strategy, recorded_frames(video, clip.timestamps, clip.height))
+            for clip in recorded_bundle(prediction)
+        )
         clip_frames = sorted({frame.seconds for clip in clips for frame in clip.frames})
         supplied = sorted({*prediction.timestamps, *clip_frames})
         # Chance depends only on the seed and the question, not on the order of work.

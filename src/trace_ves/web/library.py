@@ -229,8 +229,7 @@ class RunState:
     backbone: str
     answered: int  # questions with a line, of those that are shown
     questions: int
-    right: int
-    scored: int
+    accuracy: float | None  # percent of the answers so far that are right
     errors: int
     frames: int  # frames supplied over all questions
     unknown: tuple[str, ...]  # ids that are not in the bench
@@ -238,11 +237,6 @@ class RunState:
     problem_count: int
     is_torn: bool
     modified: float
-
-    @property
-    def accuracy(self) -> float | None:
-        """Percent of the answers so far that are right."""
-        return 100 * self.right / self.scored if self.scored else None
 
 
 def _score_run(index: RunIndex, items: Sequence[Item]) -> ScoredRun | None:
@@ -285,8 +279,7 @@ def _state(index: RunIndex, listing: Listing, *, has_bench: bool) -> RunState:
         backbone=constant({entry.backbone for entry in entries}),
         answered=len(entries),
         questions=len(listing),
-        right=sum(scored),
-        scored=len(scored),
+        accuracy=100 * sum(scored) / len(scored) if scored else None,
         errors=sum(entry.error is not None for entry in entries),
         frames=sum(entry.frames_supplied for entry in entries),
         unknown=tuple(strays[:MOST_UNKNOWN_SHOWN]) + (("…",) if len(strays) > MOST_UNKNOWN_SHOWN else ()),

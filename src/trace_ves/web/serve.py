@@ -6,7 +6,6 @@ import asyncio
 import secrets
 import signal
 import socket
-import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -152,9 +151,6 @@ def _interrupt_on_sigterm() -> Iterator[None]:
     def interrupt(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt
 
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     before = signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
