@@ -3,7 +3,6 @@
 Every address takes ids and names, never paths; the library says which files they may mean.
 """
 
-import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -160,12 +159,8 @@ def frame_response(footage: Footage, request: Request, path: Path, t: float, hei
 def times(library: LibraryDep, footage: FootageDep, question_id: QuestionId) -> Response:
     """The timestamp of every frame of a question's video, in seconds, as little-endian doubles."""
     video = footage.video(_video(library, question_id))
-    facts = {"duration": video.duration, "width": video.width, "height": video.height, "codec": video.codec}
-    return Response(
-        video.timestamps.astype("<f8").tobytes(),
-        media_type="application/octet-stream",
-        headers={"X-Video": json.dumps(facts), "Cache-Control": "no-cache"},
-    )
+    moments = video.timestamps.astype("<f8").tobytes()
+    return Response(moments, media_type="application/octet-stream", headers={"Cache-Control": "no-cache"})
 
 
 def video(library: LibraryDep, question_id: QuestionId) -> FileResponse:

@@ -85,7 +85,6 @@ def environment() -> Environment:
         "simulation_notes": simulation_notes,
     }
     made.filters |= {
-        "clock": clock,
         "span": search_view.span_text,
         "strategy": search_view.strategy_text,
         "fact": search_view.fact_text,
@@ -209,7 +208,7 @@ def answer_view(library: Library, key: str, info: QuestionInfo) -> AnswerView:
 
 def question_page(library: Library, key: str, question_id: str, beside: str, filters: Filters) -> str:
     """The story of a question; raises a `KeyError` for an unknown run or question."""
-    version = library.refresh()
+    library.refresh()
     listed = library.listed(key)
     if question_id not in listed:
         raise KeyError(question_id)
@@ -221,7 +220,6 @@ def question_page(library: Library, key: str, question_id: str, beside: str, fil
     return render(
         "question.html",
         library=library,
-        version_of_runs=version,
         info=info,
         key=key,
         beside=beside,
