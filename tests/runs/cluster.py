@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from trace_ves.core import Answer, Question
 from trace_ves.records import ObservationLog, Prediction
-from trace_ves.runs.job import Job, QuestionTask, TaskResult
+from trace_ves.runs.answering import Job, QuestionTask, TaskResult
 from trace_ves.runs.ray_engine import Dispatch
 
 if TYPE_CHECKING:

@@ -23,10 +23,9 @@ from trace_ves.records import Call, Prediction
 from trace_ves.records.disk_cache import checksum
 from trace_ves.records.run_file import Run
 from trace_ves.runs import video_pool
-from trace_ves.runs.answering import Answerer, answer_question
+from trace_ves.runs.answering import Answered, Answerer, Job, QuestionTask, RunOptions, answer_question
 from trace_ves.runs.asking import ask_many
 from trace_ves.runs.evaluate import Results
-from trace_ves.runs.job import Job, QuestionTask, RunOptions
 from trace_ves.runs.run import answer_locally, configuration
 from trace_ves.runs.video_pool import SharedVideo, VideoPool, check_durations
 
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
     from trace_ves.benches import Bench
     from trace_ves.observer import Method, Observer, Progress
-    from trace_ves.runs.answering import Answered
 
 QUESTION = Question("q", "v.mp4", "Which?", ("red", "blue"))
 MODEL = ScriptedBackbone(lambda _: None, name="model")

@@ -18,9 +18,9 @@ from trace_ves.backbone.registry import registrations
 from trace_ves.cli.run_table import RunTable, Tally, duration
 from trace_ves.core import Answer, InputError, Interval, Question
 from trace_ves.records import Call, Item, ObservationLog, Prediction, Usage
+from trace_ves.runs.answering import Job
 from trace_ves.runs.cost import CostLimit, LimitedBackbone, RunCost, Spent, cost_lines, cost_table
 from trace_ves.runs.estimate import Estimate
-from trace_ves.runs.job import Job
 from trace_ves.runs.prices import Price, Prices, compare_prices, load_prices, parse_price, price_notes, with_date
 from trace_ves.runs.run import Plan
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from trace_ves import Observer, Question
     from trace_ves.records import Item, Prediction
-    from trace_ves.runs.job import Job
+    from trace_ves.runs.answering import Job
 
 
 def test_one_call_gives_predictions_audit_and_costs(bench_folder: Path, workplace: Path) -> None:

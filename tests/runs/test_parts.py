@@ -13,9 +13,9 @@ from trace_ves.backbone.protocol import ScriptedBackbone
 from trace_ves.core import Answer, InputError, Question, Termination
 from trace_ves.records import Item, ObservationLog, Prediction, Usage
 from trace_ves.records.run_file import RunFile
+from trace_ves.runs.answering import Job, QuestionTask, RunOptions, TaskResult
 from trace_ves.runs.asking import VideoQuestion, answer_text, ask_many, with_question
 from trace_ves.runs.cost import CostLimit
-from trace_ves.runs.job import Job, QuestionTask, RunOptions, TaskResult
 from trace_ves.runs.prices import Price, Prices
 from trace_ves.runs.run import answer_tasks, configuration
 from trace_ves.runs.video_pool import SharedVideo, VideoPool, is_duration

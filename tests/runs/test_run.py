@@ -17,7 +17,7 @@ from trace_ves.core import InputError
 from trace_ves.records.disk_cache import checksum
 from trace_ves.records.run_file import read_configuration
 from trace_ves.records.transcript import read_transcript, transcripts_path
-from trace_ves.runs.job import Job, RunOptions
+from trace_ves.runs.answering import Job, RunOptions
 from trace_ves.runs.run import answer_locally, run
 from trace_ves.ves import audit, load_runs
 

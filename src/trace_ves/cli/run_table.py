@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from trace_ves.records import Item, Prediction
-    from trace_ves.runs.job import Job
+    from trace_ves.runs.answering import Job
     from trace_ves.runs.prices import Price, Prices
     from trace_ves.runs.run import Plan
     from trace_ves.ves.table import Table as AuditTable

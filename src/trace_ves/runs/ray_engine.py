@@ -17,13 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 from trace_ves.core import InputError, MissingExtraError
 from trace_ves.core.threads import GroupedQueue
 from trace_ves.records import Prediction
-from trace_ves.runs.answering import Answerer
-from trace_ves.runs.job import TaskResult
+from trace_ves.runs.answering import Answerer, Job, QuestionTask, RunOptions, TaskResult
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Hashable, Iterator, Sequence
-
-    from trace_ves.runs.job import Job, QuestionTask, RunOptions
 
     Line = tuple[QuestionTask, TaskResult]
 
