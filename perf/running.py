@@ -21,7 +21,7 @@ from trace_ves.backbone.protocol import Generation
 from trace_ves.benches import load_bench, write_bench
 from trace_ves.core import Interval, Question
 from trace_ves.records import Item
-from trace_ves.runs.job import Job, RunOptions
+from trace_ves.runs.answering import Job, RunOptions
 from trace_ves.runs.run import answer_locally, run
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from trace_ves.core import Answer, Question
 from trace_ves.records import ObservationLog, Prediction
-from trace_ves.runs.job import Job, QuestionTask, TaskResult
+from trace_ves.runs.answering import Job, QuestionTask, TaskResult
 from trace_ves.runs.ray_engine import Dispatch
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def line(task: QuestionTask, error: str | None = None) -> TaskResult:
     return TaskResult(replace(made, error=error))
 
 
-@dataclass
+@dataclass(eq=False)
 class FakeWorker:
     """Answers a question in so many seconds, one of a new video in so many more; may fail or die."""
 
@@ -50,12 +50,6 @@ class FakeWorker:
         self.openings += task.video != self.video
         self.video = task.video
         return self.seconds + opening
-
-    def __hash__(self) -> int:
-        return self.name
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
 
 
 @dataclass

@@ -23,10 +23,9 @@ from trace_ves.records import Call, Prediction
 from trace_ves.records.disk_cache import checksum
 from trace_ves.records.run_file import Run
 from trace_ves.runs import video_pool
-from trace_ves.runs.answering import Answerer, answer_question
+from trace_ves.runs.answering import Answered, Answerer, Job, QuestionTask, RunOptions, answer_question
 from trace_ves.runs.asking import ask_many
 from trace_ves.runs.evaluate import Results
-from trace_ves.runs.job import Job, QuestionTask, RunOptions
 from trace_ves.runs.run import answer_locally, configuration
 from trace_ves.runs.video_pool import SharedVideo, VideoPool, check_durations
 
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
     from trace_ves.benches import Bench
     from trace_ves.observer import Method, Observer, Progress
-    from trace_ves.runs.answering import Answered
 
 QUESTION = Question("q", "v.mp4", "Which?", ("red", "blue"))
 MODEL = ScriptedBackbone(lambda _: None, name="model")
@@ -100,23 +98,25 @@ def test_seconds_are_written_to_a_thousandth(monkeypatch: pytest.MonkeyPatch) ->
     assert answered(lambda *_: Answer("A")).prediction.seconds == 1.235
 
 
-class Reader:
-    """A method that reads subtitles, and fails."""
+def reads_and_fails(_: Question, observer: Observer) -> Answer:
+    assert observer.subtitles is not None
+    raise KeyError("gone")
 
-    reads_subtitles = True
 
-    def __call__(self, _: Question, observer: Observer) -> Answer:
-        assert observer.subtitles is not None
-        raise KeyError("gone")
+def reads_and_answers(*_: object) -> Answer:
+    return Answer("A")
+
+
+reads_and_fails.reads_subtitles = reads_and_answers.reads_subtitles = True  # type: ignore[attr-defined]
 
 
 def test_a_line_says_which_subtitles_were_at_hand_even_where_the_method_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     said = Subtitles("v.srt", (Cue(0, 1, "hello"),))
     monkeypatch.setattr(SharedVideo, "subtitles", lambda _: said)
-    found = answered(Reader(), subtitles=True)
+    found = answered(reads_and_fails, subtitles=True)
     assert (found.prediction.error or "").startswith("KeyError")
     assert found.prediction.extra == {"subtitles": said.to_json()}
-    assert answered(Reader()).prediction.extra == {}  # nobody asked for them
+    assert answered(reads_and_fails).prediction.extra == {}  # nobody asked for them
 
 
 def test_a_method_has_the_budget_of_its_job_the_memory_and_whoever_listens() -> None:
@@ -191,15 +191,6 @@ def test_nothing_to_ask_has_no_lines(tmp_path: Path) -> None:
     assert (lines, path) == ({}, tmp_path / "own@model.jsonl")
 
 
-class Quiet:
-    """A method that reads subtitles, and answers without looking."""
-
-    reads_subtitles = True
-
-    def __call__(self, _: Question, observer: Observer) -> Answer:
-        return Answer("A")
-
-
 def evaluated(bench: Bench, out: Path, **options: Any) -> tuple[RunOptions, list[str]]:
     """What `evaluate` hands to an engine."""
     handed: list[RunOptions] = []
@@ -210,7 +201,7 @@ def evaluated(bench: Bench, out: Path, **options: Any) -> tuple[RunOptions, list
         ids.extend(task.question.id for task in tasks)
         return answer_locally(tasks, given, workers=1)
 
-    evaluate(bench, {"own": Quiet()}, MODEL, out=out, engine=engine, **options)
+    evaluate(bench, {"own": reads_and_answers}, MODEL, out=out, engine=engine, **options)
     return handed[0], ids
 
 

@@ -18,14 +18,13 @@ from trace_ves.backbone.registry import registrations
 from trace_ves.cli.run_table import RunTable, Tally, duration
 from trace_ves.core import Answer, InputError, Interval, Question
 from trace_ves.records import Call, Item, ObservationLog, Prediction, Usage
+from trace_ves.runs.answering import Job
 from trace_ves.runs.cost import CostLimit, LimitedBackbone, RunCost, Spent, cost_lines, cost_table
 from trace_ves.runs.estimate import Estimate
-from trace_ves.runs.job import Job
 from trace_ves.runs.prices import Price, Prices, compare_prices, load_prices, parse_price, price_notes, with_date
 from trace_ves.runs.run import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 
@@ -38,35 +37,47 @@ def test_tokens_written_into_a_cache_have_a_price_of_their_own_and_flex_is_a_par
     assert Price(2.0, 0.2, 10.0).of(usage) == pytest.approx(0.6 * 2 + 0.4 * 0.2 + 1.0)  # writing costs no more
 
 
-def test_a_call_of_the_cheaper_tier_is_charged_for_as_such() -> None:
-    calls = tuple(Call("look", usage=Usage(1_000_000, 0, 0), service_tier=tier) for tier in (None, "flex"))
-    question = Question(id="q", video="v", text="?", options=("a", "b"))
-    log = ObservationLog(calls)
-    prediction = Prediction.of(question, Answer("A"), log, method="m", backbone="b", seconds=1.0)
-    assert Prediction.from_json(prediction.to_json()).observations[1].service_tier == "flex"
-    cost = RunCost.of("run", [prediction], Price(2.0, 0.2, 10.0, flex=0.5))
-    assert cost.dollars == pytest.approx(3.0)
-    tally = Tally(1, Price(2.0, 0.2, 10.0, flex=0.5))
-    tally.add(Item(question, "A", (), 9.0), prediction)
-    assert tally.dollars == pytest.approx(3.0)
-    limit = CostLimit(6.0, Prices({"b": Price(2.0, 0.2, 10.0, flex=0.5)}))
-    for spent, is_reached in ((3.0, False), (6.0, True)):
-        limit.add("b", prediction)
-        assert (limit.spent, limit.reached) == (pytest.approx(spent), is_reached)
-    assert limited(Price(2.0, 0.2, 10.0, flex=0.5), calls).spent == pytest.approx(3.0)
-    resumed = CostLimit(6.0, limit.prices)
-    resumed.add("b", prediction.summary())
-    assert resumed.spent == pytest.approx(3.0)
+FLEX = Price(2.0, 0.2, 10.0, flex=0.5)
+LONG = replace(FLEX, long_above=200_000, long_input=2.0, long_output=1.5)
+LONG_CALLS = [
+    Call("look", usage=Usage(tokens, 0, 100_000), service_tier=tier)
+    for tier, tokens in ((None, 200_000), (None, 300_000), ("flex", 300_000))
+]
 
 
-def limited(price: Price, calls: Sequence[Call]) -> CostLimit:
-    """A limit after a backbone has made these calls."""
-    limit = CostLimit(100.0, Prices({"b": price}))
-    inner: Any = SimpleNamespace(
-        name="b", generate=lambda _: [Generation("", call.usage, service_tier=call.service_tier) for call in calls]
-    )
-    LimitedBackbone(inner, limit).generate([])
-    return limit
+@pytest.mark.parametrize(
+    ("price", "calls", "expected"),
+    [
+        (FLEX, [Call("look", usage=Usage(1_000_000), service_tier=tier) for tier in (None, "flex")], 3.0),
+        (LONG, LONG_CALLS, (0.4 + 1.0) + (1.2 + 1.5) + 0.5 * (1.2 + 1.5)),
+    ],
+)
+def test_sums_limits_and_tables_charge_for_the_cheaper_tier_and_long_prompts(
+    price: Price, calls: list[Call], expected: float
+) -> None:
+    log = ObservationLog(tuple(calls))
+    line = Prediction.of(item(0).question, Answer("A"), log, method="m", backbone="b", seconds=1.0)
+    assert Prediction.from_json(line.to_json()).observations[-1].service_tier == "flex"
+    tally = Tally(1, price)
+    tally.add(item(0), line)
+    prices = Prices({"b": price})
+    limit, resumed, limited = (CostLimit(2 * expected - 0.01, prices) for _ in range(3))
+    for times in (1, 2):
+        limit.add("b", line)
+        assert (limit.spent, limit.reached) == (pytest.approx(times * expected), times == 2)
+    resumed.add("b", line.summary())
+    replies = [Generation("", call.usage, service_tier=call.service_tier) for call in calls]
+    inner: Any = SimpleNamespace(name="b", generate=lambda _: replies)
+    LimitedBackbone(inner, limited).generate([])
+    sums = [RunCost.of("run", [line], price).dollars, tally.dollars, resumed.spent, limited.spent]
+    assert sums == pytest.approx([expected] * 4)
+
+
+def test_thinking_makes_a_long_call_dearer() -> None:
+    long = Spent()
+    long.add(LONG_CALLS[1])
+    thinking = Estimate("m", 1, 1, {"look": long}, LONG).dollars(thinking_tokens=100_000)
+    assert thinking == pytest.approx((1.2 + 1.5) + 1.5)
 
 
 def test_every_default_model_and_every_family_has_a_price_with_its_page_and_day() -> None:
@@ -91,33 +102,9 @@ def test_every_default_model_and_every_family_has_a_price_with_its_page_and_day(
         assert price.date is not None, spec
         assert 0 < price.cached <= price.input < price.output, spec
     claude = prices.of("anthropic:claude-sonnet-5")
-    assert claude is not None
     assert claude.cache_write == pytest.approx(1.25 * claude.input)
     gemini = prices.of("gemini:gemini-3-flash-preview")
-    assert gemini is not None
     assert gemini.flex == 0.5
-
-
-def test_a_long_prompt_costs_more_in_sums_limits_and_tables() -> None:
-    price = Price(2.0, 0.2, 10.0, flex=0.5, long_above=200_000, long_input=2.0, long_output=1.5)
-    calls = [Call("look", usage=Usage(tokens, 0, 100_000), service_tier=tier) for tier, tokens in LONG]
-    question = Question(id="q", video="v", text="?", options=("a", "b"))
-    line = Prediction.of(question, Answer("A"), ObservationLog(tuple(calls)), method="m", backbone="b", seconds=1.0)
-    expected = (0.4 + 1.0) + (1.2 + 1.5) + 0.5 * (1.2 + 1.5)
-    assert RunCost.of("run", [line], price).dollars == pytest.approx(expected)
-    limit = CostLimit(5.0, Prices({"b": price}))
-    limit.add("b", line.summary())
-    assert limit.spent == limited(price, calls).spent == pytest.approx(expected)
-    long = Spent()
-    long.add(calls[1])
-    thinking = Estimate("m", "b", 1, 1, {"look": long}, price).dollars(thinking_tokens=100_000)
-    assert thinking == pytest.approx((1.2 + 1.5) + 1.5)
-    tally = Tally(1, price)
-    tally.add(Item(question, "A", (), 9.0), line)
-    assert tally.dollars == pytest.approx(expected)
-
-
-LONG = [(None, 200_000), (None, 300_000), ("flex", 300_000)]
 
 
 @pytest.mark.parametrize("dollars", [0, -1, math.nan, math.inf])
@@ -147,7 +134,7 @@ def test_an_announced_change_counts_from_its_day_and_tables_say_from_when_prices
 
 
 def test_a_price_from_the_command_line_stands_in_where_there_is_none() -> None:
-    prices = load_prices().with_default(parse_price("1, 0.1, 4"))
+    prices = load_prices(otherwise=parse_price("1, 0.1, 4"))
     assert prices.of("openai:unheard-of") == Price(1.0, 0.1, 4.0)
     assert prices.of("glance") == Price(0, 0, 0)
     assert load_prices().missing(["glance", "openai:unheard-of", "openai:unheard-of"]) == ["openai:unheard-of"]

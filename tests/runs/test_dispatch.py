@@ -15,7 +15,7 @@ from trace_ves.runs.ray_engine import Dispatch, lost_line
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from trace_ves.runs.job import QuestionTask, TaskResult
+    from trace_ves.runs.answering import QuestionTask, TaskResult
 
 
 def number(task: QuestionTask) -> int:

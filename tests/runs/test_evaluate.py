@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.runs.test_parts import Purse
 from trace_ves import TRACE, Answer, InputError, Results, ask, evaluate, open_backbone
 from trace_ves.records.transcript import transcripts_path
+from trace_ves.runs.cost import CostLimit
+from trace_ves.runs.prices import Price, Prices
 from trace_ves.runs.run import Watcher
 from trace_ves.twin.synthetic.bench import make_twin, write_twin
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from trace_ves import Observer, Question
     from trace_ves.records import Item, Prediction
-    from trace_ves.runs.job import Job
+    from trace_ves.runs.answering import Job
 
 
 def test_one_call_gives_predictions_audit_and_costs(bench_folder: Path, workplace: Path) -> None:
@@ -46,9 +47,9 @@ def test_who_watches_a_run_hears_of_each_line_and_a_limit_ends_it(bench_folder: 
         def finished(self, job: Job, item: Item, prediction: Prediction) -> None:
             heard.append(f"{job.method} {item.question.id} {prediction.question_id}")
 
-    limit = Purse(2, backbone="models:Steady")
+    limit = CostLimit(2.0, Prices({"models:Steady": Price(0, 0, 2e5)}))  # five tokens a line, for a dollar
     out = workplace / "out"
-    evaluate(bench_folder, "blind", "models:Steady", out=out, watcher=Noting(), cost_limit=limit, workers=1)  # type: ignore[arg-type]
+    evaluate(bench_folder, "blind", "models:Steady", out=out, watcher=Noting(), cost_limit=limit, workers=1)
     assert limit.stopped
     assert heard == ["blind q00 q00", "blind q01 q01"]
 

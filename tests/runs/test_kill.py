@@ -181,8 +181,6 @@ def test_three_nodes_of_which_one_dies_and_one_runs_out_of_memory(
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert nodes.stdin is not None
-    assert nodes.stdout is not None
     try:
         address = nodes.stdout.readline().strip()
         cluster = ("--backbone", "models:Troubled", "--out", "ray", "--engine", "ray", "--address", address)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,10 +11,12 @@ import pytest
 from tests.agent.test_budget import ClockVideo
 from trace_ves.backbone.protocol import ScriptedBackbone
 from trace_ves.core import Answer, InputError, Question, Termination
-from trace_ves.records import Item, ObservationLog, Prediction
+from trace_ves.records import Item, ObservationLog, Prediction, Usage
 from trace_ves.records.run_file import RunFile
+from trace_ves.runs.answering import Job, QuestionTask, RunOptions, TaskResult
 from trace_ves.runs.asking import VideoQuestion, answer_text, ask_many, with_question
-from trace_ves.runs.job import Job, QuestionTask, RunOptions, TaskResult
+from trace_ves.runs.cost import CostLimit
+from trace_ves.runs.prices import Price, Prices
 from trace_ves.runs.run import answer_tasks, configuration
 from trace_ves.runs.video_pool import SharedVideo, VideoPool, is_duration
 
@@ -182,33 +184,18 @@ def test_an_answer_in_words_is_the_options_text_or_the_open_answer() -> None:
 # --- the loop that writes lines, and its limit ----------------------------------------------------
 
 
-@dataclass
-class Purse:
-    """A cost limit by lines."""
-
-    lines: int
-    spent: list[str] = field(default_factory=list)
-    stopped: bool = False
-    backbone: str = "model"
-
-    def check(self, specs: Iterator[str]) -> None:
-        assert list(specs) == [self.backbone]
-
-    def add(self, spec: str, line: Prediction) -> None:
-        self.spent.append(spec)
-
-    @property
-    def reached(self) -> bool:
-        return len(self.spent) >= self.lines
+def limit_of(dollars: float) -> CostLimit:
+    """A limit where each line costs a dollar."""
+    return CostLimit(dollars, Prices({"model": Price(1e6, 0, 0)}))
 
 
-def answer_some(folder: Path, count: int, limit: Purse | None) -> list[str]:
+def answer_some(folder: Path, count: int, limit: CostLimit | None) -> list[str]:
     begun: list[str] = []
 
     def engine(tasks: Sequence[QuestionTask], _: RunOptions) -> Iterator[tuple[QuestionTask, TaskResult]]:
         for task in tasks:
             begun.append(task.question.id)
-            yield task, TaskResult(prediction(task.question, Answer("A")))
+            yield task, TaskResult(replace(prediction(task.question, Answer("A")), usage=Usage(1)))
 
     with RunFile(folder, JOB.name, configuration(JOB, None, None, OPTIONS)) as file:
         tasks = [
@@ -222,7 +209,7 @@ def answer_some(folder: Path, count: int, limit: Purse | None) -> list[str]:
             {JOB: file},
             engine,  # type: ignore[arg-type]
             OPTIONS,
-            cost_limit=limit,  # type: ignore[arg-type]
+            cost_limit=limit,
             finished=lambda task, line: heard.append(line.question_id),
         )
         assert heard == begun
@@ -231,17 +218,13 @@ def answer_some(folder: Path, count: int, limit: Purse | None) -> list[str]:
 
 
 def test_a_run_ends_when_its_limit_is_reached_and_says_so(tmp_path: Path) -> None:
-    purse = Purse(2)
-    assert answer_some(tmp_path, 3, purse) == ["q0", "q1"]
-    assert purse.stopped
-    again = Purse(2)
-    assert answer_some(tmp_path, 3, again) == []  # what was paid for before counts
-    assert again.stopped
-    assert again.spent == ["model", "model"]
-    last = Purse(3)
-    assert answer_some(tmp_path, 3, last) == ["q2"]
-    assert not last.stopped  # it was reached with the last question
-    finished = Purse(3)
-    assert answer_some(tmp_path, 3, finished) == []
-    assert not finished.stopped  # nothing was left to ask
+    for dollars, asked_now, is_stopped in (
+        (2, ["q0", "q1"], True),
+        (2, [], True),  # what was paid for before counts
+        (3, ["q2"], False),  # it was reached with the last question
+        (3, [], False),  # nothing was left to ask
+    ):
+        limit = limit_of(dollars)
+        assert answer_some(tmp_path, 3, limit) == asked_now
+        assert (limit.stopped, limit.spent) == (is_stopped, dollars)
     assert answer_some(tmp_path, 4, None) == ["q3"]

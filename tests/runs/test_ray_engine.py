@@ -9,13 +9,11 @@ import pytest
 
 from tests.runs.cluster import line, tasks
 from trace_ves.core import InputError
-from trace_ves.runs.job import RunOptions
+from trace_ves.runs.answering import QuestionTask, RunOptions
 from trace_ves.runs.ray_engine import _Cluster, _connect, _without_shared_cache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from trace_ves.runs.job import QuestionTask
 
 
 class RayError(Exception):

@@ -20,7 +20,7 @@ from trace_ves.cli.benches import release_command as release
 from trace_ves.cli.run import run_command
 from trace_ves.core import InputError
 from trace_ves.records.run_file import load_run
-from trace_ves.runs.job import Job
+from trace_ves.runs.answering import Job
 from trace_ves.runs.run import answer_locally, run
 from trace_ves.ves import audit, load_runs
 

@@ -17,7 +17,7 @@ from trace_ves.core import InputError
 from trace_ves.records.disk_cache import checksum
 from trace_ves.records.run_file import read_configuration
 from trace_ves.records.transcript import read_transcript, transcripts_path
-from trace_ves.runs.job import Job, RunOptions
+from trace_ves.runs.answering import Job, RunOptions
 from trace_ves.runs.run import answer_locally, run
 from trace_ves.ves import audit, load_runs
 
@@ -57,7 +57,6 @@ def test_a_line_tells_what_was_looked_at_and_which_file(bench: Bench, bench_fold
     assert line["backbone"] == "models:Steady"
     assert 0 < line["seconds"] <= time.monotonic() - started + 0.001
     made = read_configuration(path)
-    assert made is not None
     assert (made.method, made.backbone, made.bench) == ("uniform-8", "models:Steady", str(bench.path))
 
 
@@ -66,7 +65,6 @@ def test_what_was_said_in_each_call_stands_beside_the_run(bench: Bench, workplac
     [path] = run(bench, [job], workplace / "out", LOCAL, limit=2).values()
     for line in lines(path):
         said = read_transcript(path, line["question_id"])
-        assert said is not None
         assert [call.stage for call in said.calls] == [call["stage"] for call in line["observations"]]
         for call, observed in zip(said.calls, line["observations"], strict=True):
             assert [t for clip in call.clips for t in clip.timestamps] == observed["timestamps"]
@@ -133,7 +131,6 @@ def test_failing_questions_are_recorded_and_the_rest_goes_on(bench: Bench, workp
 def test_a_missing_video_fails_its_questions_alone_and_hinders_no_blind_method(bench: Bench, workplace: Path) -> None:
     moved = workplace / "bench"
     (moved / "videos").mkdir(parents=True)
-    assert bench.path is not None
     shutil.copy(bench.path, moved)
     shutil.copy(bench.path.parent / "videos/a.mp4", moved / "videos")
     jobs = [Job("uniform-4", "models:Steady"), Job("blind", "models:Steady")]

@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests import program
+from tests.fakes import Server
 from trace_ves.backbone.registry import is_own_code, may_open_unasked
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Iterator
     from pathlib import Path
-
-
-@pytest.fixture
-def listener() -> Iterator[tuple[str, list[str]]]:
-    """A server that notes every request with the key it was sent."""
-    seen: list[str] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            seen.append(self.headers.get("Authorization", ""))
-            self.send_error(500)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/v1", seen
-    server.shutdown()
-    server.server_close()
 
 
 def check(folder: Path, bench: Path, backbone: str) -> subprocess.CompletedProcess[str]:
@@ -44,15 +23,13 @@ def check(folder: Path, bench: Path, backbone: str) -> subprocess.CompletedProce
     return program.run("counterfactual", bench, "run.jsonl", OPENAI_API_KEY="the-reader's-key")
 
 
-def test_a_run_cannot_send_the_readers_key_anywhere(
-    workplace: Path, bench_folder: Path, listener: tuple[str, list[str]]
-) -> None:
-    address, seen = listener
-    done = check(workplace, bench_folder, f"openai:x@{address}")
+def test_a_run_cannot_send_the_readers_key_anywhere(workplace: Path, bench_folder: Path) -> None:
+    with closing(Server()) as server:
+        done = check(workplace, bench_folder, f"openai:x@{server.url}/v1")
     assert done.returncode == 2
-    assert seen == []
+    assert (server.received, server.got) == ([], [])
     assert "which a file may not choose" in done.stderr
-    assert f"--backbone openai:x@{address}" in done.stderr
+    assert f"--backbone openai:x@{server.url}/v1" in done.stderr
 
 
 def test_a_run_cannot_import_code(workplace: Path, bench_folder: Path) -> None:

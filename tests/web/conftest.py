@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 import time
@@ -47,8 +48,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def own_world(world: Path, tmp_path: Path) -> Path:
     """The same folder for one test alone, the videos by hard link."""
-    import os
-
     return shutil.copytree(world, tmp_path / "world", copy_function=os.link)
 
 
@@ -126,3 +125,8 @@ def new_page(browser: Any) -> Iterator[Callable[..., Any]]:
     for context in contexts:
         context.close()
     assert errors == []
+
+
+@pytest.fixture
+def page(new_page: Callable[..., Any]) -> Any:
+    return new_page()

@@ -15,7 +15,6 @@ from trace_ves.core.jsonl import dump_line
 from trace_ves.web.open_library import open_library
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 NUMBER_ON_SCREEN = """([bits, block, width, height]) => {
@@ -45,8 +44,7 @@ def open_question(page: Any, address: str, run: str, question: str, **more: str)
     page.wait_for_selector("#player[data-ready]")
 
 
-def test_from_the_audit_to_a_story(new_page: Callable[..., Any], address: str) -> None:
-    page = new_page()
+def test_from_the_audit_to_a_story(page: Any, address: str) -> None:
     page.goto(address)
     rows = page.locator("table[data-table=main] tbody tr:not(.heading)")
     assert sorted(rows.locator("th").all_inner_texts()) == ["avp", "trace", "uniform-16", "vca"]
@@ -61,8 +59,7 @@ def test_from_the_audit_to_a_story(new_page: Callable[..., Any], address: str) -
     assert page.locator("h1").inner_text().startswith("Which option names the scenes")
 
 
-def test_every_part_of_a_trace_story(new_page: Callable[..., Any], address: str) -> None:
-    page = new_page()
+def test_every_part_of_a_trace_story(page: Any, address: str) -> None:
     open_question(page, address, "trace", "q002")
     assert page.locator(".options li.gold b").inner_text() == "A"
     line = page.locator(".timeline")
@@ -87,8 +84,7 @@ def test_every_part_of_a_trace_story(new_page: Callable[..., Any], address: str)
     assert "stable prefix found" in page.locator(".termination").inner_text()
 
 
-def test_a_replay_that_disagrees_and_a_forced_answer(new_page: Callable[..., Any], address: str) -> None:
-    page = new_page()
+def test_a_replay_that_disagrees_and_a_forced_answer(page: Any, address: str) -> None:
     open_question(page, address, "trace", "q003")
     told = re.sub(r"\s+", " ", page.locator("#round-1 .replay").inner_text())
     assert "answered D : disagrees with the reading of the same clips, which answered A" in told
@@ -98,8 +94,7 @@ def test_a_replay_that_disagrees_and_a_forced_answer(new_page: Callable[..., Any
     assert page.get_by_label("Compare with").is_visible()
 
 
-def test_frames_of_a_call_at_full_size(new_page: Callable[..., Any], address: str) -> None:
-    page = new_page()
+def test_frames_of_a_call_at_full_size(page: Any, address: str) -> None:
     open_question(page, address, "trace", "q000")
     call = page.locator("details.call").nth(1)
     call.locator("> summary").click()
@@ -120,9 +115,8 @@ def test_frames_of_a_call_at_full_size(new_page: Callable[..., Any], address: st
 
 
 @pytest.mark.parametrize("question", ["q000", "q001"])
-def test_seeking_lands_on_the_exact_frame(new_page: Callable[..., Any], address: str, question: str) -> None:
+def test_seeking_lands_on_the_exact_frame(page: Any, address: str, question: str) -> None:
     """Also in the second video, whose first frame is not at 0 in the file."""
-    page = new_page()
     open_question(page, address, "trace", question)
     by_the_browser = 0
     for wanted in (437, 0, 1199, 1, 600, 599, 42, 1000):
@@ -137,10 +131,9 @@ def test_seeking_lands_on_the_exact_frame(new_page: Callable[..., Any], address:
     assert number_on_screen(page) == 999
 
 
-def test_every_supplied_frame_is_shown_exactly(new_page: Callable[..., Any], address: str, world: Path) -> None:
+def test_every_supplied_frame_is_shown_exactly(page: Any, address: str, world: Path) -> None:
     line = (world / "runs" / "vca@scripted.jsonl").read_text().splitlines()[0]
     supplied = json.loads(line)["timestamps"]
-    page = new_page()
     open_question(page, address, "vca", "q000")
     page.keyboard.press("0")
     for seconds in supplied[supplied[0] == 0 :]:
@@ -151,7 +144,7 @@ def test_every_supplied_frame_is_shown_exactly(new_page: Callable[..., Any], add
 
 
 @pytest.mark.parametrize("codec", ["libx264", "libx265"])
-def test_odd_videos_are_exact_too(new_page: Callable[..., Any], tmp_path: Path, codec: str) -> None:
+def test_odd_videos_are_exact_too(page: Any, tmp_path: Path, codec: str) -> None:
     """Frames of varying length in the browser's player, and a codec it lacks as pictures from the server."""
     bench, runs = tmp_path / "bench", tmp_path / "runs"
     (bench / "videos").mkdir(parents=True)
@@ -162,7 +155,6 @@ def test_odd_videos_are_exact_too(new_page: Callable[..., Any], tmp_path: Path, 
     line = predict(made[0], "uniform-16", bench, "plain").to_json()
     (runs / "uniform-16@scripted.jsonl").write_bytes(dump_line(line))
     with serving(open_library(runs, bench=bench)) as address:
-        page = new_page()
         open_question(page, address, "uniform-16", "q000")
         if codec == "libx265":
             page.wait_for_selector("#player[data-mode=stills]")
@@ -171,8 +163,7 @@ def test_odd_videos_are_exact_too(new_page: Callable[..., Any], tmp_path: Path, 
             assert number_on_screen(page) == wanted
 
 
-def test_a_link_opens_a_question_at_a_moment(new_page: Callable[..., Any], address: str) -> None:
-    page = new_page()
+def test_a_link_opens_a_question_at_a_moment(page: Any, address: str) -> None:
     page.goto(f"{address}/question?run=trace%40scripted&id=q000#t=63.04")
     page.wait_for_selector("#player[data-ready]")
     assert page.locator("#moment .time").inner_text() == "1:03.000"
@@ -181,8 +172,7 @@ def test_a_link_opens_a_question_at_a_moment(new_page: Callable[..., Any], addre
     page.wait_for_function("document.querySelector('#moment .time').textContent === '0:21.000'")
 
 
-def test_a_click_on_the_timeline_and_on_a_moment(new_page: Callable[..., Any], address: str) -> None:
-    page = new_page()
+def test_a_click_on_the_timeline_and_on_a_moment(page: Any, address: str) -> None:
     open_question(page, address, "trace", "q000")
     box = page.locator(".track").bounding_box()
     page.locator(".track").click(position={"x": box["width"] / 2, "y": box["height"] - 4})
@@ -193,8 +183,7 @@ def test_a_click_on_the_timeline_and_on_a_moment(new_page: Callable[..., Any], a
     assert number_on_screen(page) == 920
 
 
-def test_zoom_keeps_the_moment_in_view(new_page: Callable[..., Any], address: str) -> None:
-    page = new_page()
+def test_zoom_keeps_the_moment_in_view(page: Any, address: str) -> None:
     open_question(page, address, "trace", "q000")
     page.keyboard.press("E")
     for key in ("e", "e", "+", "+", "+"):
@@ -207,14 +196,13 @@ def test_zoom_keeps_the_moment_in_view(new_page: Callable[..., Any], address: st
     assert page.locator(".lanes").bounding_box()["width"] == pytest.approx(track["width"], rel=0.01)
 
 
-def test_evidence_is_walked_by_its_first_frames(new_page: Callable[..., Any], own_world: Path) -> None:
+def test_evidence_is_walked_by_its_first_frames(page: Any, own_world: Path) -> None:
     """Intervals that begin between two frames: the frame before them is not evidence, and no key gets stuck on it."""
     questions = own_world / "bench" / "questions.jsonl"
     text = questions.read_text().replace("[21.0, 26.0]", "[21.05, 26.0]").replace("[63.0, 68.0]", "[63.01, 68.0]")
     questions.unlink()
     questions.write_text(text)
     with serving(open_library(own_world / "runs", bench=own_world / "bench")) as address:
-        page = new_page()
         open_question(page, address, "trace", "q000")
         for wanted in (211, 631, 970):
             page.keyboard.press("e")
@@ -223,8 +211,7 @@ def test_evidence_is_walked_by_its_first_frames(new_page: Callable[..., Any], ow
         assert number_on_screen(page) == 631
 
 
-def test_two_runs_side_by_side(new_page: Callable[..., Any], address: str) -> None:
-    page = new_page()
+def test_two_runs_side_by_side(page: Any, address: str) -> None:
     open_question(page, address, "trace", "q000")
     page.keyboard.press("b")
     page.locator("select[name=beside]").select_option("vca@scripted")
@@ -236,8 +223,7 @@ def test_two_runs_side_by_side(new_page: Callable[..., Any], address: str) -> No
     assert left["x"] + left["width"] <= right["x"]
 
 
-def test_keys_alone_lead_everywhere(new_page: Callable[..., Any], address: str) -> None:
-    page = new_page()
+def test_keys_alone_lead_everywhere(page: Any, address: str) -> None:
     page.goto(address)
     page.keyboard.press("j")
     page.keyboard.press("j")
@@ -262,8 +248,7 @@ def test_keys_alone_lead_everywhere(new_page: Callable[..., Any], address: str) 
     page.wait_for_url("**/run?*")
 
 
-def test_filters_apply_while_one_types_and_count_right(new_page: Callable[..., Any], address: str) -> None:
-    page = new_page()
+def test_filters_apply_while_one_types_and_count_right(page: Any, address: str) -> None:
     page.goto(f"{address}/run?name=trace@scripted")
     page.locator("#filter-bucket").select_option("wrong")
     page.wait_for_selector("#count[data-total='3']")
@@ -282,13 +267,12 @@ def test_filters_apply_while_one_types_and_count_right(new_page: Callable[..., A
     assert page.locator(".place").inner_text() == "1 / 1"
 
 
-def test_a_growing_run_is_followed(new_page: Callable[..., Any], own_world: Path) -> None:
+def test_a_growing_run_is_followed(page: Any, own_world: Path) -> None:
     run = own_world / "runs" / "trace@scripted.jsonl"
     whole = run.read_bytes().splitlines(keepends=True)
     run.unlink()
     run.write_bytes(b"".join(whole[:5]))
     with serving(open_library(own_world / "runs", bench=own_world / "bench")) as address:
-        page = new_page()
         page.goto(address)
         row = page.locator("#files tr", has_text="trace@scripted")
         assert "5 of 12" in row.inner_text()
@@ -304,8 +288,7 @@ def test_a_growing_run_is_followed(new_page: Callable[..., Any], own_world: Path
         assert "Only the 7 questions" in page.locator("#partial").inner_text()
 
 
-def test_nothing_jumps_while_a_question_loads(new_page: Callable[..., Any], address: str) -> None:
-    page = new_page()
+def test_nothing_jumps_while_a_question_loads(page: Any, address: str) -> None:
     page.add_init_script(
         "window.jumped = 0; new PerformanceObserver((list) => { for (const e of list.getEntries())"
         " if (!e.hadRecentInput) window.jumped += e.value; }).observe({type: 'layout-shift', buffered: true});"

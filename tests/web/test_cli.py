@@ -38,7 +38,6 @@ def running(*arguments: object) -> Iterator[tuple[str, subprocess.Popen[str]]]:
         text=True,
         env=os.environ | {"BROWSER": "true", "PYTHONUNBUFFERED": "1"},
     )
-    assert process.stdout is not None
     try:
         for line in process.stdout:
             if found := re.match(r"http://\S+:\d+/\S*", line):
@@ -66,7 +65,6 @@ def within(address: str, path: str) -> str:
     """The address of another page, with the token of the one that was printed."""
     start, _, query = address.partition("?")
     token = re.search(r"token=[^&]+", query)
-    assert token is not None
     return f"{urljoin(start, path)}{'&' if '?' in path else '?'}{token[0]}"
 
 

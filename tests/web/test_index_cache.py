@@ -94,8 +94,6 @@ def test_a_run_that_grows_on_an_open_page_is_followed(folder: Path) -> None:
     fresh = opened(folder)
     assert {**second.listed(RUN)} == {**fresh.listed(RUN)}
     after, expected = second.audit().report, fresh.audit().report
-    assert after is not None
-    assert expected is not None
     assert [run.metrics for run in after.runs] == [run.metrics for run in expected.runs]
 
 

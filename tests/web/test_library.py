@@ -17,15 +17,16 @@ from trace_ves.records.run_index import RunIndex
 from trace_ves.ves import audit, load_runs
 from trace_ves.ves.rows import row_of_prediction
 from trace_ves.web.export import thinned
-from trace_ves.web.library import Library, Listed, QuestionInfo
-from trace_ves.web.listing import DENSE, FACETS, NO_VALUE, SORTS, Filters
+from trace_ves.web.listing import BUCKETS, DENSE, FACETS, NO_VALUE, SORTS, Filters, Listed, QuestionInfo
 from trace_ves.web.open_library import open_library
-from trace_ves.web.search_view import BUCKETS, clock, view_search
+from trace_ves.web.search_view import clock, view_search
 from trace_ves.web.timeline import MOST_ROWS, Bar, axis, pack, timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from trace_ves.web.library import Library
 
 quiet = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """Other processes may take the machine for a while; that is no fault of the code."""
@@ -101,7 +102,6 @@ def test_the_page_audits_as_the_audit_does(library: Library, world: Path) -> Non
 
     own = audit(load_bench(world / "bench").items, load_runs([world / "runs"]))
     found = library.audit().report
-    assert found is not None
     assert found.signature == own.signature
     assert {run.name: dict(run.metrics) for run in found.runs} == {run.name: dict(run.metrics) for run in own.runs}
 
@@ -149,12 +149,11 @@ def test_runs_that_do_not_fit_the_bench_are_shown_with_what_is_wrong(own_world: 
 
 def facet_values(listed: Listed) -> dict[str, str]:
     """The value of each filter that a question falls under."""
-    termination = listed.prediction.termination if listed.prediction else None
     return {
         "bucket": listed.bucket,
         "family": listed.info.question.family or NO_VALUE,
         "density": NO_VALUE if listed.density is None else str(min(listed.density, DENSE)),
-        "termination": termination or NO_VALUE,
+        "termination": (listed.entry.termination if listed.entry else None) or NO_VALUE,
     }
 
 
@@ -206,15 +205,15 @@ SORTED_BY: dict[str, Callable[[Listed], Any]] = {
     "bucket": lambda listed: list(BUCKETS).index(listed.bucket),
     "question": lambda listed: listed.info.question.text.casefold(),
     "family": lambda listed: listed.info.question.family or None,
-    "answer": lambda listed: listed.prediction.answer if listed.prediction else None,
+    "answer": lambda listed: listed.entry.answer if listed.entry else None,
     "density": lambda listed: listed.density,
-    "frames": lambda listed: listed.prediction.frames_supplied if listed.prediction else None,
-    "termination": lambda listed: listed.prediction.termination if listed.prediction else None,
+    "frames": lambda listed: listed.entry.frames_supplied if listed.entry else None,
+    "termination": lambda listed: listed.entry.termination if listed.entry else None,
 }
 
 
 def test_questions_are_sorted_by_every_column_and_those_without_a_value_come_last(own_world: Path) -> None:
-    assert SORTED_BY.keys() == SORTS
+    assert SORTED_BY.keys() == SORTS.keys()
     library = with_strange_lines(own_world)
     for key, (column, value) in product(library.runs, SORTED_BY.items()):
         listing = library.listed(key)
@@ -236,18 +235,18 @@ def test_every_question_is_in_one_bucket(library: Library) -> None:
 def test_a_line_keeps_its_numbers_and_not_its_frames(own_world: Path) -> None:
     library = with_strange_lines(own_world)
     listing = library.listed("strange")
-    assert listing["q003"].row == row_of_prediction(
-        library.questions["q003"].item, library.runs["strange"].read("q003")
-    )
-    assert listing["q003"].prediction == Prediction("q003", "A", (), 1)
-    assert (listing["q002"].prediction.error, listing["q001"].prediction) == ("it broke", None)
+    row = row_of_prediction(library.questions["q003"].item, library.runs["strange"].read("q003"))
+    for name in ("correct", "frames_supplied", "frames_distinct", "frames_inside", "density", "termination"):
+        assert getattr(listing["q003"].entry, name) == getattr(row, name)
+    assert (listing["q002"].entry.error, listing["q001"].entry) == ("it broke", None)
     assert "q1000" not in listing
     with pytest.raises(KeyError):
         listing["q1000"]
     index = library.runs["strange"]
     index.path.write_bytes(index.path.read_bytes() + line_of("q002", frames_supplied=9))
     library.refresh(now=True)
-    assert library.listed("strange")["q002"].prediction == Prediction("q002", "A", (), 9)
+    entry = library.listed("strange")["q002"].entry
+    assert (entry.answer, entry.frames_supplied, entry.error) == ("A", 9, None)
     assert (library.states()["strange"].errors, library.states()["strange"].frames) == (0, 1 + 7 + 9 + 1)
 
 

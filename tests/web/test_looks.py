@@ -64,8 +64,7 @@ def test_nothing_sticks_out_at_any_width_and_text_stands_out(
     assert len(grounds) == 2
 
 
-def test_every_symbol_has_a_tooltip_and_leads_to_the_glossary(new_page: Callable[..., Any], address: str) -> None:
-    page = new_page()
+def test_every_symbol_has_a_tooltip_and_leads_to_the_glossary(page: Any, address: str) -> None:
     open_question(page, address, "trace", "q002")
     symbols = ".sign, .mark-conflict, .mark-stable, .mark-fact, .mark-open, .status, .action"
     shown = page.locator(symbols).evaluate_all(
@@ -83,8 +82,7 @@ def test_every_symbol_has_a_tooltip_and_leads_to_the_glossary(new_page: Callable
         assert set(wanted) <= anchors
 
 
-def test_evidence_boxes_tell_covered_from_missed(new_page: Callable[..., Any], address: str) -> None:
-    page = new_page()
+def test_evidence_boxes_tell_covered_from_missed(page: Any, address: str) -> None:
     open_question(page, address, "vca", "q003")
     states = page.locator(".interval").evaluate_all("all => all.map((e) => e.getAttribute('class'))")
     assert states == ["interval covered", "interval covered", "interval missed"]
@@ -95,8 +93,7 @@ def test_evidence_boxes_tell_covered_from_missed(new_page: Callable[..., Any], a
     assert looks[0] == looks[1] != looks[2]
 
 
-def test_a_zoomed_timeline_keeps_labels_in_view(new_page: Callable[..., Any], address: str) -> None:
-    page = new_page()
+def test_a_zoomed_timeline_keeps_labels_in_view(page: Any, address: str) -> None:
     open_question(page, address, "trace", "q000")
     page.keyboard.press("e")
     for times in range(7):
@@ -112,8 +109,7 @@ def test_a_zoomed_timeline_keeps_labels_in_view(new_page: Callable[..., Any], ad
     assert re.fullmatch(r"\d:\d\d\.\d", page.locator(".lanes .axis").first.text_content())
 
 
-def test_tables_sort_by_any_column_and_back(new_page: Callable[..., Any], address: str) -> None:
-    page = new_page()
+def test_tables_sort_by_any_column_and_back(page: Any, address: str) -> None:
     page.goto(address)
     table = page.locator("table[data-table=main]")
     names = table.locator("tbody tr:not(.heading) th")
@@ -131,8 +127,7 @@ def test_tables_sort_by_any_column_and_back(new_page: Callable[..., Any], addres
     assert table.locator("tr.heading").count() == 2
 
 
-def test_questions_sort_over_all_their_pages(new_page: Callable[..., Any], address: str) -> None:
-    page = new_page()
+def test_questions_sort_over_all_their_pages(page: Any, address: str) -> None:
     page.goto(f"{address}/run?name=trace@scripted&family=temporal-ordering")
     page.locator("#questions thead").get_by_role("link", name="Frames").click()
     page.wait_for_url("**sort=frames*")

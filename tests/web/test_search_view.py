@@ -6,6 +6,7 @@ import io
 import json
 import re
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from trace_ves.observer import UNLIMITED, Decided, Event, Progress, RoundStarted
 from trace_ves.records import ObservationLog, Prediction
 from trace_ves.records.search import Decision, Expand, TraceRecord
 from trace_ves.runs.asking import AskResult
-from trace_ves.web.library import QuestionInfo
+from trace_ves.web.listing import QuestionInfo
 from trace_ves.web.search_view import (
     LONGEST_RECORD,
     LONGEST_TEXT,
@@ -225,20 +226,17 @@ def view(trajectory: dict[str, Any]) -> SearchView:
 
 
 def told(trajectory: dict[str, Any]) -> str:
-    """The story as a page has it, without its tags."""
+    """The story as a page has it, with its text as a reader sees it."""
     prediction = Prediction("q", "A", trajectory=trajectory)
     each = {"search": view_search(prediction), "name": "m", "prediction": prediction}
     macros = environment().get_template("_story.html").make_module({})
-    html: str = macros.tell(each, None)  # type: ignore[attr-defined]  # a macro of the template
-    return str(html)
+    return unescape(str(macros.tell(each, None)))  # type: ignore[attr-defined]  # a macro of the template
 
 
 @pytest.mark.parametrize("record", searches("trace*"))
 def test_everything_of_a_trace_search_of_version_0_1_0_is_told(record: dict[str, Any]) -> None:
     story = view(record)
     assert isinstance(story.record, TraceRecord)
-    page = environment().from_string("{{ text }}")
-    shown = told(record)
     words = [claim["text"].replace("when this happens: ", "") for claim in record["claims"]]
     words += [note["note"] for note in record["notes"]]
     for each in record["rounds"]:
@@ -247,7 +245,7 @@ def test_everything_of_a_trace_search_of_version_0_1_0_is_told(record: dict[str,
         for decision in each["decisions"]:
             words += [(decision["action"] or {"action": "END"})["action"], *decision["refused"]]
     read_anything = any(each["records"] for each in record["rounds"])
-    assert not read_anything or all(page.render(text=word) in shown for word in words)
+    assert not read_anything or all(word in told(record) for word in words)
     for each in story.record.rounds:
         assert len(story.prefixes(each)) == len(each.records)
         assert all(decision_text(decision) for decision in each.decisions)
@@ -262,20 +260,20 @@ def test_everything_of_a_trace_search_of_version_0_1_0_is_told(record: dict[str,
 @pytest.mark.parametrize("record", searches("avp"))
 def test_everything_of_an_avp_search_of_version_0_1_0_is_told(record: dict[str, Any]) -> None:
     assert view(record).kind == "avp"
-    page, shown = environment().from_string("{{ text }}"), told(record)
+    shown = told(record)
     for each in record["rounds"]:
-        assert page.render(text=each["evidence"]["description"]) in shown
-        assert all(page.render(text=piece["description"]) in shown for piece in each["evidence"]["key_evidence"])
-        assert page.render(text=(each.get("reflection") or {}).get("justification", "")) in shown
+        pieces = (each["evidence"], *each["evidence"]["key_evidence"])
+        assert all(piece["description"] in shown for piece in pieces)
+        assert (each.get("reflection") or {}).get("justification", "") in shown
 
 
 @pytest.mark.parametrize("record", searches("vca"))
 def test_everything_of_a_vca_search_of_version_0_1_0_is_told(record: dict[str, Any]) -> None:
     assert view(record).kind == "vca"
-    page, shown = environment().from_string("{{ text }}"), told(record)
+    shown = told(record)
     for step in record["steps"]:
         assert f"segment {step['explored']['segment']}" in shown
-        assert all(page.render(text=score["explanation"]) in shown for score in step.get("scores", []))
+        assert all(score["explanation"] in shown for score in step.get("scores", []))
 
 
 def deep(levels: int) -> Any:
@@ -290,7 +288,7 @@ def test_a_deep_record_is_shown_or_said_to_be_too_deep(levels: int) -> None:
     story = view(deep(levels))
     assert story.kind == "own"
     assert "bottom" in story.own_record or story.own_record == "It is nested too deeply to be shown."
-    assert "method&#39;s own record" in told(deep(levels)) or "method's own record" in told(deep(levels))
+    assert "method's own record" in told(deep(levels))
 
 
 def test_a_huge_record_is_cut() -> None:

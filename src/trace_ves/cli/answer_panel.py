@@ -17,9 +17,9 @@ from rich.text import Text
 
 from trace_ves.cli.progress import Display, output_console
 from trace_ves.core import Termination
-from trace_ves.core.display import describe_stage
+from trace_ves.core.display import count_words, describe_stage
 from trace_ves.observer import UNLIMITED, CallAnswered, ReplyRejected, RoundStarted, StageStarted
-from trace_ves.web.search_view import Found, count_words, describe_event, span_text, view_answer
+from trace_ves.web.search_view import Found, describe_event, span_text, view_answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -21,13 +21,14 @@ from trace_ves.cli.process import warn
 from trace_ves.cli.progress import LateProgress
 from trace_ves.cli.question_table import print_rows, read_questions, write_rows
 from trace_ves.core import InputError, Question, TraceVesError
+from trace_ves.core.display import count_words
 from trace_ves.core.files import cache_dir
 from trace_ves.records.run_file import read_retried
 from trace_ves.records.transcript import TranscriptIndex
+from trace_ves.runs.answering import Job
 from trace_ves.runs.asking import VideoQuestion, ask_many
-from trace_ves.runs.job import Job
 from trace_ves.runs.prices import with_date
-from trace_ves.web.search_view import Found, SearchView, count_words, span_text, view_search
+from trace_ves.web.search_view import Found, SearchView, span_text, view_search
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -235,8 +236,8 @@ def _answer_all(
 ) -> tuple[dict[str, Prediction] | None, list[Prediction], int]:
     """Every line by its question, lines that were asked again, and the exit status; no lines after an estimate."""
     from trace_ves.core.files import refuse_inputs
+    from trace_ves.runs.answering import RunOptions
     from trace_ves.runs.evaluate import LEAST_CONCURRENCY
-    from trace_ves.runs.job import RunOptions
     from trace_ves.runs.methods import open_method, refuse_unread_subtitles
 
     if chosen.subtitles:

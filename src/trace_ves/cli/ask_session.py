@@ -17,9 +17,10 @@ from trace_ves.cli.answer_panel import show_clip
 from trace_ves.cli.ask import NOT_FOUND, check_video, search_and_print
 from trace_ves.cli.options import COST_REACHED
 from trace_ves.core import InputError, Termination, TraceVesError
+from trace_ves.core.display import count_words
 from trace_ves.runs.asking import answer_text
 from trace_ves.runs.cost import CostReachedError
-from trace_ves.web.search_view import count_words, span_text, view_answer
+from trace_ves.web.search_view import span_text, view_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

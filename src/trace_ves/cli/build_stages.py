@@ -209,7 +209,7 @@ def serve_command(
     with opened(folder) as (project, store):
         with requires_extra("The desk", "web"):
             from trace_ves.construction.desk.app import create_desk
-            from trace_ves.web.serve import Tls, is_loopback, serve_app
+            from trace_ves.web.serve import is_loopback, serve_app
         if not (is_loopback(host) or tls_cert or behind_tls_proxy):
             raise InputError(
                 f"{host} can be reached from the network, and plain HTTP would show tokens and footage to it; give"
@@ -225,6 +225,7 @@ def serve_command(
                 port=port,
                 ready=lambda address: announce(address.url(), browser=False),
                 needs_token=False,
-                tls=Tls(tls_cert, tls_key) if tls_cert else None,
+                certificate=tls_cert,
+                key=tls_key,
                 behind_proxy=behind_tls_proxy,
             )

@@ -224,7 +224,7 @@ class CostOptions:
         """The prices of tokens."""
         from trace_ves.runs.prices import load_prices, parse_price
 
-        return load_prices(self.price_file).with_default(parse_price(self.price) if self.price else None)
+        return load_prices(self.price_file, parse_price(self.price) if self.price else None)
 
     @cached_property
     def limit(self) -> CostLimit | None:

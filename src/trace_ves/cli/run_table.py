@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from trace_ves.records import Item, Prediction
-    from trace_ves.runs.job import Job
+    from trace_ves.runs.answering import Job
     from trace_ves.runs.prices import Price, Prices
     from trace_ves.runs.run import Plan
     from trace_ves.ves.table import Table as AuditTable
@@ -57,7 +57,7 @@ class Tally:
     def pay(self, line: Prediction) -> None:
         """Add what a line cost."""
         if self.price is not None:
-            self.dollars += Spent.total(stages_of(line).values()).dollars(self.price) or 0.0
+            self.dollars += sum(stages_of(line).values(), Spent()).dollars(self.price) or 0.0
 
     def add_now(self, item: Item, prediction: Prediction, elapsed: float) -> None:
         """Count a question that was answered `elapsed` seconds after the start of the command."""

@@ -14,8 +14,7 @@ from trace_ves.core.question import MAX_OPTIONS, MIN_OPTIONS
 from trace_ves.observer import Memory
 from trace_ves.records.prediction import Prediction, SavedAnswer
 from trace_ves.records.run_file import RunFile, read_predictions
-from trace_ves.runs.answering import answer_question, opener_of
-from trace_ves.runs.job import Job, QuestionTask, RunOptions
+from trace_ves.runs.answering import Job, QuestionTask, RunOptions, TaskResult, answer_question, opener_of
 from trace_ves.runs.methods import open_method, refuse_unread_subtitles
 from trace_ves.runs.run import answer_locally, answer_tasks, configuration
 from trace_ves.runs.video_pool import SharedVideo
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from trace_ves.records import ObservationLog
     from trace_ves.records.transcript import Transcript
     from trace_ves.runs.cost import CostLimit
-    from trace_ves.runs.job import TaskResult
 
 
 @dataclass(frozen=True, slots=True)

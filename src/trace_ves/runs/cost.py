@@ -8,6 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from trace_ves.core import BackboneError, InputError
+from trace_ves.core.display import count_words
 from trace_ves.records import Call, Prediction, Usage
 from trace_ves.records.calls import flex_usage
 from trace_ves.runs.prices import price_notes, with_date
@@ -44,18 +45,8 @@ class Spent:
         self.flex += flex_usage([call])
         self.long_calls += long_call(call.usage, flex=call.service_tier == "flex")
 
-    def __iadd__(self, other: Spent) -> Spent:
-        for each in fields(self):
-            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
-        return self
-
-    @classmethod
-    def total(cls, parts: Iterable[Spent]) -> Spent:
-        """Add up several."""
-        whole = cls()
-        for part in parts:
-            whole += part
-        return whole
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
 
     @property
     def cached_share(self) -> float | None:
@@ -112,8 +103,8 @@ class CostLine:
     def __add__(self, other: CostLine) -> CostLine:
         """The sum of both lines, with the keys of this one."""
         dollars = None if self.dollars is None or other.dollars is None else self.dollars + other.dollars
-        spent = Spent.total([self.spent, other.spent])
-        return replace(self, questions=self.questions + other.questions, spent=spent, dollars=dollars)
+        questions, spent = self.questions + other.questions, self.spent + other.spent
+        return replace(self, questions=questions, spent=spent, dollars=dollars)
 
     def to_json(self) -> dict[str, object]:
         """The line as JSON values, without the keys that were summed over."""
@@ -132,16 +123,17 @@ def cost_lines(
         line
         for run, predictions in runs
         for prediction in predictions
-        for line in answer_lines(run, prediction, prices.of(prediction.backbone) if prediction.backbone else None, by)
+        for line in answer_lines(run, prediction, prices, by)
     )
 
 
-def answer_lines(run: str, prediction: Prediction, price: Price | None, by: tuple[Key, ...]) -> list[CostLine]:
+def answer_lines(run: str, prediction: Prediction, prices: Prices, by: tuple[Key, ...]) -> list[CostLine]:
     """The cost of one answer: a line for each stage, or one for all."""
+    price = prices.of(prediction.backbone) if prediction.backbone else None
     stages = stages_of(prediction)
     parts: list[tuple[str | None, Spent]] = [*stages.items()]
     if parts and "stage" not in by:
-        parts = [(None, Spent.total(stages.values()))]
+        parts = [(None, sum(stages.values(), Spent()))]
     lines = []
     for stage, spent in parts:
         keys = (run, prediction.method, prediction.backbone, stage, prediction.question_id)
@@ -186,11 +178,13 @@ class RunCost:
     ) -> RunCost:
         """Add up the calls of a run, including those of lines that failed and were asked again."""
         paid = [*predictions, *retried]
-        lines = add_lines(line for each in paid for line in answer_lines(name, each, price, ("stage",)))
+        by_stage: dict[str, Spent] = {}
         by_question = {each.question_id: Spent() for each in paid}
         for each in paid:
-            by_question[each.question_id] += Spent.total(stages_of(each).values())
-        return cls(name, len(predictions), {line.stage or "": line.spent for line in lines}, by_question, price)
+            for stage, spent in stages_of(each).items():
+                by_stage[stage] = by_stage.get(stage, Spent()) + spent
+                by_question[each.question_id] += spent
+        return cls(name, len(predictions), by_stage, by_question, price)
 
     @property
     def measured(self) -> int:
@@ -200,7 +194,7 @@ class RunCost:
     @property
     def total(self) -> Spent:
         """All stages together."""
-        return Spent.total(self.by_stage.values())
+        return sum(self.by_stage.values(), Spent())
 
     @property
     def dollars(self) -> float | None:
@@ -239,11 +233,6 @@ _COLUMNS: Final[dict[tuple[str, ...], Callable[[Spent, int], str]]] = {
 ESTIMATED_COLUMNS: Final = 5  # Columns that an estimate knows
 
 
-def count_questions(number: int) -> str:
-    """The number with its noun."""
-    return f"{number:,} question{'' if number == 1 else 's'}"
-
-
 def cost_table(costs: Sequence[RunCost]) -> Table:
     """What runs cost, by stage."""
     sums = [f"{cost.name} ${cost.dollars:.2f}" for cost in costs if cost.dollars]
@@ -264,12 +253,12 @@ def stage_table(
     for cost in costs:
         count = max(1, cost.measured)
         rows = []
-        for stage, spent in [*cost.by_stage.items(), ("all stages", Spent.total(cost.by_stage.values()))]:
+        for stage, spent in [*cost.by_stage.items(), ("all stages", sum(cost.by_stage.values(), Spent()))]:
             cells = [text(spent, count) for text in list(_COLUMNS.values())[:columns]]
             is_unpriced = cost.price is None and spent.usage.input_tokens + spent.calls
             money = "?" if is_unpriced else f"${(spent.dollars(cost.price) or 0.0) / count:.4f}"
             rows.append(Row(stage, tuple((Value(cell),) for cell in (*cells, money))))
-        sections.append(Section(f"{cost.name} ({count_questions(cost.questions)})", tuple(rows)))
+        sections.append(Section(f"{cost.name} ({count_words(cost.questions, 'question')})", tuple(rows)))
     headings = [Column(*name) for name in [*list(_COLUMNS)[:columns], ("Money",)]]
     return Table(key, title, tuple(headings), tuple(sections), note, "Stage")
 
@@ -298,7 +287,7 @@ class CostLimit:
         """Add the cost of one answer."""
         if (price := self.prices.of(spec)) is not None:
             with self._lock:
-                self.spent += Spent.total(stages_of(line).values()).dollars(price) or 0.0
+                self.spent += sum(stages_of(line).values(), Spent()).dollars(price) or 0.0
                 self._priced.add(price)
 
     @property

@@ -29,7 +29,7 @@ from trace_ves.observer import Observer
 from trace_ves.records.base import FieldError, Record
 from trace_ves.records.counterfactual import CLIPS, Masked, Outcome
 from trace_ves.runs.answering import opener_of
-from trace_ves.runs.logged_frames import recorded_bundle, recorded_clip, recorded_frames, refuse_other_video
+from trace_ves.runs.logged_frames import recorded_bundle, recorded_frames, refuse_other_video
 from trace_ves.runs.video_pool import SharedVideo, bench_folder
 from trace_ves.ves.audit import RESAMPLES
 from trace_ves.ves.paper import paper
@@ -73,12 +73,6 @@ def mask_of(span: Interval, clip_frames: Sequence[float]) -> Mask:
     return Mask(span, tuple(seconds for seconds in clip_frames if seconds in span))
 
 
-def evidence_masks(clip_frames: Sequence[float], evidence: Sequence[Interval]) -> list[Mask]:
-    """A mask for each interval with frames of the clips."""
-    masks = (mask_of(interval, clip_frames) for interval in evidence)
-    return [mask for mask in masks if mask.timestamps]
-
-
 def control_spans(supplied: Sequence[float], evidence: Sequence[Interval], size: int) -> list[Interval]:
     """Every span from one supplied frame to another with `size` supplied frames and no evidence."""
     rows = ((supplied[at], supplied[at + size - 1]) for at in range(len(supplied) - size + 1))
@@ -96,7 +90,8 @@ def choose(
     """
     pairs = [
         (mask, control_spans(supplied, evidence, sum(seconds in mask.span for seconds in supplied)))
-        for mask in evidence_masks(clip_frames, evidence)
+        for mask in (mask_of(interval, clip_frames) for interval in evidence)
+        if mask.timestamps
     ]
     usable = [pair for pair in pairs if pair[1]] or pairs
     if not usable:
@@ -114,11 +109,6 @@ def outward(mask: Mask, whole: Interval) -> Iterator[float]:
     return (moment for pair in zip_longest(before, after) for moment in pair if moment is not None)
 
 
-def is_reproduced(outcome: Outcome) -> bool:
-    """Whether the unmasked clips give the prediction's answer; if not, a change says nothing about the mask."""
-    return same_answer(outcome.answer, outcome.replayed)
-
-
 def check(item: Item, prediction: Prediction, path: Path, backbone: Backbone, *, seed: int) -> Outcome:
     """Answer one question three times: unmasked, evidence masked, control masked."""
     opener = opener_of(backbone)
@@ -126,7 +116,10 @@ def check(item: Item, prediction: Prediction, path: Path, backbone: Backbone, *,
         refuse_other_video(prediction, path)
     with closing(SharedVideo(path, opener)) as video:
         observer = Observer(video, backbone)
-        clips = tuple(recorded_clip(video, clip) for clip in recorded_bundle(prediction))
+        clips = tuple(
+            Clip(clip.span, clip.strategy, recorded_frames(video, clip.timestamps, clip.height))
+            for clip in recorded_bundle(prediction)
+        )
         clip_frames = sorted({frame.seconds for clip in clips for frame in clip.frames})
         supplied = sorted({*prediction.timestamps, *clip_frames})
         # Chance depends only on the seed and the question, not on the order of work.
@@ -298,12 +291,13 @@ class Summary(Record):
 
 
 def summarise(outcomes: Sequence[Outcome], *, resamples: int = RESAMPLES, seed: int = 0) -> Summary:
-    """Count the changes."""
-    counted = [outcome for outcome in outcomes if outcome.error is None and is_reproduced(outcome)]
+    """Count the changes. If the unmasked clips give another answer, a change says nothing about the mask."""
+    answered = [each for each in outcomes if each.error is None and each.replayed is not None]
+    counted = [each for each in answered if same_answer(each.answer, each.replayed)]
     masked = [outcome for outcome in counted if outcome.evidence is not None]
     return Summary(
         eligible=len(outcomes),
-        not_reproduced=sum(each.replayed is not None and not is_reproduced(each) for each in outcomes),
+        not_reproduced=len(answered) - len(counted),
         undetermined=sum(outcome.error is None and outcome.replayed is None for outcome in outcomes),
         no_mask=len(counted) - len(masked),
         no_control=sum(outcome.control is None for outcome in masked),

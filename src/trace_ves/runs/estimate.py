@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.backbone.frame_tokens import frame_tokens, text_tokens
@@ -17,9 +18,10 @@ from trace_ves.backbone.prompt_caches import SendOrder, plan, prompt_cache
 from trace_ves.backbone.provider import TextPart, lay_out
 from trace_ves.backbone.registry import detail_of
 from trace_ves.core import InputError, UnknownStageError
+from trace_ves.core.display import count_words
 from trace_ves.observer import Observer
 from trace_ves.records import Usage
-from trace_ves.runs.cost import ESTIMATED_COLUMNS, Spent, count_questions, long_call, stage_table
+from trace_ves.runs.cost import ESTIMATED_COLUMNS, Spent, long_call, stage_table
 from trace_ves.runs.methods import default_budget, open_method
 from trace_ves.runs.prices import price_notes
 from trace_ves.twin.lab import Lab, WorldVideo
@@ -47,7 +49,6 @@ class Estimate:
     """The cost of a method with a backbone: per question and stage, and for the whole run."""
 
     name: str
-    spec: str
     measured: int
     questions: int
     by_stage: dict[str, Spent]  # sums over the measured questions
@@ -55,7 +56,7 @@ class Estimate:
 
     def dollars(self, *, thinking_tokens: int = 0) -> float | None:
         """Dollars for the whole run; None if the model has no price."""
-        total = Spent.total(self.by_stage.values())
+        total = sum(self.by_stage.values(), Spent())
         thought = Usage(output_tokens=thinking_tokens * total.calls)
         total.usage += thought
         total.long_calls = tuple((used + Usage(output_tokens=thinking_tokens), flex) for used, flex in total.long_calls)
@@ -94,7 +95,7 @@ class _Measuring:
         self._detail = detail
         self._flex = flex
         self._cache = prompt_cache(spec)
-        self._sent: list[tuple[str, tuple[TextPart | Frame, ...]]] = []
+        self.sent: list[tuple[str, tuple[TextPart | Frame, ...]]] = []  # for the current question
         self.name = self._lab.name
         self.by_stage: dict[str, Spent] = {}
 
@@ -113,22 +114,18 @@ class _Measuring:
             usage = Usage(self._tokens(parts) + text_tokens(schema), cached, text_tokens(said), written)
             if self._spec.partition(":")[0] in WITHOUT_TOKENS:
                 usage = Usage()
-            stage = self.by_stage.setdefault(request.stage, Spent())
             flex = usage if self._flex else Usage()
             long = long_call(usage, flex=self._flex)
-            stage += Spent(1, request.frames_supplied, usage=usage, flex=flex, long_calls=long)
+            spent = Spent(1, request.frames_supplied, usage=usage, flex=flex, long_calls=long)
+            self.by_stage[request.stage] = self.by_stage.get(request.stage, Spent()) + spent
         return generations
-
-    def forget(self) -> None:
-        """Start another question, with an empty cache."""
-        self._sent.clear()
 
     def _found(self, schema: str, parts: tuple[TextPart | Frame, ...]) -> int:
         """Tokens of the longest prefix sent before, if the provider caches prompts automatically."""
         if self._cache.order is not SendOrder.LONGEST_FIRST:
             return 0
-        before = [sent for other, sent in self._sent if other == schema]
-        self._sent.append((schema, parts))
+        before = [sent for other, sent in self.sent if other == schema]
+        self.sent.append((schema, parts))
         same = max((_common(parts, sent) for sent in before), default=0)
         tokens = self._tokens(parts[:same])
         return tokens if tokens >= self._cache.least_tokens else 0
@@ -144,8 +141,7 @@ class _Measuring:
 
 def _common(left: Sequence[object], right: Sequence[object]) -> int:
     """The number of equal parts at the start of two requests."""
-    pairs = enumerate(zip(left, right, strict=False))
-    return next((at for at, (mine, other) in pairs if mine != other), min(len(left), len(right)))
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))
 
 
 def estimate(
@@ -168,7 +164,7 @@ def estimate(
     frames = default_budget(opened) if budget is None else budget
     chosen = _like(durations, make_twin(_TWIN_QUESTIONS, _SEED))
     for video in chosen:
-        backbone.forget()
+        backbone.sent.clear()
         question = video.items[0].question
         try:
             opened(question, Observer(WorldVideo(video.truth), backbone, budget=frames))
@@ -176,7 +172,7 @@ def estimate(
             raise InputError(
                 f"{method} cannot be estimated: its calls are measured in a simulation, and {error}"
             ) from None
-    return Estimate(f"{method} with {spec}", spec, len(chosen), len(durations), backbone.by_stage, price)
+    return Estimate(f"{method} with {spec}", len(chosen), len(durations), backbone.by_stage, price)
 
 
 def _like(durations: Sequence[float], twin: Sequence[TwinVideo]) -> list[TwinVideo]:
@@ -201,7 +197,7 @@ def estimate_table(estimates: Sequence[Estimate]) -> Table:
         notes.append(
             f"{each.name}: no price; give one with --price or --prices."
             if plain is None
-            else f"{each.name}: ${plain:.2f} for {count_questions(each.questions)} without thinking, "
+            else f"{each.name}: ${plain:.2f} for {count_words(each.questions, 'question')} without thinking, "
             f"${thinking:.2f} with {THINKING_TOKENS} thinking tokens a call."
         )
     notes += price_notes(each.price for each in estimates)

@@ -13,8 +13,8 @@ from trace_ves.benches import Bench, load_bench
 from trace_ves.core import InputError
 from trace_ves.core.files import refuse_inputs, write_output
 from trace_ves.records.run_file import read_retried
+from trace_ves.runs.answering import Job, RunOptions
 from trace_ves.runs.cost import RunCost, cost_table
-from trace_ves.runs.job import Job, RunOptions
 from trace_ves.runs.methods import open_method, states_budget
 from trace_ves.runs.prices import load_prices
 from trace_ves.runs.run import answer_locally, run

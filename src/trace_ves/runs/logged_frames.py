@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trace_ves import video
-from trace_ves.core import Clip, Frame, InputError, Interval
+from trace_ves.core import Frame, InputError, Interval
 from trace_ves.records import ClipRecord
 from trace_ves.records.base import FieldError
 from trace_ves.records.disk_cache import checksum
@@ -36,11 +36,6 @@ def refuse_other_video(prediction: Prediction, path: Path) -> None:
             f"{expected.bytes} bytes with SHA-256 {expected.sha256[:12]}…, this file has {found.bytes} with "
             f"{found.sha256[:12]}…; get the same file."
         )
-
-
-def recorded_clip(source: VideoSource, clip: ClipRecord) -> Clip:
-    """The clip with its frames."""
-    return Clip(clip.span, clip.strategy, recorded_frames(source, clip.timestamps, clip.height))
 
 
 def recorded_frames(source: VideoSource, timestamps: Sequence[float], height: int | None) -> tuple[Frame, ...]:

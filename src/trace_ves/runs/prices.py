@@ -6,7 +6,7 @@ import json
 import math
 import re
 import tomllib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -97,24 +97,19 @@ class Prices:
                 return self.by_spec[max(matching, key=len)]
         return self.otherwise
 
-    def with_default(self, price: Price | None) -> Prices:
-        """The same prices, and this one for every backbone that has none."""
-        return replace(self, otherwise=price)
-
     def missing(self, specs: Iterable[str]) -> list[str]:
         """The backbones that have no price, each once."""
         return [spec for spec in dict.fromkeys(specs) if self.of(spec) is None]
 
 
-def load_prices(path: Path | None = None) -> Prices:
-    """The prices of this package, overridden by those of the user's file."""
+def load_prices(path: Path | None = None, otherwise: Price | None = None) -> Prices:
+    """The prices of this package, overridden by those of the user's file; `otherwise` is for all other backbones."""
     ours = _parse(files("trace_ves.runs").joinpath("prices.toml").read_text(encoding="utf-8"), "prices.toml")
-    if path is None:
-        return Prices(ours)
     try:
-        return Prices(ours | _parse(path.read_text(encoding="utf-8"), str(path)))
+        theirs = _parse(path.read_text(encoding="utf-8"), str(path)) if path else {}
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read: {error}.") from None
+    return Prices(ours | theirs, otherwise)
 
 
 def price_notes(prices: Iterable[Price | None]) -> list[str]:

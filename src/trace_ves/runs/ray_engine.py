@@ -14,16 +14,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.core import Answer, InputError, MissingExtraError
+from trace_ves.core import InputError, MissingExtraError
 from trace_ves.core.threads import GroupedQueue
-from trace_ves.records import ObservationLog, Prediction
-from trace_ves.runs.answering import Answerer
-from trace_ves.runs.job import TaskResult
+from trace_ves.records import Prediction
+from trace_ves.runs.answering import Answerer, Job, QuestionTask, RunOptions, TaskResult
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Hashable, Iterator, Sequence
-
-    from trace_ves.runs.job import Job, QuestionTask, RunOptions
 
     Line = tuple[QuestionTask, TaskResult]
 
@@ -188,12 +185,10 @@ class Dispatch:
 
 def lost_line(task: QuestionTask) -> TaskResult:
     """The line of a question that killed every worker that got it."""
-    job = task.job
-    empty = Prediction.of(
-        task.question, Answer(None), ObservationLog(), method=job.method, backbone=job.backbone, seconds=0.0
-    )
     error = f"{MOST_LOSSES} workers were lost while answering this question"
-    return TaskResult(replace(empty, termination=None, error=error))
+    return TaskResult(
+        Prediction(task.question.id, None, method=task.job.method, backbone=task.job.backbone, error=error)
+    )
 
 
 class Worker:

@@ -19,8 +19,7 @@ from trace_ves.core.threads import run_in_daemons
 from trace_ves.observer import UNLIMITED
 from trace_ves.records.run_file import RunConfiguration, RunFile
 from trace_ves.records.transcript import TranscriptFile, transcripts_path
-from trace_ves.runs.answering import Answerer
-from trace_ves.runs.job import Job, QuestionTask, RunOptions, TaskResult
+from trace_ves.runs.answering import Answerer, Job, QuestionTask, RunOptions, TaskResult
 from trace_ves.runs.methods import default_budget, open_method, refuse_unread_subtitles
 from trace_ves.runs.video_pool import check_durations
 

@@ -142,7 +142,7 @@ THREADS: Final = 4
 
 
 def bench_folder(bench: Bench) -> Path:
-    """The folder of a bench's videos; None for a bench without a file."""
+    """The folder of a bench's videos; raises an `InputError` for a bench without a file."""
     if bench.path is None:
         raise InputError("a run needs a bench that was read from a file.")
     return bench.path.absolute().parent

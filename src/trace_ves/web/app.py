@@ -3,11 +3,10 @@
 Every address takes ids and names, never paths; the library says which files they may mean.
 """
 
-import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, cast
 
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -67,13 +66,11 @@ def add_shared_handlers(app: FastAPI, *, home: str) -> None:
 
 
 def _library(request: Request) -> Library:
-    library: Library = request.app.state.library
-    return library
+    return cast("Library", request.app.state.library)
 
 
 def _footage(request: Request) -> Footage:
-    footage: Footage = request.app.state.footage
-    return footage
+    return cast("Footage", request.app.state.footage)
 
 
 def _filters(
@@ -154,20 +151,16 @@ def frame_response(footage: Footage, request: Request, path: Path, t: float, hei
     headers = {"ETag": tag, "Cache-Control": "private, max-age=600"}
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
-    found = footage.frame_at(path, t, height)
-    headers |= {"X-Frame-Seconds": repr(found.seconds), "X-Frame-Pts": str(found.pts)}
-    return Response(found.jpeg(85), media_type="image/jpeg", headers=headers)
+    [shown] = footage.frames_at(path, [t], height)
+    headers |= {"X-Frame-Seconds": repr(shown.seconds), "X-Frame-Pts": str(shown.pts)}
+    return Response(shown.jpeg(85), media_type="image/jpeg", headers=headers)
 
 
 def times(library: LibraryDep, footage: FootageDep, question_id: QuestionId) -> Response:
     """The timestamp of every frame of a question's video, in seconds, as little-endian doubles."""
     video = footage.video(_video(library, question_id))
-    facts = {"duration": video.duration, "width": video.width, "height": video.height, "codec": video.codec}
-    return Response(
-        video.timestamps.astype("<f8").tobytes(),
-        media_type="application/octet-stream",
-        headers={"X-Video": json.dumps(facts), "Cache-Control": "no-cache"},
-    )
+    moments = video.timestamps.astype("<f8").tobytes()
+    return Response(moments, media_type="application/octet-stream", headers={"Cache-Control": "no-cache"})
 
 
 def video(library: LibraryDep, question_id: QuestionId) -> FileResponse:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from trace_ves.core.display import method_colours
 from trace_ves.ves.figures.frontier import Box, Point, frame_ticks, place_labels, points_of, sweeps_of
 from trace_ves.ves.tables import in_paper_order
+from trace_ves.web.search_view import cut
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,12 +49,6 @@ class Frontier:
     sweeps: tuple[str, ...]  # each uniform sweep as the points of a polyline
     x_ticks: tuple[tuple[float, str], ...]
     y_ticks: tuple[tuple[float, str], ...]
-
-    width: int = WIDTH
-    height: int = HEIGHT
-    left: int = LEFT
-    right: int = RIGHT
-    bottom: int = BOTTOM
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +95,7 @@ def frontier(report: AuditReport, keys: Mapping[str, str]) -> Frontier | None:
         return " ".join(f"{x(point.frames):.1f},{y(point.value):.1f}" for point in sweep)
 
     places = [(x(point.frames), y(point.value)) for point in points]
-    names = [
-        name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
-        for name in (point.run.name for point in points)
-    ]
+    names = [cut(point.run.name, LONGEST_NAME) for point in points]
     labels = place_labels(
         places,
         [(LETTER_WIDTH * len(name) + 4, float(LETTER_HEIGHT)) for name in names],

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trace_ves.records import Prediction
     from trace_ves.records.run_index import RunIndex
     from trace_ves.runs.cost import CostLine, Key
-    from trace_ves.runs.prices import Price, Prices
+    from trace_ves.runs.prices import Prices
     from trace_ves.web.library import Library
 
 GROUPINGS: Final[dict[str, tuple[Key, ...]]] = {
@@ -74,20 +74,13 @@ class Costs:
 
     def _read(self, key: str, index: RunIndex) -> list[CostLine]:
         """The lines of one run by method, by stage and by question, from one reading of its file."""
-        groupings: tuple[tuple[Key, ...], ...] = (
-            ("run", "method", "backbone"),
-            GROUPINGS["stage"],
-            GROUPINGS["question"],
-        )
+        by_method: tuple[Key, ...] = ("run", "method", "backbone")
         return add_lines(
             line
             for prediction in _paid_lines(index)
-            for by in groupings
-            for line in answer_lines(key, prediction, self._price(prediction), by)
+            for by in (by_method, GROUPINGS["stage"], GROUPINGS["question"])
+            for line in answer_lines(key, prediction, self._prices, by)
         )
-
-    def _price(self, prediction: Prediction) -> Price | None:
-        return self._prices.of(prediction.backbone) if prediction.backbone else None
 
 
 def _paid_lines(index: RunIndex) -> Iterator[Prediction]:

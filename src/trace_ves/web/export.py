@@ -66,7 +66,7 @@ def _frames(video: Path | None, moments: list[float]) -> list[str | None]:
     footage, found = Footage(), dict[float, str]()
     for moment in thinned(moments):
         with suppress(VideoError, MissingExtraError):
-            picture = footage.frame_at(video, moment, FRAME_HEIGHT).jpeg(QUALITY)
+            picture = footage.frames_at(video, [moment], FRAME_HEIGHT)[0].jpeg(QUALITY)
             found[moment] = "data:image/jpeg;base64," + base64.b64encode(picture).decode()
     return [found.get(moment) for moment in moments]
 

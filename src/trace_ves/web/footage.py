@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
+
+from cachetools import LRUCache
 
 from trace_ves.video import CachedVideo
 from trace_ves.video import open as open_video
@@ -37,14 +38,10 @@ class Footage:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._open: OrderedDict[tuple[Path, int, int], tuple[Video, CachedVideo]] = OrderedDict()
-
-    def frame_at(self, path: Path, seconds: float, height: int | None = None) -> Frame:
-        """The frame on screen at a moment; raises a `VideoError` if there is none."""
-        return self._opened(path)[1].frames_at([seconds], height=height)[0]
+        self._open: LRUCache[tuple[Path, int, int], tuple[Video, CachedVideo]] = LRUCache(OPEN_VIDEOS)
 
     def frames_at(self, path: Path, moments: Sequence[float], height: int | None = None) -> Sequence[Frame]:
-        """The frames on screen at several moments, in their order."""
+        """The frames on screen at these moments, in their order; raises a `VideoError` if there is none."""
         return self._opened(path)[1].frames_at(moments, height=height)
 
     def video(self, path: Path) -> Video:
@@ -57,9 +54,6 @@ class Footage:
         with self._lock:
             if key not in self._open:
                 opened = open_video(path)
+                # the one that leaves the cache is not closed: another thread may still decode from it
                 self._open[key] = opened, CachedVideo(opened, max_bytes=CACHE_BYTES)
-                if len(self._open) > OPEN_VIDEOS:
-                    # not closed: another thread may still decode from it
-                    self._open.popitem(last=False)
-            self._open.move_to_end(key)
             return self._open[key]

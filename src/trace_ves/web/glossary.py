@@ -8,15 +8,6 @@ from functools import cache
 from importlib import resources
 from typing import Final
 
-BUCKET_TERMS: Final = {
-    "covered": "cov-corrk",
-    "uncovered": "uncov-corrk",
-    "right": "right",
-    "wrong": "wrong",
-    "unscored": "not-scored",
-    "open": "no-line-yet",
-}
-"""The term that explains each bucket."""
 _ALIASES: Final = {
     "±": "half-width",
     "± by video": "half-width",

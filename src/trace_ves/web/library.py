@@ -16,16 +16,15 @@ from trace_ves.records.disk_cache import Facts, identify, load_facts, save_facts
 from trace_ves.records.run_file import constant, distinct_names
 from trace_ves.records.run_index import RunIndex, Score
 from trace_ves.ves import AuditReport, ScoredRun, audit
-from trace_ves.ves.rows import row_of_prediction
-from trace_ves.web.listing import Listed, Listing, QuestionInfo
+from trace_ves.ves.rows import AuditRow, row_of_prediction
+from trace_ves.web.listing import Listing, QuestionInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
     from trace_ves.records import Item, Prediction
-
-__all__ = ["Library", "LibraryAudit", "Listed", "QuestionInfo", "RunState"]
+    from trace_ves.records.run_index import Entry
 
 LOOK_AGAIN_SECONDS: Final = 0.3  # the folder is not read more often than this
 MOST_UNKNOWN_SHOWN: Final = 5
@@ -49,6 +48,7 @@ class Library:
         self.runs: dict[str, RunIndex] = {}
         self.version = 0  # grows whenever something in the folder changes
         self.home = "Runs"  # what the start page is called
+        self.folder_name: Final = runs_folder.resolve().name
         self._folder = runs_folder
         self._roots = tuple(root.resolve() for root in roots)
         self._videos = videos
@@ -56,13 +56,8 @@ class Library:
         self._lock = threading.RLock()
         self._cache = cache or PageCache(None)
         self._listed: dict[str, tuple[tuple[int, int], Listing]] = {}
-        self._states: tuple[int, dict[str, RunState]] = (-1, {})
-        self._audits: dict[bool, tuple[int, LibraryAudit]] = {}
-
-    @property
-    def folder_name(self) -> str:
-        """What the folder is called."""
-        return self._folder.resolve().name
+        self._states: dict[str, RunState] = {}  # emptied at every new version, as the audits are
+        self._audits: dict[bool, LibraryAudit] = {}
 
     def refresh(self, *, now: bool = False, on_progress: Callable[[str, int, int], None] | None = None) -> int:
         """Look at the folder again, at most every `LOOK_AGAIN_SECONDS` unless `now`; returns the version."""
@@ -80,7 +75,9 @@ class Library:
                 if run.refresh(partial(on_progress, f"indexing {key}") if on_progress else None):
                     changed = True
                     self._cache.save_index(run)
-            self.version += changed
+            if changed:
+                self.version += 1
+                self._states, self._audits = {}, {}
             self._looked = time.monotonic()
             return self.version
 
@@ -125,28 +122,24 @@ class Library:
     def states(self) -> dict[str, RunState]:
         """How far each run has come, by its key."""
         with self._lock:
-            if self._states[0] != self.version:
-                found = {
+            if not self._states:
+                self._states = {
                     key: _state(run, self.listed(key), has_bench=self._cache.has_bench)
                     for key, run in self.runs.items()
                 }
-                self._states = self.version, found
-            return self._states[1]
+            return self._states
 
     def audit(
         self, *, common: bool = False, on_progress: Callable[[str, int, int], None] | None = None
     ) -> LibraryAudit:
         """The audit of all runs; with `common`, over the questions that every run has answered."""
         with self._lock:
-            known = self._audits.get(common)
-            if known is None or known[0] != self.version:
-                found = None if common else self._cache.load_audit(self.runs.values())
-                if found is None:
-                    found = self._make_audit(on_progress, common=common)
-                    if not common:
-                        self._cache.save_audit(self.runs.values(), found)
-                known = self._audits[common] = self.version, found
-            return known[1]
+            if common not in self._audits:
+                known = None if common else self._cache.load_audit(self.runs.values())
+                self._audits[common] = known or self._make_audit(on_progress, common=common)
+                if not common and known is None:
+                    self._cache.save_audit(self.runs.values(), self._audits[common])
+            return self._audits[common]
 
     def _make_audit(self, on_progress: Callable[[str, int, int], None] | None, *, common: bool) -> LibraryAudit:
         wanted = {*self.questions}
@@ -154,7 +147,7 @@ class Library:
             wanted &= {name for name, entry in run.entries.items() if entry.correct is not None}
         items = [info.item for name, info in self.questions.items() if info.item and name in wanted]
         items.sort(key=lambda item: item.question.id)  # as rows are
-        runs = {key: _score_listing(run, self.listed(key), items) for key, run in self.runs.items()}
+        runs = {key: _score_run(run, items) for key, run in self.runs.items()}
         scored = {key: run for key, run in runs.items() if run is not None}
         if not scored:
             return LibraryAudit()
@@ -236,8 +229,7 @@ class RunState:
     backbone: str
     answered: int  # questions with a line, of those that are shown
     questions: int
-    right: int
-    scored: int
+    accuracy: float | None  # percent of the answers so far that are right
     errors: int
     frames: int  # frames supplied over all questions
     unknown: tuple[str, ...]  # ids that are not in the bench
@@ -246,28 +238,31 @@ class RunState:
     is_torn: bool
     modified: float
 
-    @property
-    def accuracy(self) -> float | None:
-        """Percent of the answers so far that are right."""
-        return 100 * self.right / self.scored if self.scored else None
 
-
-def _score_listing(index: RunIndex, listing: Listing, items: Sequence[Item]) -> ScoredRun | None:
+def _score_run(index: RunIndex, items: Sequence[Item]) -> ScoredRun | None:
     """The run on these questions; None if no line could be scored."""
-    listed = [listing[item.question.id] for item in items]
-    scored = [each.prediction for each in listed if each.row is not None and each.prediction is not None]
+    every = (index.entries.get(item.question.id) for item in items)
+    entries = [entry if entry is not None and entry.correct is not None else None for entry in every]
+    scored = [entry for entry in entries if entry is not None]
     if not scored:
         return None
-    method = constant({line.method for line in scored})
+    method = constant({entry.method for entry in scored})
     return ScoredRun(
         method or index.key,
-        [each.row or row_of_prediction(item, None) for each, item in zip(listed, items, strict=True)],
+        [_row(item, entry) for item, entry in zip(items, entries, strict=True)],
         index.path,
         method,
-        constant({line.backbone for line in scored}),
-        unanswered=len(items) - sum(line.answer is not None for line in scored),
-        missing=[each.info.question.id for each in listed if each.row is None],
+        constant({entry.backbone for entry in scored}),
+        unanswered=len(items) - sum(entry.answer is not None for entry in scored),
+        missing=[item.question.id for item, entry in zip(items, entries, strict=True) if entry is None],
     )
+
+
+def _row(item: Item, entry: Entry | None) -> AuditRow:
+    if entry is None:
+        return row_of_prediction(item, None)
+    counts = (entry.frames_supplied, entry.frames_distinct, entry.frames_inside, entry.density)
+    return AuditRow(item.question.id, entry.correct, *counts, entry.termination)
 
 
 def _state(index: RunIndex, listing: Listing, *, has_bench: bool) -> RunState:
@@ -284,8 +279,7 @@ def _state(index: RunIndex, listing: Listing, *, has_bench: bool) -> RunState:
         backbone=constant({entry.backbone for entry in entries}),
         answered=len(entries),
         questions=len(listing),
-        right=sum(scored),
-        scored=len(scored),
+        accuracy=100 * sum(scored) / len(scored) if scored else None,
         errors=sum(entry.error is not None for entry in entries),
         frames=sum(entry.frames_supplied for entry in entries),
         unknown=tuple(strays[:MOST_UNKNOWN_SHOWN]) + (("…",) if len(strays) > MOST_UNKNOWN_SHOWN else ()),

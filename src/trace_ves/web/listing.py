@@ -4,28 +4,42 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from trace_ves.core import Question
-from trace_ves.records import Prediction
 from trace_ves.ves.metrics import HEADLINE_DENSITY
-from trace_ves.ves.rows import AuditRow
-from trace_ves.web.search_view import BUCKETS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from trace_ves.core import Interval
     from trace_ves.records import Item
     from trace_ves.records.run_index import Entry, RunIndex
 
+
+class Bucket(NamedTuple):
+    """How the pages show a state of an answer."""
+
+    words: str
+    sign: str  # so that colour is never the only difference
+    term: str  # what explains it in the glossary
+
+
+BUCKETS: Final = {
+    "covered": Bucket("right, evidence covered", "●", "cov-corrk"),
+    "uncovered": Bucket("right, evidence not covered", "◐", "uncov-corrk"),
+    "right": Bucket("right", "●", "right"),
+    "wrong": Bucket("wrong", "✕", "wrong"),
+    "unscored": Bucket("not scored", "?", "not-scored"),
+    "open": Bucket("no answer line yet", "…", "no-line-yet"),
+}
+"""The paper's three buckets, and the other states of an answer."""
 NO_VALUE: Final = "none"  # how a filter names the questions that have no family, no termination or no density
 DENSE: Final = 3  # densities from here up are one choice
-FACETS: Final = ("bucket", "family", "density", "termination")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +109,7 @@ def next_sort(column: str, now: str) -> str:
 def _facet_words(name: str, value: str) -> str:
     """A value of a filter in words."""
     if name == "bucket":
-        return BUCKETS.get(value, value)
+        return BUCKETS[value].words if value in BUCKETS else value
     if name == "density":
         return {NO_VALUE: "no evidence", str(DENSE): f"{DENSE} or more"}.get(value, value)
     return value.replace("-", " ")
@@ -108,35 +122,58 @@ def _facet_order(name: str, value: str) -> tuple[int, str]:
     return (value == NO_VALUE, value)
 
 
-def bucket_of(info: QuestionInfo, entry: Entry | None) -> str:
-    """Which of `BUCKETS` a question belongs to."""
-    if entry is None:
-        return "open"
-    if entry.correct is None:
-        return "unscored"
-    if not entry.correct:
-        return "wrong"
-    if not info.evidence:
-        return "right"
-    return "covered" if entry.density >= HEADLINE_DENSITY else "uncovered"
-
-
 @dataclass(frozen=True, slots=True)
 class Listed:
     """One question of one run."""
 
     info: QuestionInfo
-    prediction: Prediction | None = None
-    """Without its heavy parts and its timestamps; None if the run has not answered yet."""
-    row: AuditRow | None = None  # None if there is nothing to score, or it could not be scored
+    entry: Entry | None = None  # None if the run has not answered yet
     problem: str = ""  # why the line could not be scored
 
-    bucket: str = "open"  # which of `BUCKETS` it belongs to
+    @property
+    def bucket(self) -> str:
+        """Which of `BUCKETS` it belongs to."""
+        if self.entry is None:
+            return "open"
+        if self.entry.correct is None:
+            return "unscored"
+        if not self.entry.correct:
+            return "wrong"
+        if not self.info.evidence:
+            return "right"
+        return "covered" if self.entry.density >= HEADLINE_DENSITY else "uncovered"
 
     @property
     def density(self) -> int | None:
-        """Frames in the least observed evidence interval."""
-        return self.row.density if self.row is not None and self.info.evidence else None
+        """Frames in the least observed evidence interval; None without evidence or a score."""
+        if self.entry is None or self.entry.correct is None or not self.info.evidence:
+            return None
+        return self.entry.density
+
+    @property
+    def termination(self) -> str | None:
+        """How the search ended, if the line says so."""
+        return (self.entry and self.entry.termination) or None
+
+
+FACETS: Final[dict[str, Callable[[Listed], str]]] = {
+    "bucket": lambda each: each.bucket,
+    "family": lambda each: each.info.question.family or NO_VALUE,
+    "density": lambda each: NO_VALUE if each.density is None else str(min(each.density, DENSE)),
+    "termination": lambda each: each.termination or NO_VALUE,
+}
+"""The value of each filter that a question falls under."""
+SORTS: Final[dict[str, Callable[[Listed], Any]]] = {
+    "id": lambda each: each.info.question.id,
+    "bucket": lambda each: list(BUCKETS).index(each.bucket),
+    "question": lambda each: each.info.question.text.casefold(),
+    "family": lambda each: each.info.question.family or None,
+    "answer": lambda each: (each.entry and each.entry.answer) or None,
+    "density": lambda each: each.density,
+    "frames": lambda each: each.entry and each.entry.frames_supplied,
+    "termination": lambda each: each.termination,
+}
+"""What the questions of a run can be sorted by; None comes last."""
 
 
 class Listing(Mapping[str, Listed]):
@@ -148,23 +185,17 @@ class Listing(Mapping[str, Listed]):
         known = dict.fromkeys(questions)  # a studio may add to them meanwhile
         self.strays: Final = [name for name in run.entries if name not in known]
         self.ids: Final = [*known, *self.strays]
-        self.entries: Final = [run.entries.get(name) for name in self.ids]
+        self._entries: Final = [run.entries.get(name) for name in self.ids]
 
     def __getitem__(self, question_id: str) -> Listed:
-        info, entry = self._questions.get(question_id), self._run.entries.get(question_id)
-        if entry is None:
-            if info is None:
-                raise KeyError(question_id)
-            return Listed(info)
-        info = info or QuestionInfo.of_id(question_id)
-        names = (entry.method, entry.backbone, entry.termination)
-        line = Prediction(question_id, entry.answer, (), entry.frames_supplied, *names, error=entry.error)
-        row = None
-        if entry.correct is not None:
-            counts = (entry.frames_supplied, entry.frames_distinct, entry.frames_inside, entry.density)
-            row = AuditRow(question_id, entry.correct, *counts, entry.termination)
-        problem = f"{self._run.path.name}:{entry.line}: {entry.refusal}" if entry.refusal else ""
-        return Listed(info, line, row, problem, bucket_of(info, entry))
+        if question_id not in self:
+            raise KeyError(question_id)
+        return self._make(question_id, self._run.entries.get(question_id))
+
+    def _make(self, question_id: str, entry: Entry | None) -> Listed:
+        info = self._questions.get(question_id) or QuestionInfo.of_id(question_id)
+        problem = f"{self._run.path.name}:{entry.line}: {entry.refusal}" if entry and entry.refusal else ""
+        return Listed(info, entry, problem)
 
     def __contains__(self, question_id: object) -> bool:
         return question_id in self._questions or question_id in self._run.entries
@@ -182,7 +213,7 @@ class Listing(Mapping[str, Listed]):
             places = sorted([*places, at])
         column = filters.sort.removeprefix("-")
         if column in SORTS:
-            values = self._sort_values(column)
+            values = {at: SORTS[column](self._all[at]) for at in places}
             known = [at for at in places if values[at] is not None]
             known.sort(key=values.__getitem__, reverse=filters.sort.startswith("-"))
             places = [*known, *(at for at in places if values[at] is None)]
@@ -220,47 +251,14 @@ class Listing(Mapping[str, Listed]):
         return places
 
     @cached_property
-    def _infos(self) -> list[QuestionInfo]:
-        return [self._questions.get(name) or QuestionInfo.of_id(name) for name in self.ids]
+    def _all(self) -> list[Listed]:
+        return list(map(self._make, self.ids, self._entries))
 
     @cached_property
     def _search_texts(self) -> list[str]:
-        questions = [info.question for info in self._infos]
+        questions = [each.info.question for each in self._all]
         return ["\n".join((each.id, each.text, each.video, *each.options)).casefold() for each in questions]
 
     @cached_property
     def _facets(self) -> dict[str, list[str]]:
-        """The value of each filter that each question falls under."""
-        return {
-            "bucket": list(map(bucket_of, self._infos, self.entries)),
-            "family": [info.question.family or NO_VALUE for info in self._infos],
-            "density": [NO_VALUE if value is None else str(min(value, DENSE)) for value in self._densities],
-            "termination": [(entry and entry.termination) or NO_VALUE for entry in self.entries],
-        }
-
-    @cached_property
-    def _densities(self) -> list[int | None]:
-        """Frames in the least observed evidence interval of each question."""
-        return [
-            entry.density if entry is not None and entry.correct is not None and info.evidence else None
-            for info, entry in zip(self._infos, self.entries, strict=True)
-        ]
-
-    def _sort_values(self, column: str) -> Sequence[Any]:
-        """What each question is sorted by; None comes last."""
-        buckets, entries = list(BUCKETS), self.entries
-        values: dict[str, Callable[[], Sequence[Any]]] = {
-            "id": lambda: self.ids,
-            "bucket": lambda: [buckets.index(bucket) for bucket in self._facets["bucket"]],
-            "density": lambda: self._densities,
-            "frames": lambda: [entry and entry.frames_supplied for entry in entries],
-            "answer": lambda: [(entry and entry.answer) or None for entry in entries],
-            "termination": lambda: [(entry and entry.termination) or None for entry in entries],
-            "family": lambda: [info.question.family or None for info in self._infos],
-            "question": lambda: [info.question.text.casefold() for info in self._infos],
-        }
-        return values[column]()
-
-
-SORTS: Final = frozenset({"id", "bucket", "question", "family", "answer", "density", "frames", "termination"})
-"""What the questions of a run can be sorted by."""
+        return {name: [value(each) for each in self._all] for name, value in FACETS.items()}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from trace_ves.records import Prediction
     from trace_ves.records.transcript import Transcript
 
-SAVED_ANSWER: Final = "record.json"  # what `trace-ves ask --save` writes
+RECORD: Final = "record.json"  # what `trace-ves ask --save` writes
 TITLE_LENGTH: Final = 120  # characters of a question that name its page
 SAVED_RUN: Final = "answer.jsonl"
 
@@ -143,12 +143,12 @@ def library_of_answer(
 
 def is_saved_answer(folder: Path) -> bool:
     """Whether a folder was written by `ask --save`."""
-    return (folder / SAVED_ANSWER).is_file() and not any(folder.glob("*.jsonl"))
+    return (folder / RECORD).is_file() and not any(folder.glob("*.jsonl"))
 
 
 def read_saved_answer(folder: Path) -> tuple[Question, float, Prediction]:
     """The question, the duration and the line that `ask --save` wrote."""
-    path = folder / SAVED_ANSWER
+    path = folder / RECORD
     try:
         saved = SavedAnswer.from_json(parse_object(path.read_bytes()))
         return saved.asked, saved.duration, saved.prediction

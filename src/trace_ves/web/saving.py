@@ -10,6 +10,7 @@ import re
 import tempfile
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,7 @@ from trace_ves.records.search import TraceRecord, read_search
 from trace_ves.records.transcript import TRANSCRIPT
 from trace_ves.runs.asking import AskResult
 from trace_ves.ves.renderers import text
+from trace_ves.web.open_library import RECORD, library_of_answer
 from trace_ves.web.search_view import clock, span_text, view_answer
 
 if TYPE_CHECKING:
@@ -115,42 +117,41 @@ def contact_sheet(rows: Sequence[SheetRow]) -> Image.Image:
     """One row for each clip, every frame with its timestamp."""
     from PIL import Image, ImageDraw, ImageFont
 
-    row_height = _tile_height(rows) + LABEL_HEIGHT + MARGIN
-    width = MARGIN + max(len(frames) for _, frames in rows) * (TILE_WIDTH + MARGIN)
-    sheet = Image.new("RGB", (width, MARGIN + len(rows) * (row_height + LABEL_HEIGHT)), "white")
+    tiles = _tiles(rows)
+    row_height = LABEL_HEIGHT + tiles[0][0].height + MARGIN
+    width = MARGIN + max(map(len, tiles)) * (TILE_WIDTH + MARGIN)
+    sheet = Image.new("RGB", (width, MARGIN + len(rows) * row_height), "white")
     draw, font = ImageDraw.Draw(sheet), ImageFont.load_default(size=14)
-    for row, (heading, frames) in enumerate(rows):
-        top = MARGIN + row * (row_height + LABEL_HEIGHT)
+    for row, (heading, _) in enumerate(rows):
+        top = MARGIN + row * row_height
         draw.text((MARGIN, top), heading, fill="black", font=font)
-        for column, tile in enumerate(_tiles(frames, _tile_height(rows))):
+        for column, tile in enumerate(tiles[row]):
             sheet.paste(tile, (MARGIN + column * (TILE_WIDTH + MARGIN), top + LABEL_HEIGHT))
     return sheet
 
 
 def preview(rows: Sequence[SheetRow], file: Path) -> None:
     """The same frames one after another as a GIF, each with its timestamp."""
-    first, *others = [tile for _, frames in rows for tile in _tiles(frames, _tile_height(rows))]
+    first, *others = chain.from_iterable(_tiles(rows))
     first.save(file, save_all=True, append_images=others, duration=PREVIEW_MILLISECONDS, loop=0)
 
 
-def _tiles(frames: Sequence[Frame], height: int) -> Iterator[Image.Image]:
+def _tiles(rows: Sequence[SheetRow]) -> list[list[Image.Image]]:
+    """The frames of each row with their timestamps, all in the shape of the first picture."""
     from PIL import Image, ImageDraw, ImageFont
 
-    font = ImageFont.load_default(size=14)
-    for frame in frames:
-        tile = Image.new("RGB", (TILE_WIDTH, height + LABEL_HEIGHT), "white")
-        tile.paste(Image.fromarray(frame.rgb()).resize((TILE_WIDTH, height)), (0, 0))
-        ImageDraw.Draw(tile).text((4, height + 2), clock(frame.seconds), fill="black", font=font)
-        yield tile
+    first, font = rows[0][1][0].picture, ImageFont.load_default(size=14)
+    height = max(1, round(TILE_WIDTH * first.height / first.width))
+
+    def tile(frame: Frame) -> Image.Image:
+        made = Image.new("RGB", (TILE_WIDTH, height + LABEL_HEIGHT), "white")
+        made.paste(Image.fromarray(frame.rgb()).resize((TILE_WIDTH, height)), (0, 0))
+        ImageDraw.Draw(made).text((4, height + 2), clock(frame.seconds), fill="black", font=font)
+        return made
+
+    return [list(map(tile, frames)) for _, frames in rows]
 
 
-def _tile_height(rows: Sequence[SheetRow]) -> int:
-    """High enough for the shape of the first picture."""
-    first = rows[0][1][0].picture
-    return max(1, round(TILE_WIDTH * first.height / first.width))
-
-
-RECORD: Final = "record.json"
 ANSWER: Final = "answer.md"
 STORY: Final = "story.html"
 SHEET: Final = "contact-sheet.jpg"
@@ -288,9 +289,7 @@ def _write_story(result: AskResult, folder: Path) -> bool:
 
 @contextmanager
 def answer_library(result: AskResult) -> Iterator[Library]:
-    """The answer as a library for the pages, with its video; `ModuleNotFoundError` without the extra `web`."""
-    from trace_ves.web.open_library import library_of_answer
-
+    """The answer as a library for the pages, with its video."""
     with tempfile.TemporaryDirectory() as scratch:
         yield library_of_answer(
             result.question,

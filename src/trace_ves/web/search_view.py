@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from trace_ves.backbone.replies import folded, same_answer
 from trace_ves.core import Interval, Termination
-from trace_ves.core.display import describe_stage
+from trace_ves.core.display import count_words, describe_stage
 from trace_ves.observer import Decided, RoundStarted, StageStarted
 from trace_ves.records import ClipRecord
 from trace_ves.records.search import (
@@ -44,18 +44,6 @@ if TYPE_CHECKING:
     from trace_ves.runs.asking import AskResult
 
     Span = Interval | AvpPiece | VcaSegment
-
-BUCKETS: Final = {
-    "covered": "right, evidence covered",
-    "uncovered": "right, evidence not covered",
-    "right": "right",
-    "wrong": "wrong",
-    "unscored": "not scored",
-    "open": "no answer line yet",
-}
-"""The paper's three buckets, and the other states of an answer."""
-BUCKET_SIGNS: Final = {"covered": "●", "uncovered": "◐", "right": "●", "wrong": "✕", "unscored": "?", "open": "…"}
-"""So that colour is never the only difference."""
 
 Fate = Literal["answer", "kept", "dropped", "refined"]
 FATES: Final[dict[Fate, str]] = {
@@ -131,11 +119,6 @@ def fact_text(value: FactValue) -> str:
             return f"at least {value.count}"
         case _:
             return value
-
-
-def count_words(number: int, noun: str) -> str:
-    """A number with its noun: `1 clip`, `2 clips`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def claim_text(claim: Claim) -> str:
@@ -347,7 +330,7 @@ def _read_record(trajectory: Mapping[str, object]) -> tuple[SearchRecord | None,
     try:
         short = _shorten(trajectory)
         record = read_search(short)
-        return record, "" if record else _cut(json.dumps(short, ensure_ascii=False, indent=1), LONGEST_RECORD)
+        return record, "" if record else cut(json.dumps(short, ensure_ascii=False, indent=1), LONGEST_RECORD)
     except RecursionError:
         return None, "It is nested too deeply to be shown."
 
@@ -355,13 +338,14 @@ def _read_record(trajectory: Mapping[str, object]) -> tuple[SearchRecord | None,
 def _shorten(value: Any) -> Any:
     """The same JSON with every string cut to `LONGEST_TEXT`."""
     if isinstance(value, str):
-        return _cut(value, LONGEST_TEXT)
+        return cut(value, LONGEST_TEXT)
     if isinstance(value, dict):
-        return {_cut(key, LONGEST_TEXT): _shorten(entry) for key, entry in value.items()}
+        return {cut(key, LONGEST_TEXT): _shorten(entry) for key, entry in value.items()}
     return [_shorten(entry) for entry in value] if isinstance(value, list) else value
 
 
-def _cut(text: str, longest: int) -> str:
+def cut(text: str, longest: int) -> str:
+    """A text of at most this many characters."""
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 

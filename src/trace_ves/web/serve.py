@@ -6,7 +6,6 @@ import asyncio
 import secrets
 import signal
 import socket
-import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -27,14 +26,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     MakeApp = Callable[[Collection[str] | None, str | None], ASGIApp]
-
-
-@dataclass(frozen=True, slots=True)
-class Tls:
-    """The files of a TLS certificate and its key, in PEM."""
-
-    certificate: Path
-    key: Path | None = None
 
 
 MOST_CONNECTIONS: Final = 512
@@ -69,18 +60,20 @@ def serve_app(
     port: int,
     ready: Callable[[Address], None],
     needs_token: bool = True,
-    tls: Tls | None = None,
+    certificate: Path | None = None,
+    key: Path | None = None,
     behind_proxy: bool = False,
 ) -> None:
     """Serve until interrupted; `ready` is called with the address, which holds a new token.
 
     `make` gets the host names to accept (None: any) and the token; without `needs_token` there is none on loopback.
+    `certificate` and its `key` are PEM files; with them, the server speaks TLS.
     """
     listener = _listen(host, port)
     local = is_loopback(host)
     shown = socket.gethostname() if host in EVERYWHERE else host
     token = secrets.token_urlsafe(24) if needs_token or not local else None
-    address = Address(shown, listener.getsockname()[1], token, "https" if tls else "http")
+    address = Address(shown, listener.getsockname()[1], token, "https" if certificate else "http")
     own_name = f"[{host}]" if ":" in host else host
     app = make({*LOOPBACK_NAMES, own_name.lower()} if local else None, token)
     config = uvicorn.Config(
@@ -93,16 +86,14 @@ def serve_app(
         server_header=False,
         lifespan="off",
         timeout_graceful_shutdown=1,
-        ssl_certfile=tls.certificate if tls else None,
-        ssl_keyfile=tls.key if tls else None,
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
     )
     with listener, suppress(KeyboardInterrupt), _interrupt_on_sigterm():
         try:
             config.load()
         except (OSError, ValueError) as error:  # an SSLError is an OSError
-            raise InputError(
-                f"{tls.certificate if tls else host}: the certificate could not be used: {error}."
-            ) from None
+            raise InputError(f"{certificate or host}: the certificate could not be used: {error}.") from None
         _Server(config, lambda: ready(address)).run(sockets=[listener])
 
 
@@ -160,9 +151,6 @@ def _interrupt_on_sigterm() -> Iterator[None]:
     def interrupt(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt
 
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     before = signal.signal(signal.SIGTERM, interrupt)
     try:
         yield

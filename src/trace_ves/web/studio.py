@@ -24,7 +24,8 @@ from trace_ves.runs.cost import Spent
 from trace_ves.runs.estimate import THINKING_TOKENS, Estimate, estimate
 from trace_ves.runs.prices import with_date
 from trace_ves.video.folders import VIDEO_SUFFIXES, VideoFolders
-from trace_ves.web.library import Library, QuestionInfo
+from trace_ves.web.library import Library
+from trace_ves.web.listing import QuestionInfo
 from trace_ves.web.open_library import TITLE_LENGTH
 from trace_ves.web.search_view import describe_event, view_answer
 
@@ -264,7 +265,7 @@ class Studio:
         """What a question about a video will cost, before anything is sent."""
         self._check_method(method)
         found = self._estimate(round(self.duration(name), -1), method, budget)
-        spent = Spent.total(found.by_stage.values())
+        spent = sum(found.by_stage.values(), Spent())
         return {
             "calls": round(spent.calls / found.measured, 1),
             "frames": round(spent.frames / found.measured),

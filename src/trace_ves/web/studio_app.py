@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, cast
 
 from fastapi import Depends, Header, HTTPException, Query, Request, Response
 from fastapi.responses import FileResponse, JSONResponse
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, Field, StringConstraints
 from starlette.types import ASGIApp
 
 from trace_ves.core import TraceVesError
@@ -47,13 +47,7 @@ Video = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 Text = Annotated[str, StringConstraints(max_length=4000)]
 
 
-class StrictBody(BaseModel):
-    """A body without unknown keys."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class EstimateBody(StrictBody):
+class EstimateBody(BaseModel, extra="forbid"):
     """What to estimate."""
 
     video: Video
@@ -69,13 +63,13 @@ class AskBody(EstimateBody):
     options: Annotated[list[Text], Field(max_length=MAX_OPTIONS)] = []
 
 
-class FetchBody(StrictBody):
+class FetchBody(BaseModel, extra="forbid"):
     """The address of a video."""
 
     address: Annotated[str, StringConstraints(min_length=8, max_length=2000)]
 
 
-class CancelBody(StrictBody):
+class CancelBody(BaseModel, extra="forbid"):
     """Which search is to end."""
 
     search: Annotated[int, Field(ge=1)]
@@ -108,8 +102,7 @@ def create_studio_app(
 
 
 def _studio(request: Request) -> Studio:
-    studio: Studio = request.app.state.studio
-    return studio
+    return cast("Studio", request.app.state.studio)
 
 
 StudioDep = Annotated[Studio, Depends(_studio)]
@@ -217,7 +210,7 @@ def frame(
     request: Request,
     studio: StudioDep,
     footage: FootageDep,
-    video: Annotated[str, Query(min_length=1, max_length=4096)],
+    video: Video,
     *,
     t: Annotated[float, Query(ge=0, allow_inf_nan=False)] = 0.0,
     height: Annotated[int | None, Query(ge=1, le=MOST_ROWS_OF_PIXELS)] = None,
@@ -226,7 +219,7 @@ def frame(
     return frame_response(footage, request, studio.videos.find(video), t, height)
 
 
-def film(studio: StudioDep, video: Annotated[str, Query(min_length=1, max_length=4096)]) -> FileResponse:
+def film(studio: StudioDep, video: Video) -> FileResponse:
     """A video as it is, whole or by ranges."""
     return video_response(studio.videos.find(video))
 

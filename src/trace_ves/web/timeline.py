@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from trace_ves.records import Prediction
     from trace_ves.records.search import RoundRecord
-    from trace_ves.web.library import QuestionInfo
+    from trace_ves.web.listing import QuestionInfo
     from trace_ves.web.search_view import SearchView, Span
 
 TICKS_HEIGHT: Final = 18

@@ -15,12 +15,10 @@ from trace_ves._version import __version__
 from trace_ves.core import TraceVesError
 from trace_ves.core.display import colour_stages, describe_stage, simulation_notes
 from trace_ves.ves.tables import tables
-from trace_ves.web import search_view
-from trace_ves.web.charts import bucket_bars, frontier
+from trace_ves.web import charts, search_view
 from trace_ves.web.costs import GROUPINGS
-from trace_ves.web.glossary import BUCKET_TERMS, glossary, term_of
-from trace_ves.web.library import Listed
-from trace_ves.web.listing import Filters, next_sort
+from trace_ves.web.glossary import glossary, term_of
+from trace_ves.web.listing import BUCKETS, Filters, Listed, next_sort
 from trace_ves.web.search_view import clock, view_search
 from trace_ves.web.timeline import timeline
 
@@ -28,7 +26,8 @@ if TYPE_CHECKING:
     from trace_ves.records import Prediction
     from trace_ves.records.transcript import CallTranscript, Transcript
     from trace_ves.web.costs import CostTable
-    from trace_ves.web.library import Library, QuestionInfo
+    from trace_ves.web.library import Library
+    from trace_ves.web.listing import QuestionInfo
     from trace_ves.web.search_view import SearchView
     from trace_ves.web.timeline import Timeline
 
@@ -78,7 +77,7 @@ def environment() -> Environment:
         "words": search_view,
         "stage": describe_stage,
         "glossary": glossary(),
-        "bucket_terms": BUCKET_TERMS,
+        "buckets": BUCKETS,
         "term_of": term_of,
         "next_sort": next_sort,
         "most_calls": MOST_CALLS,
@@ -86,7 +85,6 @@ def environment() -> Environment:
         "simulation_notes": simulation_notes,
     }
     made.filters |= {
-        "clock": clock,
         "span": search_view.span_text,
         "strategy": search_view.strategy_text,
         "fact": search_view.fact_text,
@@ -123,8 +121,9 @@ def runs_page(library: Library, *, common: bool) -> str:
         states=library.states(),
         common=common,
         tables=tables(report) if report else (),
-        bars=bucket_bars(report, audited.keys) if report else (),
-        frontier=frontier(report, audited.keys) if report else None,
+        bars=charts.bucket_bars(report, audited.keys) if report else (),
+        frontier=charts.frontier(report, audited.keys) if report else None,
+        chart=charts,
         is_partial=any(state.answered < state.questions for state in library.states().values()),
     )
 
@@ -209,7 +208,7 @@ def answer_view(library: Library, key: str, info: QuestionInfo) -> AnswerView:
 
 def question_page(library: Library, key: str, question_id: str, beside: str, filters: Filters) -> str:
     """The story of a question; raises a `KeyError` for an unknown run or question."""
-    version = library.refresh()
+    library.refresh()
     listed = library.listed(key)
     if question_id not in listed:
         raise KeyError(question_id)
@@ -221,7 +220,6 @@ def question_page(library: Library, key: str, question_id: str, beside: str, fil
     return render(
         "question.html",
         library=library,
-        version_of_runs=version,
         info=info,
         key=key,
         beside=beside,
@@ -238,17 +236,13 @@ def question_page(library: Library, key: str, question_id: str, beside: str, fil
 
 def page_data(info: QuestionInfo, answers: list[AnswerView], *, has_video: bool) -> dict[str, Any]:
     """What the scripts of a question's page need to know."""
-    seen: dict[float, list[str]] = {}
-    for each in answers:
-        if each.prediction is None:
-            continue
-        for call in each.prediction.observations:
+    seen: dict[float, dict[str, None]] = {}  # the stages that saw each moment, in order
+    for line in (each.prediction for each in answers if each.prediction):
+        for call in line.observations:
             for moment in call.timestamps:
-                stages = seen.setdefault(moment, [])
-                if call.stage not in stages:
-                    stages.append(call.stage)
-        for moment in each.prediction.timestamps:
-            seen.setdefault(moment, [])
+                seen.setdefault(moment, {})[call.stage] = None
+        for moment in line.timestamps:
+            seen.setdefault(moment, {})
     moments = sorted(seen)
     return {
         "id": info.question.id,

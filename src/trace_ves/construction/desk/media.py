@@ -96,7 +96,7 @@ def frame(
     height: Annotated[int | None, Query(ge=1, le=MOST_ROWS_OF_PIXELS)] = None,
 ) -> Response:
     """The frame on screen at a moment of an item's video, as JPEG."""
-    picture = caller.context.footage.frame_at(_whole(caller, item), t, height)
+    [picture] = caller.context.footage.frames_at(_whole(caller, item), [t], height)
     if height is None:  # as the player asks for it; the pictures of timelines are too small to judge by
         caller.context.served.add_still(caller.person.name, item, picture.seconds)
     headers = {"X-Frame-Seconds": repr(picture.seconds), "X-Frame-Pts": str(picture.pts)}

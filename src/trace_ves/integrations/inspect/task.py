@@ -23,8 +23,7 @@ from trace_ves.core import InputError
 from trace_ves.integrations.inspect.backbone import InspectBackbone
 from trace_ves.records import Item, Prediction
 from trace_ves.records.item import BenchLine
-from trace_ves.runs.answering import Answered, answer_question
-from trace_ves.runs.job import Job
+from trace_ves.runs.answering import Answered, Job, answer_question
 from trace_ves.runs.methods import open_method
 from trace_ves.runs.video_pool import VideoPool, bench_folder, check_durations
 from trace_ves.ves.metrics import HEADLINE_DENSITY, densities
