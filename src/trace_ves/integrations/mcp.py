@@ -131,21 +131,18 @@ class VideoTools:
         Takes from seconds to many minutes, and reports progress meanwhile. Says whether the answer was stable as
         evidence was added; if it was not, take it as a guess.
         """
-        try:
-            result = await run_reported(
-                lambda listener: ask(
-                    self.folders.find(video),
-                    question,
-                    options,
-                    backbone=self._backbone(),
-                    method=self.method,
-                    budget=self.budget,
-                    listener=listener,
-                ),
-                context.report_progress,
-            )
-        except TraceVesError as error:
-            raise self._tool_error(error) from None
+        result = await run_reported(
+            lambda listener: ask(
+                self.folders.find(video),
+                question,
+                options,
+                backbone=self._backbone(),
+                method=self.method,
+                budget=self.budget,
+                listener=listener,
+            ),
+            context.report_progress,
+        )
         return _answer(result)
 
     async def frames(
@@ -191,7 +188,7 @@ class VideoTools:
             picture = Image(data=sheet.getvalue(), format="jpeg")
             return [f"{video}: {clock(duration)} ({duration:.1f} s)", picture]
 
-        return await self._in_thread(draw)
+        return await to_thread.run_sync(draw)
 
     async def _pictures(self, video: str, moments: Callable[[float], Sequence[float]], height: int) -> Content:
         def decode() -> Content:
@@ -199,20 +196,7 @@ class VideoTools:
                 frames = source.frames_at(moments(source.duration), height=height)
             return [part for frame in frames for part in _shown(frame)]
 
-        return await self._in_thread(decode)
-
-    async def _in_thread(self, work: Callable[[], Content]) -> Content:
-        try:
-            return await to_thread.run_sync(work)
-        except TraceVesError as error:
-            raise self._tool_error(error) from None
-
-    def _tool_error(self, error: TraceVesError) -> ToolError:
-        """The error for the assistant: without the folders of this machine."""
-        words = str(error)
-        for root in self.folders.roots:
-            words = words.replace(f"{root}/", "").replace(str(root), root.name)
-        return ToolError(_FOLDERS.sub("", words))
+        return await to_thread.run_sync(decode)
 
     def _backbone(self) -> Backbone:
         """The model, opened once, however many questions are asked at the same time."""
@@ -223,18 +207,26 @@ class VideoTools:
 
 
 class VideoServer(MCPServer):  # type: ignore[misc]  # mcp is not installed where types are checked
-    """A server that answers a wrong argument with one sentence instead of pydantic's report."""
+    """A server that answers an error with one sentence, without the folders of this machine."""
+
+    folders: VideoFolders
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
         """Call a tool by its name."""
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
-            if not isinstance(error.__cause__, ValidationError):
+            cause = error.__cause__
+            if isinstance(cause, ValidationError):  # pydantic's report is longer
+                fault = cause.errors()[0]
+                place = ".".join(map(str, fault["loc"]))
+                raise ToolError(f"{name}: wrong argument {place!r}: {fault['msg']}.") from None
+            if not isinstance(cause, TraceVesError):
                 raise
-            fault = error.__cause__.errors()[0]
-            place = ".".join(map(str, fault["loc"]))
-            raise ToolError(f"{name}: wrong argument {place!r}: {fault['msg']}.") from None
+            words = str(cause)
+            for root in self.folders.roots:
+                words = words.replace(f"{root}/", "").replace(str(root), root.name)
+            raise ToolError(f"Error executing tool {name}: {_FOLDERS.sub('', words)}") from None
 
 
 def make_server(
@@ -252,6 +244,7 @@ def make_server(
         ),
         log_level="WARNING",
     )
+    server.folders = folders
     server.add_tool(tools.list_videos, name="videos", structured_output=False)
     limit = f"\n\nAll questions of a session together cost at most ${max_cost:g}; then this tool returns an error."
     server.add_tool(tools.ask, description=inspect.cleandoc(tools.ask.__doc__ or "") + limit, structured_output=False)
