@@ -13,13 +13,11 @@ import click
 
 from trace_ves.cli.build import (
     ModelOptions,
-    counted,
     database_option,
     folder_argument,
     list_costs,
     model_options,
     new_folder_argument,
-    open_queue,
     opened,
     print_cost,
 )
@@ -27,6 +25,7 @@ from trace_ves.cli.options import FiniteRange, port_type, prices_option, require
 from trace_ves.cli.pages import announce
 from trace_ves.cli.process import warn
 from trace_ves.cli.progress import LateProgress, output_console
+from trace_ves.core.display import count_words
 from trace_ves.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def init_command(
 
     settings = BuildSettings(database=database, audited=audited, gold_share=gold_share, allow_not_blind=allow_not_blind)
     project = create_project(folder, settings)
-    click.echo(f"{folder}: created a build over {counted(len(project.videos()), 'video')}.")
+    click.echo(f"{folder}: created a build over {count_words(len(project.videos()), 'video')}.")
     click.echo(f"Next: trace-ves build propose {folder} --captioner SPEC --proposer SPEC", err=True)
 
 
@@ -96,15 +95,17 @@ def propose_command(
         steps = _next_steps(project, store)
     warn(*(f"a draft was left out: {reason}" for reason in refused))
     print_cost(ledger, models.costs.prices)
-    click.echo(f"{folder}: {counted(taken, 'new item')} from {counted(len(project.videos()), 'video')}.")
+    click.echo(f"{folder}: {count_words(taken, 'new item')} from {count_words(len(project.videos()), 'video')}.")
     for step in steps if taken else ():
         click.echo(f"Next: {step}", err=True)
 
 
 def _next_steps(project: Project, store: Store) -> list[str]:
+    from trace_ves.construction.assignments import AssignmentQueue
     from trace_ves.construction.next_steps import next_steps
 
-    return next_steps(store.ledger(), open_queue(project, store), shlex.quote(str(project.folder)))
+    queue = AssignmentQueue(store, project.settings)
+    return next_steps(store.ledger(), queue, shlex.quote(str(project.folder)))
 
 
 @click.command("probe")

@@ -44,6 +44,11 @@ def is_trace(run: str) -> bool:
     return run.partition("@")[0].lower() == "trace"
 
 
+def count_words(number: int, noun: str) -> str:
+    """A number with its noun: `1 clip`, `2 clips`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 GLANCE_NOTICE: Final = (
     "glance is a small stand-in for a vision-language model: it recognises the things and scenes in the synthetic "
     "videos of trace-ves synth; it cannot recognise anything else."

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from trace_ves.backbone.replies import folded, same_answer
 from trace_ves.core import Interval, Termination
-from trace_ves.core.display import describe_stage
+from trace_ves.core.display import count_words, describe_stage
 from trace_ves.observer import Decided, RoundStarted, StageStarted
 from trace_ves.records import ClipRecord
 from trace_ves.records.search import (
@@ -131,11 +131,6 @@ def fact_text(value: FactValue) -> str:
             return f"at least {value.count}"
         case _:
             return value
-
-
-def count_words(number: int, noun: str) -> str:
-    """A number with its noun: `1 clip`, `2 clips`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def claim_text(claim: Claim) -> str:
