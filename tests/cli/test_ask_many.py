@@ -14,7 +14,7 @@ from tests.cli.test_ask import Model, clip, serving
 
 from trace_ves.cli.ask_many import rank, read_answer
 from trace_ves.cli.question_table import read_questions
-from trace_ves.core import InputError, Interval
+from trace_ves.core import InputError, Interval, Question
 from trace_ves.records import ClipRecord, Prediction
 from trace_ves.records.transcript import read_transcript
 
@@ -301,6 +301,14 @@ SURENESS = [
 @given(st.permutations(SURENESS))
 @settings(max_examples=30)
 def test_the_surest_comes_first_in_whatever_order_they_were_asked(lines: list[Prediction]) -> None:
-    rows = rank(read_answer(line, of_folder=True) for line in lines)
+    rows = rank(read_answer(line, Question("q", "v", "A dog?"), of_folder=True) for line in lines)
     assert [row.title for row in rows] == ["z", "y", "x", "u", "v", "w", "t"]
-    assert [row.found for row in rows] == ["found", "found", "guess", "not found", "not found", "not found", "error"]
+    assert [row.view.found for row in rows] == [
+        "found",
+        "found",
+        "guess",
+        "not found",
+        "not found",
+        "not found",
+        "error",
+    ]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import click
 from rich.columns import Columns
 from rich.console import Console, Group
 from rich.panel import Panel
@@ -15,11 +13,11 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from trace_ves.cli.progress import Display, output_console
+from trace_ves.cli.progress import Display
 from trace_ves.core import Termination
-from trace_ves.core.display import describe_stage
+from trace_ves.core.display import count_words, describe_stage
 from trace_ves.observer import UNLIMITED, CallAnswered, ReplyRejected, RoundStarted, StageStarted
-from trace_ves.web.search_view import Found, count_words, describe_event, span_text, view_answer
+from trace_ves.web.search_view import Found, describe_event, span_text, view_answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from trace_ves.core import Frame
     from trace_ves.observer import Progress
     from trace_ves.runs.asking import AskResult
-    from trace_ves.runs.prices import Prices
     from trace_ves.web.search_view import EvidenceClip, SearchView
 
 THUMBNAIL_COLUMNS: Final = 24
@@ -178,28 +175,3 @@ def draw_thumbnail(frame: Frame, columns: int = THUMBNAIL_COLUMNS) -> Text:
         for above, below in zip(colours[::2], colours[1::2], strict=True)
     ]
     return Text("\n").join(lines)
-
-
-def show_estimate(
-    runs: Sequence[tuple[str, str]],
-    durations: Sequence[float],
-    prices: Prices,
-    model_options: Mapping[str, Any],
-    *,
-    budget: int | None,
-    as_json: bool,
-) -> int:
-    """Print what these methods and backbones will cost for questions about videos of these lengths."""
-    from trace_ves.runs.estimate import estimate, estimate_table
-    from trace_ves.ves.terminal import print_table
-
-    click.echo("measuring the calls of each method in a simulation; nothing is sent", err=True)
-    estimates = [
-        estimate(method, spec, durations, prices.of(spec), budget=budget, model_options=model_options)
-        for method, spec in runs
-    ]
-    if as_json:
-        click.echo(json.dumps([each.to_json() for each in estimates], indent=2))
-    else:
-        print_table(estimate_table(estimates), output_console())
-    return 0

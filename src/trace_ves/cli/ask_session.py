@@ -14,12 +14,13 @@ from rich.console import Console
 from rich.text import Text
 
 from trace_ves.cli.answer_panel import show_clip
-from trace_ves.cli.ask import NOT_FOUND, check_video, search_and_print
+from trace_ves.cli.ask import NOT_FOUND, check_method, check_video, search_and_print
 from trace_ves.cli.options import COST_REACHED
 from trace_ves.core import InputError, Termination, TraceVesError
+from trace_ves.core.display import count_words
 from trace_ves.runs.asking import answer_text
 from trace_ves.runs.cost import CostReachedError
-from trace_ves.web.search_view import count_words, span_text, view_answer
+from trace_ves.web.search_view import span_text, view_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,9 +47,7 @@ Write a question and press Enter. Options follow after bars:  Which colour is th
 
 def ask_in_session(video: Path, chosen: AskOptions) -> int:
     """Read questions until there are no more; the exit status is 1 if one of them failed."""
-    from trace_ves.runs.methods import open_method
-
-    open_method(chosen.method)
+    check_method(chosen)
     check_video(video, chosen)
     with chosen.open_session(video) as session:
         return _Prompt(session, chosen).run()

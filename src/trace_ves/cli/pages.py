@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from trace_ves.cli.ask import SAMPLE_FILM, SAMPLE_SPEC, sample_question
 from trace_ves.cli.options import (
     backbone_option,
     backbone_options,
@@ -21,7 +22,6 @@ from trace_ves.cli.options import (
     requires_extra,
     session_cost_option,
 )
-from trace_ves.cli.video_argument import Sample
 from trace_ves.core.errors import InputError
 from trace_ves.core.files import refuse_inputs
 
@@ -194,9 +194,8 @@ def studio_command(
 
     samples: list[SampleQuestion] = []
     if sample:
-        shipped = Sample()
-        samples = [SampleQuestion(*shipped.question(), shipped.film.name)]
-        videos, backbone = (*videos, shipped.film), backbone or shipped.spec
+        samples = [SampleQuestion(*sample_question(), SAMPLE_FILM.name)]
+        videos, backbone = (*videos, SAMPLE_FILM), backbone or SAMPLE_SPEC
     found = VideoFolders(videos)
     for path in videos:
         if not path.is_dir():
