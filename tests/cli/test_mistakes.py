@@ -66,6 +66,7 @@ MISTAKES = [
     ("audit nowhere run.jsonl", "no bench here"),
     ("audit . nothing.jsonl", "nothing.jsonl: cannot be read: No such file"),
     ("audit .", "Give at least one RUN"),
+    ("audit . --sampler ''", "the sampler '' is unknown"),
     ("audit . --sampler uniform", "the sampler 'uniform' is unknown"),
     ("audit . --sampler uniform-0", "the sampler 'uniform-0' is unknown"),
     (f"{SAMPLER} --k 0", "0 is not in the range"),
