@@ -97,14 +97,14 @@ def show_result(
 
 def show_clip(seen: EvidenceClip, *, console: Console) -> None:
     """Print one clip of the evidence: when it is, what was seen, and each of its frames."""
-    console.print(Text.assemble((span_text(seen.span), "bold"), f"  {_size(seen)}"))
+    console.print(_heading(seen))
     for line in seen.caption:
         console.print(Text(line))
     if not _shows_colours(console):
         console.print(Text("frames at " + ", ".join(f"{frame.seconds:.2f} s" for frame in seen.frames)))
         return
     pictures = [
-        Text.assemble((f"{frame.seconds:.2f} s", "dim"), "\n", draw_thumbnail(frame), "\n") for frame in seen.frames
+        Text.assemble((f"{frame.seconds:.2f} s", "dim"), "\n", _draw_thumbnail(frame), "\n") for frame in seen.frames
     ]
     console.print(Columns(pictures, padding=(0, 2)))
 
@@ -113,18 +113,19 @@ def _evidence(rows: Sequence[tuple[str, EvidenceClip]], *, pictures: bool) -> Ta
     """A row for each clip: its middle frame if the terminal can show it, its time, and what was seen there."""
     table = Table.grid(padding=(0, 2))
     for label, seen in rows:
-        words = Text.assemble((span_text(seen.span), "bold"), f"  {_size(seen)}")
+        words = _heading(seen)
         for line in seen.caption:
             is_fact = line in seen.facts
             words.append(f"\n✓ {line}" if is_fact else f"\n{line}", "green" if is_fact else "")
         middle = seen.frames[len(seen.frames) // 2] if seen.frames and pictures else None
-        picture = [draw_thumbnail(middle).append("\n") if middle else Text()] if pictures else []
+        picture = [_draw_thumbnail(middle).append("\n") if middle else Text()] if pictures else []
         table.add_row(*picture, Text(label, "dim"), words)
     return table
 
 
-def _size(seen: EvidenceClip) -> str:
-    return f"{count_words(len(seen.frames), 'frame')} of {seen.frames[0].picture.height} px" if seen.frames else ""
+def _heading(seen: EvidenceClip) -> Text:
+    frames = f"{count_words(len(seen.frames), 'frame')} of {seen.frames[0].picture.height} px" if seen.frames else ""
+    return Text.assemble((span_text(seen.span), "bold"), f"  {frames}")
 
 
 def _facts(result: AskResult, view: SearchView, seconds: Mapping[str, float], money: str) -> Table:
@@ -162,13 +163,13 @@ def _shows_colours(console: Console) -> bool:
     return console.is_terminal and console.color_system in ("truecolor", "256") and console.width >= 80
 
 
-def draw_thumbnail(frame: Frame, columns: int = THUMBNAIL_COLUMNS) -> Text:
+def _draw_thumbnail(frame: Frame) -> Text:
     """A frame drawn with half blocks: each character is two pixels, one above the other."""
     import numpy as np
     from PIL import Image
 
-    rows = max(1, round(columns * frame.picture.height / frame.picture.width / 2))
-    pixels = np.asarray(Image.fromarray(frame.rgb()).resize((columns, 2 * rows))).tolist()
+    rows = max(1, round(THUMBNAIL_COLUMNS * frame.picture.height / frame.picture.width / 2))
+    pixels = np.asarray(Image.fromarray(frame.rgb()).resize((THUMBNAIL_COLUMNS, 2 * rows))).tolist()
     colours = [[f"rgb({','.join(map(str, pixel))})" for pixel in row] for row in pixels]
     lines = [
         Text.assemble(*((HALF_BLOCK, f"{upper} on {lower}") for upper, lower in zip(above, below, strict=True)))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from trace_ves.runs.asking import AskResult, AskSession
 
 SEPARATOR: Final = "|"  # between a question and its options
+QUIT: Final = "/quit"
 HELP: Final = """\
 Write a question and press Enter. Options follow after bars:  Which colour is the car? | red | blue
   /evidence [N]   the clips that support the answer, or clip N frame by frame
@@ -65,7 +66,6 @@ class _Prompt:
         self._last_result: AskResult | None = None
         """The last answer with its pictures; of the others only the record is kept."""
         self._status = 0
-        self._is_over = False
         self._commands: dict[str, Callable[[str], None]] = {
             "/evidence": self._evidence,
             "/why": lambda _: self._say("\n".join(view_answer(self._last()).account())),
@@ -74,23 +74,22 @@ class _Prompt:
             "/cost": self._cost,
             "/save": self._save,
             "/help": lambda _: self._say(HELP),
-            "/quit": self._quit,
         }
 
     def run(self) -> int:
         """Run until the user or the pipe ends."""
         for line in self._lines():
+            if line.partition(" ")[0] == QUIT:
+                break
             try:
                 self._take(line)
             except CostReachedError as error:
                 click.echo(f"stopped: {error}", err=True)
-                self._status, self._is_over = COST_REACHED, True
-            except TraceVesError as error:
-                self._complain(str(error))
-            except KeyboardInterrupt:
-                self._complain("stopped; earlier answers are still here.")
-            if self._is_over:
-                break
+                return COST_REACHED
+            except (TraceVesError, KeyboardInterrupt) as error:
+                self._status = 1
+                stopped = isinstance(error, KeyboardInterrupt)
+                click.echo("stopped; earlier answers are still here." if stopped else str(error), err=True)
         return self._status
 
     def _lines(self) -> Iterator[str]:
@@ -124,7 +123,7 @@ class _Prompt:
             return
         name, _, rest = line.partition(" ")
         if name not in self._commands:
-            raise InputError(f"there is no {name}; there are {', '.join(self._commands)}.")
+            raise InputError(f"there is no {name}; there are {', '.join(self._commands)}, {QUIT}.")
         self._commands[name](rest.strip())
 
     def _ask(self, line: str) -> None:
@@ -186,9 +185,6 @@ class _Prompt:
         saved = self._last().save(folder, overwrite=self._chosen.overwrite)
         click.echo(f"saved in {saved}", err=True)
 
-    def _quit(self, _: str) -> None:
-        self._is_over = True
-
     def _last(self) -> AskResult:
         if self._last_result is None:
             raise InputError("nothing was asked yet.")
@@ -198,7 +194,3 @@ class _Prompt:
         """Print to standard output, or to standard error with --json."""
         console = Console(stderr=True) if self._chosen.as_json else self._console
         console.print(Text(words), soft_wrap=True)
-
-    def _complain(self, sentence: str) -> None:
-        self._status = 1
-        click.echo(sentence, err=True)

@@ -141,10 +141,9 @@ def _package() -> list[Finding]:
 
 
 def _extras() -> list[Finding]:
-    found = [(part, part.versions()) for part in PARTS]
     return [
-        Finding(part.extra, bool(versions), f"{part.purpose} ({versions or install_command(part.extra)})")
-        for part, versions in found
+        Finding(part.extra, bool(found := part.versions()), f"{part.purpose} ({found or install_command(part.extra)})")
+        for part in PARTS
     ]
 
 

@@ -109,6 +109,7 @@ def refuse_repeated_options(command: click.Command) -> click.Command:
 
 path_type: Final = click.Path(path_type=Path)
 file_type: Final = click.Path(path_type=Path, dir_okay=False)
+existing_file_type: Final = click.Path(path_type=Path, dir_okay=False, exists=True)
 folder_type: Final = click.Path(path_type=Path, file_okay=False)
 count_type: Final = click.IntRange(min=1)
 seed_type: Final = click.IntRange(min=0)

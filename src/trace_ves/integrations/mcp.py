@@ -7,7 +7,6 @@ import io
 import math
 import re
 import threading
-from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
@@ -101,20 +100,42 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False, description="Seconds
 Height = Annotated[int, Field(ge=48, le=720, description="Rows of pixels of each picture.")]
 
 
-@dataclass(frozen=True, slots=True)
-class VideoTools:
-    """What an assistant can do with the videos of some folders."""
+class VideoServer(MCPServer):  # type: ignore[misc]  # mcp is not installed where types are checked
+    """A server with the tools `videos`, `ask`, `frames`, `clip` and `storyboard` for the videos of some folders."""
 
-    folders: VideoFolders
-    open_model: Callable[[], Backbone]  # called when a question is asked, so that looking at frames needs no model
-    method: str
-    budget: int | None
-    _opened: list[Backbone] = field(default_factory=list, init=False, repr=False)
-    _opening: Lock = field(default_factory=Lock, init=False, repr=False)
+    def __init__(
+        self,
+        folders: VideoFolders,
+        open_model: Callable[[], Backbone],
+        *,
+        method: str,
+        budget: int | None,
+        max_cost: float,
+    ) -> None:
+        super().__init__(
+            "trace-ves",
+            version=__version__,
+            instructions=(
+                "Look at videos and answer questions about them. Begin with `videos` and `storyboard`; `frames` and "
+                "`clip` show moments exactly. `ask` runs a search with a vision model and shows its evidence: use it "
+                "for what has to be found in a long video."
+            ),
+            log_level="WARNING",
+        )
+        self._folders, self._method, self._budget = folders, method, budget
+        self._open_model = open_model  # called when a question is asked, so that looking at frames needs no model
+        self._model: Backbone | None = None
+        self._opening = Lock()
+        limit = f"\n\nAll questions of a session together cost at most ${max_cost:g}; then this tool returns an error."
+        ask_help = inspect.cleandoc(self.ask.__doc__ or "") + limit
+        self.add_tool(self.list_videos, name="videos", structured_output=False)
+        self.add_tool(self.ask, description=ask_help, structured_output=False)
+        for tool in (self.frames, self.clip, self.storyboard):
+            self.add_tool(tool, structured_output=False)
 
     def list_videos(self) -> str:
         """The videos that may be looked at, one on each line."""
-        names = self.folders.names(MOST_LISTED + 1) or ["no videos here"]
+        names = self._folders.names(MOST_LISTED + 1) or ["no videos here"]
         return "\n".join([*names[:MOST_LISTED], *(["… and more"] if len(names) > MOST_LISTED else [])])
 
     async def ask(
@@ -133,12 +154,12 @@ class VideoTools:
         """
         result = await run_reported(
             lambda listener: ask(
-                self.folders.find(video),
+                self._folders.find(video),
                 question,
                 options,
                 backbone=self._backbone(),
-                method=self.method,
-                budget=self.budget,
+                method=self._method,
+                budget=self._budget,
                 listener=listener,
             ),
             context.report_progress,
@@ -179,7 +200,7 @@ class VideoTools:
         """A whole video on one contact sheet, each frame with its moment: the first thing to look at."""
 
         def draw() -> Content:
-            with videos.open(self.folders.find(video)) as source:
+            with videos.open(self._folders.find(video)) as source:
                 duration = source.duration
                 frames = source.frames_at(centred_uniform(Interval(0, duration), count), height=180)
             rows = [("", tuple(frames[first : first + COLUMNS])) for first in range(0, len(frames), COLUMNS)]
@@ -192,7 +213,7 @@ class VideoTools:
 
     async def _pictures(self, video: str, moments: Callable[[float], Sequence[float]], height: int) -> Content:
         def decode() -> Content:
-            with videos.open(self.folders.find(video)) as source:
+            with videos.open(self._folders.find(video)) as source:
                 frames = source.frames_at(moments(source.duration), height=height)
             return [part for frame in frames for part in _shown(frame)]
 
@@ -201,18 +222,11 @@ class VideoTools:
     def _backbone(self) -> Backbone:
         """The model, opened once, however many questions are asked at the same time."""
         with self._opening:
-            if not self._opened:
-                self._opened.append(self.open_model())
-            return self._opened[0]
-
-
-class VideoServer(MCPServer):  # type: ignore[misc]  # mcp is not installed where types are checked
-    """A server that answers an error with one sentence, without the folders of this machine."""
-
-    folders: VideoFolders
+            self._model = self._model or self._open_model()
+            return self._model
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
-        """Call a tool by its name."""
+        """Call a tool by its name; an error is one sentence, without the folders of this machine."""
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
@@ -224,33 +238,9 @@ class VideoServer(MCPServer):  # type: ignore[misc]  # mcp is not installed wher
             if not isinstance(cause, TraceVesError):
                 raise
             words = str(cause)
-            for root in self.folders.roots:
+            for root in self._folders.roots:
                 words = words.replace(f"{root}/", "").replace(str(root), root.name)
             raise ToolError(f"Error executing tool {name}: {_FOLDERS.sub('', words)}") from None
-
-
-def make_server(
-    folders: VideoFolders, open_model: Callable[[], Backbone], *, method: str, budget: int | None, max_cost: float
-) -> MCPServer:
-    """A server with the tools `videos`, `ask`, `frames`, `clip` and `storyboard`; `ask` tells the spending limit."""
-    tools = VideoTools(folders, open_model, method, budget)
-    server = VideoServer(
-        "trace-ves",
-        version=__version__,
-        instructions=(
-            "Look at videos and answer questions about them. Begin with `videos` and `storyboard`; `frames` and `clip` "
-            "show moments exactly. `ask` runs a search with a vision model and shows its evidence: use it "
-            "for what has to be found in a long video."
-        ),
-        log_level="WARNING",
-    )
-    server.folders = folders
-    server.add_tool(tools.list_videos, name="videos", structured_output=False)
-    limit = f"\n\nAll questions of a session together cost at most ${max_cost:g}; then this tool returns an error."
-    server.add_tool(tools.ask, description=inspect.cleandoc(tools.ask.__doc__ or "") + limit, structured_output=False)
-    for tool in (tools.frames, tools.clip, tools.storyboard):
-        server.add_tool(tool, structured_output=False)
-    return server
 
 
 def _answer(result: AskResult) -> Content:
