@@ -7,7 +7,7 @@ import shlex
 import tempfile
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -48,17 +48,14 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Let annotators who saw other clips of a video judge its partial sets if needed; the report counts it.",
 )
-def init_command(
-    *, folder: Path, database: str, audited: tuple[str, ...], gold_share: float, allow_not_blind: bool
-) -> None:
+def init_command(*, folder: Path, **settings: Any) -> None:
     """Create a build in DIR from the videos in DIR/videos.
 
     With --audited, name the models that the finished bench will evaluate. Commands warn if a stage uses one of them.
     """
     from trace_ves.construction.project import BuildSettings, create_project
 
-    settings = BuildSettings(database=database, audited=audited, gold_share=gold_share, allow_not_blind=allow_not_blind)
-    project = create_project(folder, settings)
+    project = create_project(folder, BuildSettings(**settings))
     click.echo(f"{folder}: created a build over {count_words(len(project.videos()), 'video')}.")
     click.echo(f"Next: trace-ves build propose {folder} --captioner SPEC --proposer SPEC", err=True)
 
