@@ -95,16 +95,20 @@ def test_a_session_saves_each_answer_in_a_folder_of_its_own(
 
 
 def test_a_mistake_is_one_sentence_and_the_session_goes_on(cli: Call, clip: Path, backbone: str) -> None:
-    lines = ["/evidence", "/evidense", "/budget x", "/budget 0", "Which? | one", "/save", QUESTION, "/evidence 9"]
-    done = cli("ask", clip, "--backbone", backbone, stdin="\n".join(lines) + "\n/quit\nnever asked\n", status=1)
+    many = "9" * 5000
+    lines = ["/evidence", "/evidense", "/budget x", "/budget 0", f"/budget {many}", "Which? | one", "/save"]
+    lines += [QUESTION, "/evidence 9", f"/evidence {many}", "/quit", "never asked"]
+    done = cli("ask", clip, "--backbone", backbone, stdin="\n".join(lines), status=1)
     assert done.stderr.splitlines() == [
         "nothing was asked yet.",
         "there is no /evidense; there are /evidence, /why, /budget, /history, /cost, /save, /help, /quit.",
         "/budget takes a number of frames from 1 up, found 'x'.",
         "/budget takes a number of frames from 1 up, found '0'.",
+        f"/budget takes a number of frames from 1 up, found '{many}'.",
         "a question needs 2 to 26 options, or none for an open answer; found 1.",
         "/save takes the folder to save the last answer in.",
         "/evidence takes a number from 1 to 1, found '9'.",
+        f"/evidence takes a number from 1 to 1, found '{many}'.",
     ]
     assert "A. red" in done.stdout
     assert "never asked" not in done.stdout

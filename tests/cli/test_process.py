@@ -81,9 +81,10 @@ def test_any_encoding_of_the_terminal_gets_its_characters_or_their_escapes(folde
 GLANCE = ("--backbone", "glance", "--method", "uniform-8", "-o", "ja", "-o", "nein")
 
 
-def test_no_output_is_contains_or_belongs_to_an_input(folder: Path, cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_output_is_contains_or_belongs_to_an_input(
+    film: Path, folder: Path, cli: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(folder)
-    write_film(folder / "v.mp4", range(0, 200, 10), fps=5)
     (folder / "link").symlink_to("run.jsonl")
     (folder / "runs").mkdir()
     shutil.copy(folder / "run.jsonl", folder / "runs")

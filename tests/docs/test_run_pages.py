@@ -163,6 +163,13 @@ def test_every_command_and_option_of_every_page_is_there() -> None:
     assert not [word for line in commands for word in unknown_words(line)]
 
 
+def test_links_lead_somewhere() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    targets = [(page, target) for page in pages for target in re.findall(r"\]\(([^)#\s]+)", page.read_text("utf-8"))]
+    assert len(targets) > 100
+    assert not [pair for pair in targets if "://" not in pair[1] and not (pair[0].parent / pair[1]).exists()]
+
+
 def test_the_prices_on_the_page_can_be_read(tmp_path: Path) -> None:
     from trace_ves.runs.prices import load_prices
 

@@ -152,13 +152,13 @@ class _Prompt:
                 shown = " ".join(seen.caption) or count_words(len(seen.frames), "frame")
                 self._say(f"{place}. {span_text(seen.span)}  {shown}")
             return
-        if not number.isdecimal() or not 1 <= int(number) <= len(clips):
+        if not (_is_number(number) and 1 <= int(number) <= len(clips)):
             raise InputError(f"/evidence takes a number from 1 to {len(clips)}, found {number!r}.")
         show_clip(clips[int(number) - 1], console=self._console)
 
     def _budget(self, number: str) -> None:
         if number:
-            if not number.isdecimal() or not 0 < int(number) < 10**9:
+            if not (_is_number(number) and int(number)):
                 raise InputError(f"/budget takes a number of frames from 1 up, found {number!r}.")
             self._session.budget = int(number)
         frames = self._session.budget
@@ -194,3 +194,7 @@ class _Prompt:
         """Print to standard output, or to standard error with --json."""
         console = Console(stderr=True) if self._chosen.as_json else self._console
         console.print(Text(words), soft_wrap=True)
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) < 10  # Python refuses to read thousands of digits

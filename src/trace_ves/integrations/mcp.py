@@ -166,16 +166,17 @@ class VideoServer(MCPServer):  # type: ignore[misc]  # mcp is not installed wher
         )
         return _answer(result)
 
-    async def frames(
+    def frames(  # the SDK runs tools that are not async in threads
         self,
         video: VideoName,
         seconds: Annotated[list[Seconds], Field(min_length=1, max_length=MOST_FRAMES)],
         height: Height = PICTURE_HEIGHT_PX,
     ) -> Content:
         """The exact frames on screen at some moments of a video."""
-        return await self._pictures(video, lambda _duration: seconds, height)
+        with videos.open(self._folders.find(video)) as source:
+            return _show(source.frames_at(seconds, height=height))
 
-    async def clip(
+    def clip(
         self,
         video: VideoName,
         start: Seconds,
@@ -184,40 +185,26 @@ class VideoServer(MCPServer):  # type: ignore[misc]  # mcp is not installed wher
         height: Height = PICTURE_HEIGHT_PX,
     ) -> Content:
         """A part of a video as frames spread evenly from one moment to another."""
+        with videos.open(self._folders.find(video)) as source:
+            last = min(end, source.duration)
+            if not start < last:
+                raise InputError(f"a clip needs start < end within the video, which has {source.duration:.1f} s.")
+            return _show(source.frames_at(centred_uniform(Interval(start, last), count), height=height))
 
-        def moments(duration: float) -> Sequence[float]:
-            if not start < min(end, duration):
-                raise InputError(f"a clip needs start < end within the video, which has {duration:.1f} s.")
-            return centred_uniform(Interval(start, min(end, duration)), count)
-
-        return await self._pictures(video, moments, height)
-
-    async def storyboard(
+    def storyboard(
         self,
         video: VideoName,
         count: Annotated[int, Field(ge=1, le=MOST_TILES, description="Frames on the sheet, spread evenly.")] = 16,
     ) -> Content:
         """A whole video on one contact sheet, each frame with its moment: the first thing to look at."""
-
-        def draw() -> Content:
-            with videos.open(self._folders.find(video)) as source:
-                duration = source.duration
-                frames = source.frames_at(centred_uniform(Interval(0, duration), count), height=180)
-            rows = [("", tuple(frames[first : first + COLUMNS])) for first in range(0, len(frames), COLUMNS)]
-            sheet = io.BytesIO()
-            contact_sheet(rows).save(sheet, "JPEG", quality=JPEG_QUALITY)
-            picture = Image(data=sheet.getvalue(), format="jpeg")
-            return [f"{video}: {clock(duration)} ({duration:.1f} s)", picture]
-
-        return await to_thread.run_sync(draw)
-
-    async def _pictures(self, video: str, moments: Callable[[float], Sequence[float]], height: int) -> Content:
-        def decode() -> Content:
-            with videos.open(self._folders.find(video)) as source:
-                frames = source.frames_at(moments(source.duration), height=height)
-            return [part for frame in frames for part in _shown(frame)]
-
-        return await to_thread.run_sync(decode)
+        with videos.open(self._folders.find(video)) as source:
+            duration = source.duration
+            frames = source.frames_at(centred_uniform(Interval(0, duration), count), height=180)
+        rows = [("", tuple(frames[first : first + COLUMNS])) for first in range(0, len(frames), COLUMNS)]
+        sheet = io.BytesIO()
+        contact_sheet(rows).save(sheet, "JPEG", quality=JPEG_QUALITY)
+        picture = Image(data=sheet.getvalue(), format="jpeg")
+        return [f"{video}: {clock(duration)} ({duration:.1f} s)", picture]
 
     def _backbone(self) -> Backbone:
         """The model, opened once, however many questions are asked at the same time."""
@@ -251,9 +238,12 @@ def _answer(result: AskResult) -> Content:
     lines += [f"still open: {'; '.join(view.still_open)}"] if view.still_open else []
     lines += [view.remark] if view.remark else []
     frames = [seen.frames[len(seen.frames) // 2] for seen in view.clips if seen.frames]
-    pictures = [part for frame in frames[:MOST_FRAMES] for part in _shown(frame)]
-    return ["\n".join([*lines, view.effort]), *pictures]
+    return ["\n".join([*lines, view.effort]), *_show(frames[:MOST_FRAMES])]
 
 
-def _shown(frame: Frame) -> Content:
-    return [f"{clock(frame.seconds)} ({frame.seconds:.3f} s)", Image(data=frame.jpeg(JPEG_QUALITY), format="jpeg")]
+def _show(frames: Sequence[Frame]) -> Content:
+    content: Content = []
+    for frame in frames:
+        picture = Image(data=frame.jpeg(JPEG_QUALITY), format="jpeg")
+        content += [f"{clock(frame.seconds)} ({frame.seconds:.3f} s)", picture]
+    return content
