@@ -11,6 +11,7 @@ import click
 
 from trace_ves.cli.options import FiniteRange, path_type, seed_type
 from trace_ves.cli.process import warn
+from trace_ves.core.display import count_words
 from trace_ves.core.errors import InputError
 from trace_ves.core.files import refuse_inputs, write_output
 from trace_ves.core.schedules import ASSUMED_FPS, FrameTimes, schedule
@@ -223,8 +224,8 @@ def _write_files(report: AuditReport, items: Sequence[Item], outputs: dict[str, 
         from trace_ves.ves.figures import draw_figures
 
         drawn = draw_figures(report, items, folder)
-        figures = len({Path(file).stem for file in drawn})
-        click.echo(f"{figures} figure{'' if figures == 1 else 's'} in {folder}, as SVG, PNG and PDF", err=True)
+        figures = count_words(len({Path(file).stem for file in drawn}), "figure")
+        click.echo(f"{figures} in {folder}, as SVG, PNG and PDF", err=True)
 
 
 def _print(report: AuditReport, json_file: str | None, warnings: list[str], *, tables: bool) -> None:
