@@ -1,4 +1,4 @@
-"""Small grey films: every frame is one shade, so that a test can tell them apart."""
+"""Small films: every frame is one shade, so that a test can tell them apart."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def write_film(path: Path, shades: Iterable[int], *, fps: int, size: tuple[int, int] = (64, 48)) -> Path:
-    """Write one frame for each shade of grey, from 0 to 255."""
+def write_film(
+    path: Path, shades: Iterable[int | tuple[int, int, int]], *, fps: int, size: tuple[int, int] = (64, 48)
+) -> Path:
+    """Write one frame for each shade of grey, from 0 to 255, or colour of three such numbers."""
     import av
     import numpy as np
 

@@ -22,7 +22,7 @@ def has_assert(*nodes: ast.AST) -> bool:
     return any(isinstance(each, ast.Assert) for node in nodes for each in ast.walk(node))
 
 
-def skippable(test: ast.FunctionDef) -> Iterator[ast.If]:
+def skippable(test: ast.AST) -> Iterator[ast.If]:
     """The conditions of a test that assert on only one side, and then go on."""
     for node in ast.walk(test):
         if isinstance(node, ast.If) and not isinstance(node.body[-1], ast.Return):
@@ -35,7 +35,7 @@ def test_every_test_asserts_whatever_happens() -> None:
     wrong = []
     for path in sorted(FOLDER.rglob("test_*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
         helpers = {each.name for each in functions if not each.name.startswith("test_") and asserts(each)}
         for test in [each for each in functions if each.name.startswith("test_")]:
             used = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}

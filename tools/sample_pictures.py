@@ -19,7 +19,7 @@ from rich.console import Console
 
 from trace_ves import ask
 from trace_ves.cli.answer_panel import show_result
-from trace_ves.cli.video_argument import Sample
+from trace_ves.cli.ask import SAMPLE_FILM, SAMPLE_SPEC, sample_question
 from trace_ves.web.saving import contact_sheet, sheet_rows
 
 
@@ -27,8 +27,7 @@ def main(folder: Path) -> None:
     """Write both pictures to a folder."""
     from trace_ves.backbone.registry import open_backbone
 
-    sample = Sample()
-    result = ask(sample.film, *sample.question(), backbone=open_backbone(sample.spec))
+    result = ask(SAMPLE_FILM, *sample_question(), backbone=open_backbone(SAMPLE_SPEC))
     console = Console(record=True, force_terminal=True, color_system="truecolor", width=100, file=io.StringIO())
     show_result(result, console=console)
     svg = console.export_svg(title="trace-ves ask --sample")

@@ -5,16 +5,17 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.cli.test_ask import Model, clip, serving
+from tests.cli.conftest import Model, serving
 
 from trace_ves.cli.ask_many import rank, read_answer
 from trace_ves.cli.question_table import read_questions
-from trace_ves.core import InputError, Interval
+from trace_ves.core import InputError, Interval, Question
 from trace_ves.records import ClipRecord, Prediction
 from trace_ves.records.transcript import read_transcript
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.cli.conftest import Call
-
-__all__ = ["clip"]
 
 TABLE = """id,question,options,who asked
 one,Which colour is seen?,red | blue,Ann
@@ -38,10 +37,9 @@ class Counting(Model):
 
     asked: list[str]
 
-    @classmethod
-    def answer(cls, text: str, images: int) -> dict[str, Any]:
+    def answer(self, text: str, images: int) -> dict[str, Any]:
         question = text.partition("Question: ")[2].partition("\n")[0]
-        cls.asked.append(question)
+        Counting.asked.append(question)
         return {"answer": "=1+1" if "sum" in question else "A" if '"A"' in text else "red"}
 
 
@@ -57,13 +55,15 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "questions.csv"
 
 
-def test_a_table_is_answered_kept_and_continued(
-    call: Call, clip: Path, backbone: str, table: Path, tmp_path: Path
-) -> None:
+@pytest.fixture
+def ask(cli: Call, clip: Path, backbone: str, table: Path) -> Call:
+    """Answer the table with one call for each question."""
+    return partial(cli, "ask", clip, "--questions", table, "--backbone", backbone, "--method", "uniform-4")
+
+
+def test_a_table_is_answered_kept_and_continued(ask: Call, table: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    ask = ("ask", clip, "--questions", table, "--backbone", backbone, "--method", "uniform-4", "--save", out)
-    done = call(*ask, "--price", "1,1,1")
-    assert done.returncode == 0, done.stderr
+    done = ask("--save", out, "--price", "1,1,1")
     assert "1 of 3: " in done.stderr
     assert "3 answers, 0 errors, 12 frames supplied, $0.0012; open " in done.stderr
     assert [line.split()[0] for line in done.stdout.splitlines() if line.strip()][2:] == ["one", "two", "3"]
@@ -78,65 +78,47 @@ def test_a_table_is_answered_kept_and_continued(
     # a row more: only that one is asked; what is finished stays, byte for byte
     before = run.read_bytes()
     table.write_text(TABLE + "four,What is the sum?,,\n")
-    more = call(*ask, "--json")
-    assert more.returncode == 0, more.stderr
+    more = ask("--save", out, "--json")
     assert len(Counting.asked) == 4
     assert run.read_bytes().startswith(before)
     found = json.loads(more.stdout)
     assert [line["question_id"] for line in found["answers"]] == ["one", "two", "3", "four"]
     assert found["cost"] == {"frames_supplied": 16, "dollars": None, "price": None}
-    assert '"\'=1+1"' in (out / "answers.csv").read_text() or "'=1+1" in (out / "answers.csv").read_text()
+    assert "'=1+1" in (out / "answers.csv").read_text()
     # the same row in other words is another question
     table.write_text(TABLE.replace("What is it?", "What was it?"))
-    other = call(*ask)
-    assert other.returncode == 2
-    assert "'two' is another question there" in other.stderr
+    assert "'two' is another question there" in ask("--save", out, status=2).stderr
     assert len(Counting.asked) == 4
 
 
-def test_what_was_killed_in_the_middle_goes_on(
-    call: Call, clip: Path, backbone: str, table: Path, tmp_path: Path
-) -> None:
-    ask = ("ask", clip, "--questions", table, "--backbone", backbone, "--method", "uniform-4", "--save", tmp_path / "o")
-    assert call(*ask, "--workers", "1").returncode == 0
+def test_what_was_killed_in_the_middle_goes_on(ask: Call, tmp_path: Path) -> None:
+    ask("--save", tmp_path / "o", "--workers", "1")
     [run] = (tmp_path / "o").glob("*.jsonl")
     lines = run.read_bytes().splitlines(keepends=True)
     run.write_bytes(lines[0] + lines[1][:40])  # as a kill leaves it
-    again = call(*ask)
-    assert again.returncode == 0, again.stderr
-    assert "1 of 3 were answered before" in again.stderr
+    assert "1 of 3 were answered before" in ask("--save", tmp_path / "o").stderr
     assert len(Counting.asked) == 5
     assert sorted(json.loads(line)["question_id"] for line in run.read_text().splitlines()) == ["3", "one", "two"]
 
 
-def test_a_limit_on_the_cost_ends_a_table(call: Call, clip: Path, backbone: str, table: Path, tmp_path: Path) -> None:
-    ask = ("ask", clip, "--questions", table, "--backbone", backbone, "--method", "uniform-4", "--save", tmp_path / "o")
-    money = ("--price", "1,1,1", "--workers", "1", "--max-cost")
-    done = call(*ask, *money, "0.0005")
-    assert done.returncode == 3
-    assert (
-        "stopped: 2 of 3 questions have cost $0.0008, and --max-cost is $0.0005; continue with a higher --max-cost."
-        in (done.stderr)
-    )
-    assert call(*ask, *money, "1").returncode == 0
+def test_a_limit_on_the_cost_ends_a_table(ask: Call, tmp_path: Path) -> None:
+    limited = ("--save", tmp_path / "o", "--price", "1,1,1", "--workers", "1", "--max-cost")
+    done = ask(*limited, "0.0005", status=3)
+    spent = "stopped: 2 of 3 questions have cost $0.0008, and --max-cost is $0.0005"
+    assert f"{spent}; continue with a higher --max-cost." in done.stderr
+    ask(*limited, "1")
     assert len(Counting.asked) in {3, 4}  # a question under way when the limit was reached may be asked again
 
 
-def test_what_nobody_asked_to_save_can_be_gone_on_from_too(call: Call, clip: Path, backbone: str, table: Path) -> None:
-    ask = ("ask", clip, "--questions", table, "--backbone", backbone, "--method", "uniform-4", "--workers", "1")
-    done = call(*ask, "--price", "1,1,1", "--max-cost", "0.0005")
-    assert done.returncode == 3
-    again = call(*ask)
-    assert again.returncode == 0
-    assert "2 of 3 were answered before" in again.stderr
-    fresh = call(*ask)  # what was ended is forgotten
-    assert fresh.returncode == 0
-    assert "answered before" not in fresh.stderr
+def test_what_nobody_asked_to_save_can_be_gone_on_from_too(ask: Call) -> None:
+    ask("--workers", "1", "--price", "1,1,1", "--max-cost", "0.0005", status=3)
+    assert "2 of 3 were answered before" in ask("--workers", "1").stderr
+    assert "answered before" not in ask("--workers", "1").stderr  # what was ended is forgotten
     assert len(Counting.asked) in {6, 7}
 
 
 def test_a_folder_of_videos_is_ranked_by_where_it_was_found(
-    call: Call, clip: Path, backbone: str, tmp_path: Path
+    cli: Call, clip: Path, backbone: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "films"
     (folder / "more" / ".hidden").mkdir(parents=True)
@@ -145,8 +127,7 @@ def test_a_folder_of_videos_is_ranked_by_where_it_was_found(
     (folder / "broken.mkv").write_bytes(b"no video")
     (folder / "notes.txt").write_text("no video either")
     ask = ("ask", folder, "What is seen?", "--backbone", backbone, "--method", "uniform-4", "--save", tmp_path / "out")
-    done = call(*ask, "--json")
-    assert done.returncode == 0, done.stderr
+    done = cli(*ask, "--json")
     found = json.loads(done.stdout)
     assert [(row["video"], row["found"], row["text"]) for row in found["ranking"]] == [
         ("a.mp4", "guess", "red"),
@@ -154,8 +135,7 @@ def test_a_folder_of_videos_is_ranked_by_where_it_was_found(
     ]
     assert "left out:" in done.stderr
     assert "broken.mkv" in done.stderr
-    shown = call(*ask)
-    assert shown.returncode == 0
+    shown = cli(*ask)
     assert len(Counting.asked) == 2
     assert "more/b.MP4" in shown.stdout
     rows = list(csv.DictReader((tmp_path / "out" / "ranking.csv").read_text().splitlines()))
@@ -168,7 +148,7 @@ def test_a_folder_of_videos_is_ranked_by_where_it_was_found(
         assert {"answer.md", "story.html", "contact-sheet.jpg"} <= {file.name for file in saved.iterdir()}
         assert list((saved / "clips").glob("clip1.mp4"))
     written = (saved / "story.html").stat().st_mtime_ns
-    assert call(*ask).returncode == 0
+    cli(*ask)
     assert (saved / "story.html").stat().st_mtime_ns == written
     # the page opens what was kept, under the questions' own words
     from trace_ves.web.open_library import open_library
@@ -180,45 +160,17 @@ def test_a_folder_of_videos_is_ranked_by_where_it_was_found(
 
 
 def test_questions_that_end_in_an_error_are_said_and_asked_again(
-    call: Call, clip: Path, backbone: str, table: Path, tmp_path: Path
+    cli: Call, clip: Path, backbone: str, table: Path, tmp_path: Path
 ) -> None:
-    save = ("--save", tmp_path / "o")
-    gone = call(
-        "ask", clip, "--questions", table, "--backbone", "models_that_fail:Model", *save, "--method", "uniform-4"
-    )
-    assert gone.returncode == 2
+    ask = ("ask", clip, "--questions", table, "--save", tmp_path / "o", "--backbone")
+    cli(*ask, "models_that_fail:Model", "--method", "uniform-4", status=2)
     assert not list(tmp_path.glob("o/*.jsonl"))
-    small = call("ask", clip, "--questions", table, "--backbone", backbone, *save, "--budget", "5")
-    assert small.returncode == 1
+    small = cli(*ask, backbone, "--budget", "5", status=1)
     assert "3 answers, 3 errors" in small.stderr
     assert "a budget of 5 frames is too small" in small.stdout
-    again = call("ask", clip, "--questions", table, "--backbone", backbone, *save, "--budget", "5")
-    assert again.returncode == 1
+    cli(*ask, backbone, "--budget", "5", status=1)
     [run] = (tmp_path / "o").glob("*.jsonl")
     assert len(run.read_text().splitlines()) == 3
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (("FOLDER",), "A folder is asked one QUESTION"),
-        (("CLIP", "Why?", "--questions", "TABLE"), "--questions names the questions"),
-        (("CLIP", "--questions", "TABLE", "-o", "x"), "--questions names the questions"),
-        (("EMPTY", "Why?", "--backbone", "glance"), "there is no video in this folder"),
-        (("CLIP", "--questions", "TABLE", "--save", "FOLDER", "--backbone", "glance"), "is not empty"),
-        (("CLIP", "--questions", "TABLE", "--save", "TABLE", "--backbone", "glance"), "is a file"),
-        (("CLIP", "--questions", "TABLE", "--method", "trase"), "did you mean trace"),
-        (("CLIP", "--questions", "TABLE", "--subtitles", "--method", "uniform-4", "--backbone", "glance"), "subtitles"),
-    ],
-)
-def test_what_says_nothing_together_is_refused(
-    call: Call, clip: Path, table: Path, tmp_path: Path, arguments: tuple[str, ...], sentence: str
-) -> None:
-    (tmp_path / "empty").mkdir()
-    places = {"FOLDER": tmp_path, "CLIP": clip, "TABLE": table, "EMPTY": tmp_path / "empty"}
-    done = call("ask", *(places.get(word, word) for word in arguments))
-    assert done.returncode == 2
-    assert sentence in done.stderr
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -301,6 +253,14 @@ SURENESS = [
 @given(st.permutations(SURENESS))
 @settings(max_examples=30)
 def test_the_surest_comes_first_in_whatever_order_they_were_asked(lines: list[Prediction]) -> None:
-    rows = rank(read_answer(line, of_folder=True) for line in lines)
+    rows = rank(read_answer(line, Question("q", "v", "A dog?"), of_folder=True) for line in lines)
     assert [row.title for row in rows] == ["z", "y", "x", "u", "v", "w", "t"]
-    assert [row.found for row in rows] == ["found", "found", "guess", "not found", "not found", "not found", "error"]
+    assert [row.view.found for row in rows] == [
+        "found",
+        "found",
+        "guess",
+        "not found",
+        "not found",
+        "not found",
+        "error",
+    ]

@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from trace_ves.cli.audit import sampler_names
-from trace_ves.core import InputError
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -39,10 +36,9 @@ def bench(tmp_path: Path):
     return tmp_path
 
 
-def test_the_one_command(bench: Path, call: Call) -> None:
+def test_the_one_command(bench: Path, cli: Call) -> None:
     run = lines(bench / "mine.jsonl", ANSWER, ANSWER | {"question_id": "q2", "answer": "A"})
-    code, out, err = call("audit", bench, run)
-    assert code == 0, err
+    _, out, err = cli("audit", bench, run)
     assert "VES audit" in out
     assert "mine" in out
     assert "Event Counting" in out
@@ -51,17 +47,14 @@ def test_the_one_command(bench: Path, call: Call) -> None:
     assert err == ""
 
 
-def test_json_on_standard_output_is_json_alone(bench: Path, call: Call) -> None:
+def test_json_on_standard_output_is_json_alone(bench: Path, cli: Call) -> None:
     run = lines(bench / "mine.jsonl", ANSWER | {"method": "looker"})
-    code, out, err = call("audit", bench / "questions.jsonl", run, "--resamples", 1, "--json")
-    assert code == 0
+    _, out, err = cli("audit", bench / "questions.jsonl", run, "--resamples", 1, "--json")
     report = json.loads(out)
     assert "resamples:1|" in report["signature"]
     (entry,) = report["runs"]
     assert entry["name"] == "looker"
-    assert entry["metrics"]["Acc"] == 50.0
-    assert entry["metrics"]["Fr"] == 49.0
-    assert entry["metrics"]["Cov@2"] == 50.0
+    assert [entry["metrics"][name] for name in ("Acc", "Fr", "Cov@2")] == [50.0, 49.0, 50.0]
     assert report["bench"] | {"questions": 2, "EP_ref": 10.0} == report["bench"]
     assert "1 of 2 questions have no prediction and count as wrong" in err
     assert report["warnings"][0] in err
@@ -70,21 +63,19 @@ def test_json_on_standard_output_is_json_alone(bench: Path, call: Call) -> None:
 FIGURES = ("bench", "buckets", "coverage", "families", "frontier", "k-sweep")
 
 
-def test_every_file_is_written(bench: Path, call: Call) -> None:
+def test_every_file_is_written(bench: Path, cli: Call) -> None:
     run = lines(bench / "mine.jsonl", ANSWER)
     out = bench / "out"
     options = ["--json", out / "a.json", "--csv", out / "a.csv", "--markdown", out / "a.md", "--latex", out / "a.tex"]
-    code, _, _ = call("audit", bench, run, *options, "--figures", out / "figures", "--resamples", 20)
-    assert code == 0
+    cli("audit", bench, run, *options, "--figures", out / "figures", "--resamples", 20)
     assert {path.name for path in out.rglob("*.*")} == {
         *("a.json", "a.csv", "a.md", "a.tex"),
         *(f"{name}.{kind}" for name in FIGURES for kind in ("svg", "png", "pdf")),
     }
 
 
-def test_samplers_need_no_run(bench: Path, call: Call) -> None:
-    code, out, _ = call("audit", bench, "--sampler", "uniform-16,uniform-32", "--json", "-")
-    assert code == 0
+def test_samplers_need_no_run(bench: Path, cli: Call) -> None:
+    out = cli("audit", bench, "--sampler", "uniform-16, uniform-32,uniform-16", "--json", "-").stdout
     first, second = json.loads(out)["runs"]
     assert (first["name"], second["name"]) == ("uniform-16", "uniform-32")
     assert first["metrics"]["Acc"] is None
@@ -92,154 +83,86 @@ def test_samplers_need_no_run(bench: Path, call: Call) -> None:
     assert (second["metrics"]["Cov@3"], second["metrics"]["EP"]) == (100.0, 9.375)
 
 
-def test_a_run_and_a_sampler_of_one_name_are_told_apart(bench: Path, call: Call) -> None:
-    run = lines(
-        bench / "mine.jsonl", ANSWER | {"method": "uniform-16"}, ANSWER | {"question_id": "q2", "method": "uniform-16"}
-    )
-    code, out, _ = call("audit", bench, run, "--sampler", "uniform-16", "--json", "-")
-    assert code == 0
+def test_a_run_and_a_sampler_of_one_name_are_told_apart(bench: Path, cli: Call) -> None:
+    run = lines(bench / "mine.jsonl", ANSWER | {"method": "uniform-16"})
+    out = cli("audit", bench, run, "--sampler", "uniform-16", "--json", "-").stdout
     assert [entry["name"] for entry in json.loads(out)["runs"]] == ["uniform-16", "uniform-16 (sampler)"]
 
 
-def test_a_folder_of_runs_and_runs_of_one_method(bench: Path, call: Call) -> None:
+def test_a_folder_of_runs_and_runs_of_one_method(bench: Path, cli: Call) -> None:
     folder = bench / "runs"
     folder.mkdir()
     for name, backbone in (("one", "big"), ("two", "small"), ("three", "small")):
         lines(folder / f"{name}.jsonl", ANSWER | {"method": "trace", "backbone": backbone})
-    code, out, _ = call("audit", bench, folder, "--json", "-")
-    assert code == 0
+    out = cli("audit", bench, folder, "--json", "-").stdout
     names = [entry["name"] for entry in json.loads(out)["runs"]]
     assert names == ["trace (big)", "trace (small) (three)", "trace (small) (two)"]
 
 
-FAULTS = {
-    "duplicate": ([ANSWER, ANSWER], "run.jsonl:2: question 'q1' was already predicted in line 1"),
-    "unknown": ([ANSWER, ANSWER | {"question_id": "q9"}], "run.jsonl:2: question 'q9' is not in the bench"),
-    "outside": ([ANSWER | {"timestamps": [1, 434.5]}], "run.jsonl:1: timestamp 434.5 is outside the video"),
-    "negative": ([ANSWER | {"timestamps": [-1]}], "run.jsonl:1: timestamp -1 is outside the video"),
-    "nan": (
-        ['{"question_id": "q1", "answer": "C", "timestamps": [NaN]}'],
-        "run.jsonl:1: it has NaN, which is not a JSON number",
-    ),
-    "infinite": (
-        ['{"question_id": "q1", "answer": "C", "timestamps": [1e999]}'],
-        "run.jsonl:1: 'timestamps[0]' must be",
-    ),
-    "text": (
-        [ANSWER | {"timestamps": ["1:10"]}],
-        "run.jsonl:1: 'timestamps[0]' must be a number, found a string '1:10'",
-    ),
-    "number": ([ANSWER | {"answer": 2}], "run.jsonl:1: 'answer' must be a string, found a number 2"),
-    "no option": ([ANSWER | {"answer": "E"}], "run.jsonl:1: 'answer' 'E' is not an option of question 'q1'"),
-    "no key": ([{"question_id": "q1", "answer": "C"}], "run.jsonl:1: the key 'timestamps' is missing"),
-    "too few": ([ANSWER | {"frames_supplied": 1}], "run.jsonl:1: 'frames_supplied' is 1, less than the 2 distinct"),
-    "broken": (["{", ANSWER], "run.jsonl:1: not valid JSON"),
-    "array": (["[]"], "run.jsonl:1: expected a JSON object, found an array"),
-    "empty": ([], "run.jsonl: no prediction in this file"),
-    "binary": (["".join(map(chr, range(256)))], "run.jsonl:1: "),
-}
+BARE = '{"question_id": "q1", "answer": "C", "timestamps": [%s]}'
+FAULTS = [
+    ("run.jsonl", [ANSWER, ANSWER], ":2: question 'q1' was already predicted in line 1"),
+    ("run.jsonl", [ANSWER, ANSWER | {"question_id": "q9"}], ":2: question 'q9' is not in the bench"),
+    ("run.jsonl", [ANSWER | {"timestamps": [1, 434.5]}], ":1: timestamp 434.5 is outside the video"),
+    ("run.jsonl", [ANSWER | {"timestamps": [-1]}], ":1: timestamp -1 is outside the video"),
+    ("run.jsonl", [BARE % "NaN"], ":1: it has NaN, which is not a JSON number"),
+    ("run.jsonl", [BARE % "1e999"], ":1: 'timestamps[0]' must be"),
+    ("run.jsonl", [BARE % '"1:10"'], ":1: 'timestamps[0]' must be a number, found a string '1:10'"),
+    ("run.jsonl", [ANSWER | {"answer": 2}], ":1: 'answer' must be a string, found a number 2"),
+    ("run.jsonl", [ANSWER | {"answer": "E"}], ":1: 'answer' 'E' is not an option of question 'q1'"),
+    ("run.jsonl", [{"question_id": "q1", "answer": "C"}], ":1: the key 'timestamps' is missing"),
+    ("run.jsonl", [ANSWER | {"frames_supplied": 1}], ":1: 'frames_supplied' is 1, less than the 2 distinct"),
+    ("run.jsonl", ["{", ANSWER], ":1: not valid JSON"),
+    ("run.jsonl", ["[]"], ":1: expected a JSON object, found an array"),
+    ("run.jsonl", [], ": no prediction in this file"),
+    ("run.jsonl", ["".join(map(chr, range(256)))], ":1: "),
+    ("questions.jsonl", [QUESTION, QUESTION], ":2: question 'q1' is already on line 1"),
+    ("questions.jsonl", [QUESTION | {"answer": "E"}], ":1: 'answer' must be one of A-D, found 'E'"),
+    ("questions.jsonl", [QUESTION, '{"id": "q3"'], ":2: not valid JSON"),
+]
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_in_a_run_is_one_sentence(bench: Path, call: Call, fault: Any) -> None:
-    records, sentence = FAULTS[fault]
-    code, out, err = call("audit", bench, lines(bench / "run.jsonl", *records))
-    assert code == 2
-    assert sentence in err
-    assert len(err.splitlines()) == 1
-    assert out == ""
+@pytest.mark.parametrize(("name", "records", "sentence"), FAULTS)
+def test_a_fault_in_a_file_is_one_sentence(
+    bench: Path, cli: Call, name: str, records: list[Any], sentence: str
+) -> None:
+    run = lines(bench / "run.jsonl", ANSWER)
+    lines(bench / name, *records)
+    done = cli("audit", bench, run, status=2)
+    assert f"{name}{sentence}" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stdout == ""
 
 
-@pytest.mark.parametrize(
-    ("record", "sentence"),
-    [
-        (QUESTION, "questions.jsonl:3: question 'q1' is already on line 1"),
-        (QUESTION | {"id": "q3", "answer": "E"}, "questions.jsonl:3: 'answer' must be one of A-D, found 'E'"),
-        ('{"id": "q3"', "questions.jsonl:3: not valid JSON"),
-    ],
-)
-def test_a_fault_in_the_bench_is_one_sentence(bench: Path, call: Call, record: Any, sentence: str) -> None:
-    with (bench / "questions.jsonl").open("a") as file:
-        file.write((record if isinstance(record, str) else json.dumps(record)) + "\n")
-    code, _, err = call("audit", bench, lines(bench / "run.jsonl", ANSWER))
-    assert code == 2
-    assert sentence in err
-    assert len(err.splitlines()) == 1
-
-
-def test_a_torn_last_line_is_counted_and_strict_refuses_it(bench: Path, call: Call) -> None:
+def test_a_torn_last_line_is_counted_and_strict_refuses_it(bench: Path, cli: Call) -> None:
     run = bench / "run.jsonl"
     run.write_text(json.dumps(ANSWER) + '\n{"question_id": "q2", "ans')
-    code, out, err = call("audit", bench, run)
-    assert code == 0
+    _, out, err = cli("audit", bench, run)
     assert "run.jsonl:2: the last line is cut off" in err
     assert "1 of 2 questions have no prediction" in err
     assert "50.0" in out
-    code, out, err = call("audit", bench, run, "--strict")
-    assert (code, out) == (2, "")
-    assert "run.jsonl:2" in err
+    assert "run.jsonl:2" in cli("audit", bench, run, "--strict", status=2).stderr
 
 
-def test_dirty_questions_are_left_out_and_counted_and_strict_refuses_them(bench: Path, call: Call) -> None:
+def test_dirty_questions_are_left_out_and_counted_and_strict_refuses_them(bench: Path, cli: Call) -> None:
     with (bench / "questions.jsonl").open("a") as file:
         file.write(json.dumps(QUESTION | {"id": "q3", "evidence": [[9, 8]]}) + "\n")
     run = lines(bench / "run.jsonl", *(ANSWER | {"question_id": f"q{i}"} for i in (1, 2, 3)))
-    code, out, err = call("audit", bench, run, "--json", "-")
-    assert code == 0
+    _, out, err = cli("audit", bench, run, "--json", "-")
     assert json.loads(out)["bench"]["questions"] == 2
     assert "questions.jsonl:3: question 'q3': evidence interval 9-8 s is reversed (left out)" in err
     assert "1 predictions are for questions that were left out" in err
-    code, _, err = call("audit", bench, run, "--strict")
-    assert code == 2
-    assert "questions.jsonl:3" in err
+    assert "questions.jsonl:3" in cli("audit", bench, run, "--strict", status=2).stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["nowhere", "run.jsonl"], "no bench here"),
-        ([".", "nothing.jsonl"], "nothing.jsonl: cannot be read: No such file"),
-        (["."], "Give at least one RUN"),
-        ([".", "--sampler", "uniform"], "the sampler 'uniform' is unknown"),
-        ([".", "--sampler", "uniform-0"], "the sampler 'uniform-0' is unknown"),
-        ([".", "--sampler", "uniform-8", "--k", "0"], "0 is not in the range"),
-        ([".", "--sampler", "uniform-8", "--resamples", "0"], "0 is not in the range"),
-        ([".", "--sampler", "uniform-8", "--latex", "questions.jsonl/x"], "cannot be written"),
-    ],
-)
-def test_wrong_arguments_are_explained(
-    bench: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    call: Call,
-    arguments: list[str],
-    words: list[str],
-) -> None:
-    monkeypatch.chdir(bench)
-    code, _, err = call("audit", *arguments)
-    assert code == 2
-    assert words in err
-
-
-def test_a_sampler_needs_durations(bench: Path, call: Call) -> None:
+def test_a_sampler_needs_durations(bench: Path, cli: Call) -> None:
     lines(bench / "questions.jsonl", QUESTION | {"duration": None, "evidence": []})
-    code, _, err = call("audit", bench, "--sampler", "uniform-8")
-    assert code == 2
-    assert "has no duration" in err
+    assert "has no duration" in cli("audit", bench, "--sampler", "uniform-8", status=2).stderr
 
 
-def test_a_bench_without_evidence_says_so(bench: Path, call: Call) -> None:
+def test_a_bench_without_evidence_says_so(bench: Path, cli: Call) -> None:
     lines(bench / "questions.jsonl", QUESTION | {"evidence": []})
     run = lines(bench / "run.jsonl", ANSWER)
-    code, out, _ = call("audit", bench, run)
-    assert code == 0
-    assert "only answers can be scored" in out
-    code, _, err = call("audit", bench, run, "--figures", bench / "figures")
-    assert code == 2
-    assert "no evidence intervals" in err
-
-
-def test_counts_of_samplers() -> None:
-    assert sampler_names("uniform-16, uniform-32,uniform-16") == ("uniform-16", "uniform-32")
-    assert sampler_names(None) == ()
-    with pytest.raises(InputError):
-        sampler_names("")
+    assert "only answers can be scored" in cli("audit", bench, run).stdout
+    figures = cli("audit", bench, run, "--figures", bench / "figures", status=2)
+    assert "no evidence intervals" in figures.stderr

@@ -33,52 +33,27 @@ def source(tmp_path: Path):
     return path
 
 
-def test_import_writes_a_bench_and_says_what_it_left_out(source: Path, tmp_path: Path, call: Call) -> None:
-    code, out, err = call("import", "cg-bench", source, tmp_path / "bench")
-    assert code == 0
+def test_an_import_says_what_it_leaves_out_and_replaces_a_bench_only_with_force(
+    source: Path, tmp_path: Path, cli: Call
+) -> None:
+    words = ("import", "cg-bench", source, tmp_path / "bench")
+    assert "question '2': evidence interval 3-1 s is reversed" in cli(*words, "--strict", status=2).stderr
+    assert not (tmp_path / "bench").exists()
+    _, out, err = cli(*words)
     assert "1 question on 1 video, 1 with evidence intervals. 1 question was left out." in out
     assert "cg.json, row 2: question '2': evidence interval 3-1 s is reversed (left out)" in err
     assert len(load_bench(tmp_path / "bench").items) == 1
+    assert "--force" in cli(*words, status=2).stderr
+    cli(*words, "--force")
 
 
-def test_strict_import_refuses_and_writes_nothing(source: Path, tmp_path: Path, call: Call) -> None:
-    code, _, err = call("import", "cg-bench", source, tmp_path / "bench", "--strict")
-    assert code == 2
-    assert "question '2': evidence interval 3-1 s is reversed" in err
-    assert not (tmp_path / "bench").exists()
-
-
-def test_import_does_not_replace_without_force(source: Path, tmp_path: Path, call: Call) -> None:
-    assert call("import", "cg-bench", source, tmp_path / "bench")[0] == 0
-    code, _, err = call("import", "cg-bench", source, tmp_path / "bench")
-    assert code == 2
-    assert "--force" in err
-    assert call("import", "cg-bench", source, tmp_path / "bench", "--force")[0] == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["nonsense", "a", "b"], "There is no importer 'nonsense'; there are cg-bench, eg-vqa, longvideobench,"),
-        (["cgbench", "a", "b"], "did you mean cg-bench?"),
-        (["cg-bench", "none.json", "out"], "none.json: cannot be read: No such file"),
-        (["cg-bench", "none.json", "out", "--columns", "id=x"], "the importer cg-bench has no option --columns"),
-        (["cg-bench", "none.json", "out", "--grounding", "x"], "the importer cg-bench has no option --grounding"),
-        (["ves-bench", "none.parquet", "out", "--columns", "idd=x"], "FIELD one of"),
-        (["next-gqa", "none.csv", "out"], "no grounded segments beside it"),
-    ],
-)
-def test_wrong_arguments_are_explained(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    call: Call,
-    arguments: list[str],
-    words: list[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    code, _, err = call("import", *arguments)
-    assert code == 2
-    assert words in err
+def test_a_manifest_lists_the_videos_that_the_bench_needs(source: Path, tmp_path: Path, cli: Call) -> None:
+    words = ("import", "cg-bench", source, tmp_path / "bench", "--force", "--manifest")
+    assert "1 videos needed, 0 there" in cli(*words, tmp_path / "needed.jsonl").stderr
+    written = (tmp_path / "needed.jsonl").read_text()
+    assert json.loads(written) == {"video": "videos/v.mp4", "questions": 1, "duration": 10.0, "there": False}
+    assert cli(*words, "-").stdout == written
+    assert "is an input of this command" in cli(*words, source, status=2).stderr
 
 
 OWN = """
@@ -108,9 +83,8 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own.txt").write_text("Is it?\nWas it?\n")
 
 
-def test_an_importer_of_ones_own_is_named_as_module_and_callable(own: Path, tmp_path: Path, call: Call) -> None:
-    code, out, _ = call("import", "own_importer:read", "own.txt", "bench")
-    assert code == 0
+def test_an_importer_of_ones_own_is_named_as_module_and_callable(own: Path, tmp_path: Path, cli: Call) -> None:
+    out = cli("import", "own_importer:read", "own.txt", "bench").stdout
     assert "2 questions on 1 video, 2 with evidence" in out
     assert [item.question.text for item in load_bench(tmp_path / "bench").items] == ["Is it?", "Was it?"]
 
@@ -123,26 +97,21 @@ def test_an_importer_of_ones_own_is_named_as_module_and_callable(own: Path, tmp_
         ("own_importer:nothing", "the module own_importer has no nothing"),
     ],
 )
-def test_what_is_wrong_with_ones_own_importer_is_one_sentence(
-    own: Path, call: Call, name: str, words: list[str]
-) -> None:
-    code, _, err = call("import", name, "own.txt", "bench")
-    assert code == 2
-    assert words in err
-    assert "Traceback" not in err
+def test_what_is_wrong_with_ones_own_importer_is_one_sentence(own: Path, cli: Call, name: str, words: str) -> None:
+    done = cli("import", name, "own.txt", "bench", status=2)
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
 
 
-def test_an_import_never_replaces_its_source(tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_import_never_replaces_its_source(tmp_path: Path, cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    line = {"key": "v", "type": "x", "video_info": {"duration_minutes": 1}, "qa": [
-        {"uid": 1, "question": "Who?\n(A) me\n(B) you", "answer": "A", "question_type": []}
-    ]}  # fmt: skip
+    asked = {"uid": 1, "question": "Who?\n(A) me\n(B) you", "answer": "A", "question_type": []}
+    line = {"key": "v", "type": "x", "video_info": {"duration_minutes": 1}, "qa": [asked]}
     source = tmp_path / "video_info.meta.jsonl"
     source.write_text(json.dumps(line) + "\n")
     (tmp_path / "link.jsonl").symlink_to(source)
     before = source.read_bytes()
     for out in (source, "link.jsonl"):
-        code, _, err = call("import", "lvbench", source, out, "--force")
-        assert code == 2
-        assert "is an input of this command" in err
+        done = cli("import", "lvbench", source, out, "--force", status=2)
+        assert "is an input of this command" in done.stderr
         assert source.read_bytes() == before

@@ -42,43 +42,39 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def trace_ves(*arguments: object, folder: Path, **options: Any) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | options.pop("environment", {})
-    return subprocess.run(
-        [sys.executable, "-m", "trace_ves", *map(str, arguments)],
-        **{"cwd": folder, "env": environment, "stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "encoding": "utf-8"}
-        | options,
-        check=False,
-        timeout=60,
-    )
+def start(*arguments: object, folder: Path, status: int = 0, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run Python, which must end with `status` and without a traceback."""
+    settings = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "encoding": "utf-8"} | options
+    command = [sys.executable, *map(str, arguments)]
+    done = subprocess.run(command, cwd=folder, check=False, timeout=60, **settings)
+    assert "Traceback" not in done.stderr
+    assert done.returncode == status, done.stderr
+    return done
 
 
-@pytest.mark.parametrize(
-    "arguments", [("audit", ".", "run.jsonl"), ("audit", ".", "run.jsonl", "--json", "-"), ("--help",)]
-)
+AUDIT = ("-m", "trace_ves", "audit", ".", "run.jsonl")
+
+
+@pytest.mark.parametrize("arguments", [AUDIT, (*AUDIT, "--json", "-"), ("-m", "trace_ves", "--help")])
 def test_standard_output_on_a_full_disk_is_one_sentence(folder: Path, arguments: tuple[str, ...]) -> None:
     with FULL.open("w") as full:
-        done = trace_ves(*arguments, folder=folder, stdout=full)
-    assert done.returncode == 2
+        done = start(*arguments, folder=folder, stdout=full, status=2)
     assert done.stderr.splitlines()[-1] == "trace-ves: cannot be read or written: No space left on device."
-    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("option", ["--json", "--csv", "--markdown", "--latex"])
-def test_a_file_on_a_full_disk_is_one_sentence(folder: Path, call: Call, option: str) -> None:
-    code, _, err = call("audit", folder, folder / "run.jsonl", option, FULL)
-    assert (code, err) == (2, "trace-ves: /dev/full: cannot be written: No space left on device.\n")
+def test_a_file_on_a_full_disk_is_one_sentence(folder: Path, cli: Call, option: str) -> None:
+    done = cli("audit", folder, folder / "run.jsonl", option, FULL, status=2)
+    assert done.stderr == "trace-ves: /dev/full: cannot be written: No space left on device.\n"
     assert FULL.is_char_device()
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_any_encoding_of_the_terminal_gets_its_characters_or_their_escapes(folder: Path, encoding: str) -> None:
-    environment = {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
-    tables = trace_ves("audit", ".", "run.jsonl", folder=folder, environment=environment, errors="replace")
-    assert (tables.returncode, "Traceback" in tables.stderr) == (0, False)
-    # click takes ascii for a mistake and writes UTF-8
-    options = {"environment": environment, "encoding": "utf-8" if encoding == "ascii" else encoding}
-    report = trace_ves("audit", ".", "run.jsonl", "--json", "-", folder=folder, **options)
+    environment = os.environ | {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    start(*AUDIT, folder=folder, env=environment, errors="replace")
+    written = "utf-8" if encoding == "ascii" else encoding  # click takes ascii for a mistake and writes UTF-8
+    report = start(*AUDIT, "--json", "-", folder=folder, env=environment, encoding=written)
     assert json.loads(report.stdout)["runs"][0]["name"] == "méthode"
 
 
@@ -86,10 +82,9 @@ GLANCE = ("--backbone", "glance", "--method", "uniform-8", "-o", "ja", "-o", "ne
 
 
 def test_no_output_is_contains_or_belongs_to_an_input(
-    folder: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+    film: Path, folder: Path, cli: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
-    write_film(folder / "v.mp4", range(0, 200, 10), fps=5)
     (folder / "link").symlink_to("run.jsonl")
     (folder / "runs").mkdir()
     shutil.copy(folder / "run.jsonl", folder / "runs")
@@ -114,9 +109,8 @@ def test_no_output_is_contains_or_belongs_to_an_input(
         ("ask", "v.mp4", "Wer?", *GLANCE, "--overwrite", "--save"): ".",
     }.items():
         for output in outputs.split():
-            code, _, err = call(*arguments, output)
-            assert code == 2, (arguments, output)
-            assert "an input of this command" in err or "--export writes an HTML page" in err
+            said = cli(*arguments, output, status=2).stderr
+            assert "an input of this command" in said or "--export writes an HTML page" in said, (arguments, output)
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
@@ -132,46 +126,34 @@ def test_an_answer_that_cannot_be_saved_is_printed_first(film: Path, folder: Pat
     def fill_up() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
-    done = trace_ves("ask", film, "Wer?", *GLANCE, "--json", "--save", "answer", folder=folder, preexec_fn=fill_up)
-    assert done.returncode == 2
+    ask = ("-m", "trace_ves", "ask", film, "Wer?", *GLANCE, "--json", "--save", "answer")
+    done = start(*ask, folder=folder, preexec_fn=fill_up, status=2)
     assert json.loads(done.stdout)["frames_supplied"] == 8
     assert done.stderr.splitlines()[-1].startswith(
         "trace-ves: answer: the answer could not be saved completely: File too"
     )
-    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(
     ("typed", "question", "option"), [(b"Wer \xe4?\n", "-", "ja"), (b"", "Wer \udce4?", "ja"), (b"", "Wer?", "\udce4")]
 )
 def test_a_question_that_is_not_utf8_is_one_sentence(
-    film: Path, call: Call, typed: bytes, question: str, option: str
+    film: Path, cli: Call, typed: bytes, question: str, option: str
 ) -> None:
-    code, _, err = call("ask", film, question, "-o", option, "-o", "nein", "--backbone", "glance", stdin=typed)
-    assert (code, err[:55]) == (2, "trace-ves: the question or an option is not UTF-8 text;")
+    done = cli("ask", film, question, "-o", option, "-o", "nein", "--backbone", "glance", stdin=typed, status=2)
+    assert done.stderr.startswith("trace-ves: the question or an option is not UTF-8 text;")
 
 
-def test_a_folder_of_videos_that_is_missing_is_one_sentence(folder: Path, call: Call) -> None:
-    code, _, err = call("view", folder, "--videos", "missing", "--no-browser")
-    assert (code, err) == (2, "trace-ves: missing: no such folder; --videos names the folder of the videos.\n")
-
-
-@pytest.mark.parametrize("missing", ["jinja2", "fastapi"])
-def test_the_page_on_a_core_install_names_what_to_install(folder: Path, missing: str) -> None:
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [("jinja2", "needs an optional part: pip install '.[web]' in the checkout.\n"), ("fastapi", "")],
+)
+def test_the_page_on_a_core_install_names_what_to_install(folder: Path, missing: str, said: str) -> None:
     code = f"import sys; sys.modules['{missing}'] = None; from trace_ves.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", code, "view", ".", "--export", "story.html", "--question", "q1"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    if missing == "fastapi" and done.returncode == 0:
-        assert (folder / "story.html").exists()  # a file needs no server
-        return
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.splitlines()[-1].endswith("needs an optional part: pip install '.[web]' in the checkout.")
+    view = ("-c", code, "view", ".", "--export", "story.html", "--question", "q1")
+    done = start(*view, folder=folder, status=2 if said else 0)
+    assert done.stderr.endswith(said)
+    assert bool(done.stdout) == (folder / "story.html").exists() == (not said)  # a file needs no server
 
 
 @pytest.mark.parametrize(
@@ -235,14 +217,11 @@ def test_an_interrupt_that_would_be_swallowed_comes_after_it(work: Callable[[], 
     assert done == [result]
 
 
-def test_an_interrupt_after_the_end_does_not_spoil_the_status() -> None:
+def test_an_interrupt_after_the_end_does_not_spoil_the_status(tmp_path: Path) -> None:
     script = """
 import atexit, os, signal
 from trace_ves.cli import main
 atexit.register(os.kill, os.getpid(), signal.SIGINT)
 main()
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script, "--version"], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert start("-c", script, "--version", folder=tmp_path).stderr == ""

@@ -33,10 +33,10 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FilmServ
 ASK = ("Which?", "-o", "x", "-o", "y", "--backbone", "glance", "--method", "uniform-4")
 
 
-def test_ask_fetches_an_address_and_answers(call: Call, server: FilmServer) -> None:
-    status, out, err = call("ask", server.url, *ASK, "--allow-private", "--json")
-    record = json.loads(out)
-    assert (status, err) == (0, "")
+def test_ask_fetches_an_address_and_answers(cli: Call, server: FilmServer) -> None:
+    done = cli("ask", server.url, *ASK, "--allow-private", "--json")
+    record = json.loads(done.stdout)
+    assert done.stderr == ""
     assert record["frames_supplied"] == 4
     assert record["video"].endswith("/film.mp4")
     assert len(server.requests) == 1
@@ -45,50 +45,41 @@ def test_ask_fetches_an_address_and_answers(call: Call, server: FilmServer) -> N
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (ASK, "give --allow-private to fetch from there"),
-        (("", "-o", "x", "--allow-private"), ""),
-        (("Which?", "--method", "nonsense", "--allow-private"), "nonsense"),
-        (("Which?", "-o", "only one", "--allow-private"), "2 to 26 options"),
+        (("ask", "URL", *ASK), "give --allow-private to fetch from there"),
+        (("ask", "URL", "", "-o", "x", "--allow-private"), "the question is empty"),
+        (("ask", "URL", "Which?", "--method", "nonsense", "--allow-private"), "nonsense"),
+        (("ask", "URL", "Which?", "-o", "only one", "--allow-private"), "2 to 26 options"),
+        (("frames", "URL", "q1", "out", "--allow-private"), "a run is a file"),
     ],
 )
-def test_ask_checks_everything_before_it_fetches(
-    call: Call, server: FilmServer, arguments: tuple[str, ...], sentence: str
+def test_everything_is_checked_before_a_video_is_fetched(
+    cli: Call, server: FilmServer, arguments: tuple[str, ...], sentence: str
 ) -> None:
-    status, _, err = call("ask", server.url, *arguments)
-    assert (status, server.requests) == (2, [])
-    assert sentence in err
+    done = cli(*(server.url if word == "URL" else word for word in arguments), status=2)
+    assert sentence in done.stderr
+    assert server.requests == []
 
 
-def test_too_large_a_file_and_one_that_is_not_a_video_are_refused(call: Call, server: FilmServer) -> None:
-    status, _, err = call("ask", server.url, *ASK, "--allow-private", "--max-download-gb", "0.000001")
-    assert status == 2
-    assert "--max-download-gb" in err
+def test_too_large_a_file_and_one_that_is_not_a_video_are_refused(cli: Call, server: FilmServer) -> None:
+    ask = ("ask", server.url, *ASK, "--allow-private")
+    assert "--max-download-gb" in cli(*ask, "--max-download-gb", "0.000001", status=2).stderr
     server.body = b"\0" * 5000
-    status, _, err = call("ask", server.url, *ASK, "--allow-private")
-    assert status == 2
-    assert "film.mp4: not a video that can be read" in err
+    assert "film.mp4: not a video that can be read" in cli(*ask, status=2).stderr
 
 
-def test_frames_fetches_an_address(call: Call, server: FilmServer, tmp_path: Path) -> None:
-    status, _, err = call("frames", server.url, "--at", "1.5", tmp_path / "out", "--allow-private")
-    assert status == 0, err
-    assert "sha256" in err
+def test_frames_fetches_an_address(cli: Call, server: FilmServer, tmp_path: Path) -> None:
+    done = cli("frames", server.url, "--at", "1.5", tmp_path / "out", "--allow-private")
+    assert "sha256" in done.stderr
     assert len([*(tmp_path / "out").glob("*.jpg")]) == 1
 
 
-def test_frames_of_a_run_takes_no_address(call: Call, server: FilmServer, tmp_path: Path) -> None:
-    status, _, err = call("frames", server.url, "q1", tmp_path / "out", "--allow-private")
-    assert (status, server.requests) == (2, [])
-    assert "a run is a file" in err
-
-
-def test_an_address_inside_a_bench_is_data_and_never_fetched(call: Call, server: FilmServer, tmp_path: Path) -> None:
+def test_an_address_inside_a_bench_is_data_and_never_fetched(cli: Call, server: FilmServer, tmp_path: Path) -> None:
     item = Item(Question("q1", server.url, "Which?", ("x", "y")), "A", (Interval(1, 2),), 4.0)
     write_bench([item], tmp_path / "bench")
     runs = tmp_path / "runs"
-    call("run", tmp_path / "bench", "--method", "uniform-4", "--backbone", "glance", "--out", runs)
+    cli("run", tmp_path / "bench", "--method", "uniform-4", "--backbone", "glance", "--out", runs, status=1)
     [line] = (runs / "uniform-4@glance.jsonl").read_text().splitlines()
     assert "no such file" in json.loads(line)["error"]
     frames = ("frames", runs / "uniform-4@glance.jsonl", "q1", tmp_path / "out")
-    assert call(*frames, "--bench", tmp_path / "bench")[0] == 2
+    cli(*frames, "--bench", tmp_path / "bench", status=2)
     assert server.requests == []

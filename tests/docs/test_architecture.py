@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import re
 import tomllib
-from pathlib import Path
 from xml.etree import ElementTree as ET
 
-ROOT = Path(__file__).parents[2]
+from tests.docs import ROOT, read
+
 SOURCE = ROOT / "src" / "trace_ves"
-PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-PICTURE = ROOT / "docs" / "images" / "architecture.svg"
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGE = read("docs/architecture.md")
+PICTURE = ET.fromstring(read("docs/images/architecture.svg"))
 
 
 def layers() -> list[set[str]]:
     """The layers of the house, from the top."""
-    [contract] = [
-        each
-        for each in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-        if each["type"] == "layers"
-    ]
+    contracts = tomllib.loads(read("pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    [contract] = [each for each in contracts if each["type"] == "layers"]
     return [set(re.findall(r"trace_ves\.([\w.]+)", layer)) for layer in contract["layers"]]
 
 
 def test_every_module_of_the_page_and_the_picture_exists() -> None:
-    words = " ".join(ET.parse(PICTURE).getroot().itertext())
+    words = " ".join(PICTURE.itertext())
     named = set(re.findall(r"`([\w/]+(?:\.py|/))`", PAGE)) | set(re.findall(r"[\w/]+\.py", words))
     assert len(named) > 35
     assert not {name for name in named if not (SOURCE / name).exists()}
@@ -39,9 +35,8 @@ def test_twenty_files_to_read_are_named() -> None:
 
 def test_the_picture_is_on_the_page_and_tells_what_it_shows() -> None:
     assert "(images/architecture.svg)" in PAGE
-    root = ET.parse(PICTURE).getroot()
-    assert root.get("viewBox")
-    assert "answer_question" in "".join(root.itertext())
+    assert PICTURE.get("viewBox")
+    assert "answer_question" in "".join(PICTURE.itertext())
 
 
 def test_the_layers_of_the_page_are_those_that_are_held() -> None:
@@ -51,5 +46,5 @@ def test_the_layers_of_the_page_are_those_that_are_held() -> None:
 
 def test_the_tree_of_the_readme_names_every_package_and_no_other() -> None:
     packages = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
-    [tree] = re.findall(r"```\n(src/trace_ves/\n.*?)```", README, re.DOTALL)
+    [tree] = re.findall(r"```\n(src/trace_ves/\n.*?)```", read("README.md"), re.DOTALL)
     assert set(re.findall(r"^  (\w+)/ ", tree, re.MULTILINE)) == packages

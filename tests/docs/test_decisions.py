@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from pathlib import Path
 
-FOLDER = Path(__file__).parents[2] / "docs/decisions"
+from tests.docs import ROOT
+
+FOLDER = ROOT / "docs" / "decisions"
 DECISIONS = {file.name: file.read_text(encoding="utf-8") for file in sorted(FOLDER.glob("[0-9]*.md"))}
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-from pathlib import Path
 
 import pytest
 
 import trace_ves
+from tests.docs import ROOT
 from trace_ves.cli.main import group
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")

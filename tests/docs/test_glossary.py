@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
+from tests.docs import ROOT, read
 from trace_ves.agent.ablations import VARIANTS
 from trace_ves.runs.cost import cost_table
 from trace_ves.ves.metrics import Columns
@@ -12,17 +12,13 @@ from trace_ves.web.glossary import anchor, glossary, term_of
 from trace_ves.web.listing import BUCKETS
 from trace_ves.web.search_view import ENDINGS
 
-ROOT = Path(__file__).parents[2]
-GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
-
-
+GLOSSARY = read("docs/glossary.md")
 TERMS = re.findall(r"^### (.+)$", GLOSSARY, re.MULTILINE)
 ANCHORS = {anchor(term) for term in re.findall(r"^#{1,3} (.+)$", GLOSSARY, re.MULTILINE)}
 
 
 def test_the_pages_and_the_docs_have_the_same_glossary() -> None:
-    packaged = ROOT / "src" / "trace_ves" / "web" / "glossary.md"
-    assert packaged.read_text(encoding="utf-8") == GLOSSARY, "edit the file in src, and copy it to docs"
+    assert read("src/trace_ves/web/glossary.md") == GLOSSARY, "edit the file in src, and copy it to docs"
     assert [term.name for term in glossary().values()] == TERMS
     assert not [term.id for term in glossary().values() if re.search(r"[*`\]]|\(#", term.text)]
 
@@ -31,20 +27,12 @@ def test_every_symbol_of_the_pages_is_explained() -> None:
     markup = "".join(path.read_text() for path in (ROOT / "src/trace_ves/web/templates").glob("*.html"))
     named = set(re.findall(r'(?:named|sign)\("([^"]+)"', markup))
     assert named | {*(bucket.term for bucket in BUCKETS.values()), *ENDINGS} <= glossary().keys()
-    assert [term_of(heading) for heading in ("Cov@2 ↑", "± by video", "Seconds", "Fr", "no such thing")] == [
-        "covk",
-        "half-width",
-        "seconds-of-calls",
-        "fr",
-        "",
-    ]
+    symbols = {"Cov@2 ↑": "covk", "± by video": "half-width", "Seconds": "seconds-of-calls", "Fr": "fr", "no such": ""}
+    assert {heading: term_of(heading) for heading in symbols} == symbols
 
 
-def test_every_term_has_an_anchor_of_its_own() -> None:
+def test_every_term_is_explained_and_has_an_anchor_of_its_own() -> None:
     assert len({anchor(term) for term in TERMS}) == len(TERMS) > 60
-
-
-def test_every_term_is_explained() -> None:
     for term, text in re.findall(r"^### (.+)\n\n(.*)$", GLOSSARY, re.MULTILINE):
         assert len(text.split()) > 2, term
 

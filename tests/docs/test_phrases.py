@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from tests.docs import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-ROOT = Path(__file__).parents[2]
+    from pathlib import Path
 
 PHRASES = {
     r"a person": "you, a user, an annotator",
@@ -117,7 +117,7 @@ def test_no_odd_phrases() -> None:
     assert not found, f"{len(found)} phrases to replace:\n" + "\n".join(found)
 
 
-def test_phrases_are_found(tmp_path: Path) -> None:
+def test_phrases_are_found() -> None:
     assert ANY.search("Questions that nobody\n asked")
     assert ANY.search('"""It goes\n    on."""')
     assert ANY.search("What is no\n interval")

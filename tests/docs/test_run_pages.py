@@ -12,13 +12,13 @@ from dataclasses import fields, replace
 from functools import partial
 from inspect import signature
 from itertools import takewhile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
 
 from tests import program
+from tests.docs import ROOT, blocks, read
 from tests.films import write_film
 from trace_ves import TRACE, InputError
 from trace_ves.agent.ablations import VARIANTS
@@ -30,18 +30,11 @@ from trace_ves.runs.methods import open_method
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from trace_ves import Request
 
-ROOT = Path(__file__).parents[2]
-EXTEND = (ROOT / "docs/extend.md").read_text(encoding="utf-8")
-RUN = (ROOT / "docs/run.md").read_text(encoding="utf-8")
-
-
-def blocks(page: str, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
-
-
+EXTEND, RUN = read("docs/extend.md"), read("docs/run.md")
 CSV = "id,video,seconds,question,a,b,answer,from,to\nr1,v.mp4,30,Which?,x,y,B,1,4\nr2,v.mp4,30,Which?,x,y,C,1,4\n"
 
 
@@ -89,17 +82,16 @@ def test_the_method_of_the_page_is_short_and_audited(workplace: Path, tmp_path: 
     assert runs["first_and_last:look"]["metrics"]["Fr"] == 16
     method = next(code for code in blocks(EXTEND, "python") if code.startswith("# first_and_last.py"))
     assert len([line for line in method.splitlines() if line.strip() and not line.startswith("#")]) <= 15
-    assert method in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert method in read("README.md")
 
 
-def test_the_importer_of_the_page_leaves_out_what_is_no_question(workplace: Path, tmp_path: Path) -> None:
+def test_the_importer_of_the_page_leaves_out_what_is_no_question(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from trace_ves.benches.importers import import_bench
 
-    sys.path.insert(0, str(workplace))
-    try:
-        bench = import_bench("my_bench:read", workplace / "annotations.csv")
-    finally:
-        sys.path.remove(str(workplace))
+    monkeypatch.syspath_prepend(workplace)
+    bench = import_bench("my_bench:read", workplace / "annotations.csv")
     assert [(item.question.id, item.answer, item.evidence) for item in bench.items] == [("r1", "B", (Interval(1, 4),))]
     assert bench.left_out == {"r2"}  # its answer is none of its options
 
@@ -108,7 +100,7 @@ def check_or_search(witness: Callable[[Any], Any], checked: dict[str, bool], req
     return checked if request.stage == "answer-check" else witness(request)
 
 
-def test_the_check_after_replay_has_its_frames(workplace: Path) -> None:
+def test_the_check_after_replay_has_its_frames(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.web.web_bench import Witness, items, write_video
     from trace_ves import ask
     from trace_ves.backbone.protocol import ScriptedBackbone
@@ -116,11 +108,8 @@ def test_the_check_after_replay_has_its_frames(workplace: Path) -> None:
 
     write_video(workplace / "long.mp4")
     [item] = items(["long.mp4"], 1)
-    sys.path.insert(0, str(workplace))
-    try:
-        method = import_callable("checked_trace:method", takes=2)
-    finally:
-        sys.path.remove(str(workplace))
+    monkeypatch.syspath_prepend(workplace)
+    method = import_callable("checked_trace:method", takes=2)
     for contradicted in (False, True):
         backbone = ScriptedBackbone(partial(check_or_search, Witness(), {"contradicted": contradicted}))
         asked = (workplace / "long.mp4", item.question.text, item.question.options)
@@ -172,6 +161,13 @@ def test_every_command_and_option_of_every_page_is_there() -> None:
     commands = [line for line in lines if line.startswith("$ trace-ves ")]
     assert len(commands) > 50
     assert not [word for line in commands for word in unknown_words(line)]
+
+
+def test_links_lead_somewhere() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    targets = [(page, target) for page in pages for target in re.findall(r"\]\(([^)#\s]+)", page.read_text("utf-8"))]
+    assert len(targets) > 100
+    assert not [pair for pair in targets if "://" not in pair[1] and not (pair[0].parent / pair[1]).exists()]
 
 
 def test_the_prices_on_the_page_can_be_read(tmp_path: Path) -> None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests import program
+from tests.docs import blocks, read
 from tests.films import write_film
 
-ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
-QUESTIONS, MINE = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
-BLOCKS = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PAGE = read("docs/tutorial.md")
+QUESTIONS, MINE = blocks(PAGE, "json")
+BLOCKS = blocks(PAGE, "console")
 
 
 @pytest.fixture(scope="module")
@@ -36,10 +38,6 @@ def trace_ves(line: str, place: Path) -> str:
     return done.stdout
 
 
-def lines(start: str) -> list[str]:
-    return [line for block in BLOCKS for line in block.splitlines() if line.startswith(f"$ trace-ves {start}")]
-
-
 def test_the_audits_print_what_the_page_shows(place: Path) -> None:
     shown = [block.splitlines() for block in BLOCKS if block.startswith("$ trace-ves audit")]
     assert len(shown) == 2
@@ -48,7 +46,7 @@ def test_the_audits_print_what_the_page_shows(place: Path) -> None:
 
 
 def test_the_frames_are_written(place: Path) -> None:
-    [command] = lines("frames")
+    [command] = [line for block in BLOCKS for line in block.splitlines() if line.startswith("$ trace-ves frames")]
     printed = trace_ves(command, place).splitlines()
     assert [line.partition(":")[0] for line in printed] == ["15 s", "60 s", "125 s"]
     assert len([*(place / "pictures").glob("*.jpg")]) == 3

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tests.web.conftest import serving_app
 from tests.web.desk.test_firefox import firefox as firefox  # noqa: PLC0414  the fixture
 from trace_ves.backbone.registry import open_backbone
-from trace_ves.cli.video_argument import Sample
+from trace_ves.cli.ask import SAMPLE_FILM, SAMPLE_SPEC, sample_question
 from trace_ves.runs.prices import load_prices
 from trace_ves.video.folders import VideoFolders
 from trace_ves.web.guard import LOOPBACK_NAMES
@@ -24,14 +24,13 @@ READY = "!!document.querySelector('#player[data-ready]')"
 
 
 def test_the_sample_from_the_studio_to_the_viewer_and_its_saved_page(firefox: Firefox, tmp_path: Path) -> None:
-    sample = Sample()
     studio = Studio(
-        VideoFolders([sample.film]),
-        Model(sample.spec, open_backbone(sample.spec)),
+        VideoFolders([SAMPLE_FILM]),
+        Model(SAMPLE_SPEC, open_backbone(SAMPLE_SPEC)),
         tmp_path / "answers",
         load_prices(),
         save=tmp_path / "saved",
-        samples=[SampleQuestion(*sample.question(), sample.film.name)],
+        samples=[SampleQuestion(*sample_question(), SAMPLE_FILM.name)],
     )
     with serving_app(create_studio_app(studio, hosts=LOOPBACK_NAMES)) as address:
         firefox.goto(address)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import click
 from rich.columns import Columns
 from rich.console import Console, Group
 from rich.panel import Panel
@@ -15,7 +13,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from trace_ves.cli.progress import Display, output_console
+from trace_ves.cli.progress import Display
 from trace_ves.core import Termination
 from trace_ves.core.display import count_words, describe_stage
 from trace_ves.observer import UNLIMITED, CallAnswered, ReplyRejected, RoundStarted, StageStarted
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from trace_ves.core import Frame
     from trace_ves.observer import Progress
     from trace_ves.runs.asking import AskResult
-    from trace_ves.runs.prices import Prices
     from trace_ves.web.search_view import EvidenceClip, SearchView
 
 THUMBNAIL_COLUMNS: Final = 24
@@ -100,14 +97,14 @@ def show_result(
 
 def show_clip(seen: EvidenceClip, *, console: Console) -> None:
     """Print one clip of the evidence: when it is, what was seen, and each of its frames."""
-    console.print(Text.assemble((span_text(seen.span), "bold"), f"  {_size(seen)}"))
+    console.print(_heading(seen))
     for line in seen.caption:
         console.print(Text(line))
     if not _shows_colours(console):
         console.print(Text("frames at " + ", ".join(f"{frame.seconds:.2f} s" for frame in seen.frames)))
         return
     pictures = [
-        Text.assemble((f"{frame.seconds:.2f} s", "dim"), "\n", draw_thumbnail(frame), "\n") for frame in seen.frames
+        Text.assemble((f"{frame.seconds:.2f} s", "dim"), "\n", _draw_thumbnail(frame), "\n") for frame in seen.frames
     ]
     console.print(Columns(pictures, padding=(0, 2)))
 
@@ -116,18 +113,19 @@ def _evidence(rows: Sequence[tuple[str, EvidenceClip]], *, pictures: bool) -> Ta
     """A row for each clip: its middle frame if the terminal can show it, its time, and what was seen there."""
     table = Table.grid(padding=(0, 2))
     for label, seen in rows:
-        words = Text.assemble((span_text(seen.span), "bold"), f"  {_size(seen)}")
+        words = _heading(seen)
         for line in seen.caption:
             is_fact = line in seen.facts
             words.append(f"\n✓ {line}" if is_fact else f"\n{line}", "green" if is_fact else "")
         middle = seen.frames[len(seen.frames) // 2] if seen.frames and pictures else None
-        picture = [draw_thumbnail(middle).append("\n") if middle else Text()] if pictures else []
+        picture = [_draw_thumbnail(middle).append("\n") if middle else Text()] if pictures else []
         table.add_row(*picture, Text(label, "dim"), words)
     return table
 
 
-def _size(seen: EvidenceClip) -> str:
-    return f"{count_words(len(seen.frames), 'frame')} of {seen.frames[0].picture.height} px" if seen.frames else ""
+def _heading(seen: EvidenceClip) -> Text:
+    frames = f"{count_words(len(seen.frames), 'frame')} of {seen.frames[0].picture.height} px" if seen.frames else ""
+    return Text.assemble((span_text(seen.span), "bold"), f"  {frames}")
 
 
 def _facts(result: AskResult, view: SearchView, seconds: Mapping[str, float], money: str) -> Table:
@@ -165,41 +163,16 @@ def _shows_colours(console: Console) -> bool:
     return console.is_terminal and console.color_system in ("truecolor", "256") and console.width >= 80
 
 
-def draw_thumbnail(frame: Frame, columns: int = THUMBNAIL_COLUMNS) -> Text:
+def _draw_thumbnail(frame: Frame) -> Text:
     """A frame drawn with half blocks: each character is two pixels, one above the other."""
     import numpy as np
     from PIL import Image
 
-    rows = max(1, round(columns * frame.picture.height / frame.picture.width / 2))
-    pixels = np.asarray(Image.fromarray(frame.rgb()).resize((columns, 2 * rows))).tolist()
+    rows = max(1, round(THUMBNAIL_COLUMNS * frame.picture.height / frame.picture.width / 2))
+    pixels = np.asarray(Image.fromarray(frame.rgb()).resize((THUMBNAIL_COLUMNS, 2 * rows))).tolist()
     colours = [[f"rgb({','.join(map(str, pixel))})" for pixel in row] for row in pixels]
     lines = [
         Text.assemble(*((HALF_BLOCK, f"{upper} on {lower}") for upper, lower in zip(above, below, strict=True)))
         for above, below in zip(colours[::2], colours[1::2], strict=True)
     ]
     return Text("\n").join(lines)
-
-
-def show_estimate(
-    runs: Sequence[tuple[str, str]],
-    durations: Sequence[float],
-    prices: Prices,
-    model_options: Mapping[str, Any],
-    *,
-    budget: int | None,
-    as_json: bool,
-) -> int:
-    """Print what these methods and backbones will cost for questions about videos of these lengths."""
-    from trace_ves.runs.estimate import estimate, estimate_table
-    from trace_ves.ves.terminal import print_table
-
-    click.echo("measuring the calls of each method in a simulation; nothing is sent", err=True)
-    estimates = [
-        estimate(method, spec, durations, prices.of(spec), budget=budget, model_options=model_options)
-        for method, spec in runs
-    ]
-    if as_json:
-        click.echo(json.dumps([each.to_json() for each in estimates], indent=2))
-    else:
-        print_table(estimate_table(estimates), output_console())
-    return 0

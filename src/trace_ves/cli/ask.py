@@ -17,13 +17,15 @@ from trace_ves.cli.options import (
     backbone_options,
     cost_options,
     count_type,
+    fetch_options,
     file_type,
+    local_video,
     path_type,
     subtitles_option,
     transcripts_option,
+    video_type,
 )
 from trace_ves.cli.process import read_text, warn
-from trace_ves.cli.video_argument import Sample, VideoArgument, fetch_options, local_video
 from trace_ves.core.display import GLANCE_NOTICE, simulation_notes
 from trace_ves.core.question import LETTERS
 
@@ -32,12 +34,16 @@ if TYPE_CHECKING:
 
     from trace_ves.backbone.protocol import Backbone
     from trace_ves.cli.options import CostOptions
+    from trace_ves.core import Question
     from trace_ves.observer import ReplyRejected
     from trace_ves.records import Prediction
     from trace_ves.runs.asking import AskResult, AskSession
     from trace_ves.runs.cost import RunCost
     from trace_ves.video.download import FetchRules
 
+_SAMPLE: Final = Path(__file__).parents[1] / "sample"
+SAMPLE_FILM: Final = _SAMPLE / "film.mp4"  # LICENSE.md beside it names its sources
+SAMPLE_SPEC: Final = f"replay:{_SAMPLE / 'recording.jsonl'}"  # recorded replies of a model
 SAMPLE_CREDITS: Final = "Film: Big Buck Bunny (Blender Foundation, CC BY 3.0), Intel's sample videos (CC BY 4.0)."
 NOT_FOUND: Final = 4  # the exit status where what was asked for was not found
 SAMPLE_LENGTH: Final = 200
@@ -110,10 +116,8 @@ class AskOptions:
 
     def show_estimate(self, durations: Sequence[float]) -> int:
         """Print what questions about videos of these lengths will cost."""
-        from trace_ves.cli.answer_panel import show_estimate
-
-        runs, prices = [(self.method, self.spec())], self.costs.prices
-        return show_estimate(runs, durations, prices, self.model, budget=self.budget, as_json=self.as_json)
+        runs = [(self.method, self.spec())]
+        return self.costs.show_estimate(runs, durations, self.model, budget=self.budget, as_json=self.as_json)
 
 
 def check_video(video: Path, chosen: AskOptions) -> float:
@@ -121,11 +125,8 @@ def check_video(video: Path, chosen: AskOptions) -> float:
     from trace_ves.backbone.registry import open_backbone
     from trace_ves.runs.answering import opener_of
     from trace_ves.runs.asking import require_subtitles
-    from trace_ves.runs.methods import open_method, refuse_unread_subtitles
     from trace_ves.runs.video_pool import SharedVideo
 
-    if chosen.subtitles:
-        refuse_unread_subtitles([open_method(chosen.method)])
     is_lab = (chosen.backbone or "").partition(":")[0] == "lab"  # it opens simulated videos
     with closing(SharedVideo(video, opener_of(open_backbone(chosen.spec())) if is_lab else None)) as opened:
         duration = opened.duration
@@ -134,17 +135,34 @@ def check_video(video: Path, chosen: AskOptions) -> float:
         return duration
 
 
-def check_question(video: str, words: str, options: tuple[str, ...], method: str) -> None:
-    """Raise what is wrong with the question or the method before a video is fetched."""
+def check_question(video: str, words: str, options: tuple[str, ...], chosen: AskOptions) -> Question:
+    """The question; raises what is wrong with it or the method before a video is fetched."""
     from trace_ves.runs.asking import make_question
-    from trace_ves.runs.methods import open_method
 
-    make_question(video, words, options)
-    open_method(method)
+    question = make_question(video, words, options)
+    check_method(chosen)
+    return question
+
+
+def check_method(chosen: AskOptions) -> None:
+    """Raise what is wrong with the method, or that it does not read subtitles."""
+    from trace_ves.runs.methods import open_method, refuse_unread_subtitles
+
+    method = open_method(chosen.method)
+    if chosen.subtitles:
+        refuse_unread_subtitles([method])
+
+
+def sample_question() -> tuple[str, tuple[str, ...]]:
+    """The question about the sample film, and its options."""
+    from trace_ves.benches import load_bench
+
+    asked = load_bench(_SAMPLE).items[0].question
+    return asked.text, asked.options
 
 
 @click.command("ask")
-@click.argument("video", type=VideoArgument(), required=False)
+@click.argument("video", type=video_type, required=False)
 @click.argument("question", required=False)
 @click.option(
     "-o", "--option", "options", multiple=True, metavar="TEXT", help="One option; repeat. Omit for a free-text answer."
@@ -203,8 +221,8 @@ def ask_command(
     if sample:
         if video is not None or options or table is not None:
             raise click.UsageError("--sample brings its film and its question; leave out VIDEO, QUESTION and options.")
-        video, chosen = Sample().film, replace(chosen, backbone=chosen.backbone or Sample().spec)
-        question, options = Sample().question()
+        video, chosen = SAMPLE_FILM, replace(chosen, backbone=chosen.backbone or SAMPLE_SPEC)
+        question, options = sample_question()
         if not chosen.as_json:
             lettered = [f"  {letter}. {option}" for letter, option in zip(LETTERS, options, strict=False)]
             click.echo("\n".join([SAMPLE_CREDITS, f"Question: {question}", *lettered]), err=True)
@@ -218,7 +236,7 @@ def ask_command(
 
         return ask_videos(Path(video), words or "", options, chosen)
     if words is not None:
-        check_question(str(video), words, options, chosen.method)
+        check_question(str(video), words, options, chosen)
     file = local_video(video, fetch_rules, quiet=chosen.as_json)
     if table is not None:
         from trace_ves.cli.ask_many import ask_table

@@ -20,12 +20,12 @@ from trace_ves.cli.options import COST_REACHED
 from trace_ves.cli.process import warn
 from trace_ves.cli.progress import LateProgress
 from trace_ves.cli.question_table import print_rows, read_questions, write_rows
-from trace_ves.core import InputError, Question, TraceVesError
+from trace_ves.core import InputError, TraceVesError
 from trace_ves.core.display import count_words
-from trace_ves.core.files import cache_dir
+from trace_ves.core.files import cache_dir, refuse_inputs
 from trace_ves.records.run_file import read_retried
 from trace_ves.records.transcript import TranscriptIndex
-from trace_ves.runs.answering import Job
+from trace_ves.runs.answering import Job, RunOptions
 from trace_ves.runs.asking import VideoQuestion, ask_many
 from trace_ves.runs.prices import with_date
 from trace_ves.web.search_view import Found, SearchView, span_text, view_search
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from trace_ves.cli.ask import AskOptions
+    from trace_ves.core import Question
     from trace_ves.records import Prediction
 
 
@@ -46,30 +47,15 @@ class AnswerLine:
     """One line, with its question and the view of its search."""
 
     line: Prediction
-    view: SearchView
-    question: Question | None = None
-    title: str = ""  # the question, or the video
-
-    @property
-    def found(self) -> Found:
-        """How sure it is."""
-        return self.view.found
-
-    @property
-    def answer(self) -> str:
-        """The answer, or the error."""
-        return self.line.error or self.view.answer
-
-    @property
-    def where(self) -> str:
-        """The spans of the clips that support it."""
-        return ", ".join(span_text(clip.span) for clip in self.view.clips)
+    question: Question
+    view: SearchView  # its answer is the error if there was one
+    title: str  # the question, or the video
 
     def to_json(self) -> dict[str, object]:
         """For machines."""
         return {
             "video": self.line.question_id,
-            "found": self.found,
+            "found": self.view.found,
             "answer": self.line.answer,
             "text": self.line.extra.get("text"),
             "evidence": [[clip.span.start, clip.span.end] for clip in self.view.clips],
@@ -84,7 +70,7 @@ class AnswerLine:
         return {
             "answer": self.line.answer or "",
             "text": self.line.extra.get("text") or "",
-            "found": self.found,
+            "found": self.view.found,
             "evidence": spans,
             "seen": "; ".join(clip.seen for clip in self.view.clips if clip.seen),
             "frames": self.line.frames_supplied,
@@ -99,7 +85,7 @@ def rank(answers: Iterable[AnswerLine]) -> list[AnswerLine]:
     return sorted(
         answers,
         key=lambda each: (
-            order.index(each.found),
+            order.index(each.view.found),
             len(each.view.still_open),
             -len(each.view.clips),
             each.line.question_id,
@@ -107,14 +93,15 @@ def rank(answers: Iterable[AnswerLine]) -> list[AnswerLine]:
     )
 
 
-def read_answer(line: Prediction, question: Question | None = None, *, of_folder: bool = False) -> AnswerLine:
+def read_answer(line: Prediction, question: Question, *, of_folder: bool = False) -> AnswerLine:
     """A line with the view of its search; in a folder, an answer that denies is not found."""
     view = view_search(line, question)
     words = folded(str(line.extra.get("text") or ""))
-    if of_folder and view.found in {Found.SETTLED, Found.GUESS} and words[:1] and words[0] in _DENIALS:
+    if line.error:
+        view = replace(view, answer=line.error)
+    elif of_folder and view.found in {Found.SETTLED, Found.GUESS} and words and words[0] in _DENIALS:
         view = replace(view, found=Found.NO, clips=())
-    title = line.question_id if of_folder or question is None else question.text
-    return AnswerLine(line, view, question, title)
+    return AnswerLine(line, question, view, line.question_id if of_folder else question.text)
 
 
 MOST_VIDEOS: Final = 10_000
@@ -124,38 +111,37 @@ _FORGOTTEN_AFTER_SECONDS: Final = 30 * 24 * 3600
 def ask_table(video: Path, file: Path, chosen: AskOptions) -> int:
     """Answer the questions of a table about one video."""
     rows = read_questions(file, str(video))
-    check_question(str(video), rows[0].question.text, rows[0].question.options, chosen.method)
+    check_question(str(video), rows[0].question.text, rows[0].question.options, chosen)
     duration = check_video(video, chosen)
-    asked_rows = [VideoQuestion(row.question, duration) for row in rows]
-    lines, retried, status = _answer_all(asked_rows, chosen, inputs=[video, file])
-    if lines is None:
-        return status
-    asked = {row.question.id: row for row in rows if row.question.id in lines}
-    answered = [read_answer(lines[name], row.question) for name, row in asked.items()]
-    labels = [{**row.cells, "id": name} for name, row in asked.items()]
-    found = [each.line.to_json() | {"found": each.found} for each in answered]
-    title = f"{video.name}: {file.name}"
-    return _finish(answered, labels, {"answers": found}, chosen, status, retried=retried, title=title)
+    if chosen.costs.estimate_only:
+        return chosen.show_estimate([duration] * len(rows))
+    asked = [VideoQuestion(row.question, duration) for row in rows]
+    lines, retried, status = _answer_all(asked, chosen, inputs=[video, file])
+    answered = [row for row in rows if row.question.id in lines]
+    found = [read_answer(lines[row.question.id], row.question) for row in answered]
+    labels = [{**row.cells, "id": row.question.id} for row in answered]
+    printed = {"answers": [each.line.to_json() | {"found": each.view.found} for each in found]}
+    return _finish(found, labels, printed, chosen, status, retried=retried, title=f"{video.name}: {file.name}")
 
 
 def ask_videos(folder: Path, words: str, options: tuple[str, ...], chosen: AskOptions) -> int:
     """Ask about every video of a folder, and rank the videos by how sure the answer is."""
-    check_question(str(folder), words, options, chosen.method)
-    asked = []
-    for file, duration in _videos_in(folder):
-        name = file.relative_to(folder).as_posix()
-        question = Question(name, str(file), words.strip(), tuple(option.strip() for option in options))
-        asked.append(VideoQuestion(question, duration))
-    lines, retried, status = _answer_all(asked, chosen, inputs=[Path(one.question.video) for one in asked])
-    if lines is None:
-        return status
+    question = check_question(str(folder), words, options, chosen)
+    videos = _videos_in(folder)
+    if chosen.costs.estimate_only:
+        return chosen.show_estimate(list(videos.values()))
+    asked = [
+        VideoQuestion(replace(question, id=file.relative_to(folder).as_posix(), video=str(file)), duration)
+        for file, duration in videos.items()
+    ]
+    lines, retried, status = _answer_all(asked, chosen, inputs=list(videos))
     questions = {one.question.id: one.question for one in asked}
-    ranked = rank(read_answer(line, questions[line.question_id], of_folder=True) for line in lines.values())
-    labels = [{"rank": place, "video": each.title} for place, each in enumerate(ranked, 1)]
-    found = {"question": words.strip(), "ranking": [row.to_json() for row in ranked]}
-    nowhere = bool(ranked) and all(each.found is Found.NO for each in ranked)
+    found = rank(read_answer(line, questions[name], of_folder=True) for name, line in lines.items())
+    labels = [{"rank": place, "video": each.title} for place, each in enumerate(found, 1)]
+    printed = {"question": question.text, "ranking": [each.to_json() for each in found]}
+    nowhere = bool(found) and all(each.view.found is Found.NO for each in found)
     status = status or (NOT_FOUND if nowhere else 0)
-    return _finish(ranked, labels, found, chosen, status, retried=retried, title=words.strip(), ranked=True)
+    return _finish(found, labels, printed, chosen, status, retried=retried, title=question.text, ranked=True)
 
 
 def _save(
@@ -170,17 +156,17 @@ def _save(
         for done, (each, label) in enumerate(zip(answered, labels, strict=True)):
             progress("saving", done, len(answered))
             name, folder = each.line.question_id, ""
-            if each.line.error is None and each.question is not None:
+            if each.line.error is None:
                 folder = save_line(each.line, each.question, save, transcripts.read(name))
             pages[name] = folder
             cells.append({**label, **each.cells(folder)})
-    rows = [(each.title, each.view, each.answer, pages[each.line.question_id]) for each in rank(answered)]
+    rows = [(each.title, each.view, pages[each.line.question_id]) for each in rank(answered)]
     write_index(save / "index.html", title, rows)
     return cells
 
 
-def _videos_in(folder: Path) -> list[tuple[Path, float]]:
-    """The videos below a folder, by name, with their durations; unreadable files are reported and left out."""
+def _videos_in(folder: Path) -> dict[Path, float]:
+    """The duration of each video below a folder, by name; unreadable files are reported and left out."""
     from trace_ves import video as videos
     from trace_ves.video.folders import walk_videos
 
@@ -189,18 +175,18 @@ def _videos_in(folder: Path) -> list[tuple[Path, float]]:
         raise InputError(
             f"{folder}: there are {len(files)} videos in this folder; at most {MOST_VIDEOS} are supported."
         )
-    found = []
+    durations = {}
     with LateProgress() as progress:
         for done, file in enumerate(files):
             progress("opening videos", done, len(files))
             try:
                 with videos.open(file) as opened:
-                    found.append((file, opened.duration))
+                    durations[file] = opened.duration
             except TraceVesError as error:
                 warn(f"left out: {error}")
-    if not found:
+    if not durations:
         raise InputError(f"{folder}: there is no video in this folder that can be read.")
-    return found
+    return durations
 
 
 class _Progress(LateProgress):
@@ -210,7 +196,7 @@ class _Progress(LateProgress):
         super().__init__(Console(stderr=True, quiet=chosen.as_json))
         self._total, self._chosen = total, chosen
         self._done = 0
-        self._dollars: float | None = 0.0
+        self._dollars = 0.0
 
     def begin(self, done: int) -> None:
         """Say how many were answered before."""
@@ -222,30 +208,22 @@ class _Progress(LateProgress):
         """Count one more answer."""
         self._done += 1
         cost = self._chosen.cost([line])
-        self._dollars = None if cost.dollars is None or self._dollars is None else self._dollars + cost.dollars
+        self._dollars += cost.dollars or 0.0
         note = f"{self._done} of {self._total}"
-        spent = "" if self._dollars is None else f", {with_date(f'${self._dollars:.4f}', [cost.price])}"
+        spent = "" if cost.dollars is None else f", {with_date(f'${self._dollars:.4f}', [cost.price])}"
         self("asking", self._done, self._total, f"{note}{spent}")
         if line.error or not self.console.is_terminal:
-            failed = "error: " if line.error else ""
-            self.print(f"{note}: {line.question_id}: {failed}{read_answer(line).answer}")
+            words = f"error: {line.error}" if line.error else view_search(line).answer
+            self.print(f"{note}: {line.question_id}: {words}")
 
 
 def _answer_all(
     asked: Sequence[VideoQuestion], chosen: AskOptions, *, inputs: Sequence[Path]
-) -> tuple[dict[str, Prediction] | None, list[Prediction], int]:
-    """Every line by its question, lines that were asked again, and the exit status; no lines after an estimate."""
-    from trace_ves.core.files import refuse_inputs
-    from trace_ves.runs.answering import RunOptions
+) -> tuple[dict[str, Prediction], list[Prediction], int]:
+    """Every line by its question, lines that were asked again, and the exit status."""
     from trace_ves.runs.evaluate import LEAST_CONCURRENCY
-    from trace_ves.runs.methods import open_method, refuse_unread_subtitles
 
-    if chosen.subtitles:
-        refuse_unread_subtitles([open_method(chosen.method)])
-    spec = chosen.spec()
-    if chosen.costs.estimate_only:
-        return None, [], chosen.show_estimate([one.duration for one in asked])
-    job = Job(chosen.method, spec, chosen.budget)
+    job = Job(chosen.method, chosen.spec(), chosen.budget)
     options = RunOptions(
         backbone_options={"concurrency": max(LEAST_CONCURRENCY, chosen.workers), **chosen.model},
         open_videos=chosen.workers,
@@ -278,7 +256,7 @@ def _answer_all(
         done = f"{len(lines)} of {len(asked)} questions have cost {cost_limit}"
         click.echo(f"stopped: {done}; continue with a higher --max-cost.", err=True)
         return lines, retried, COST_REACHED
-    if chosen.save is None and not any(line.error for line in lines.values()):
+    if save is None and not any(line.error for line in lines.values()):
         shutil.rmtree(folder, ignore_errors=True)
     return lines, retried, 0
 
@@ -305,7 +283,7 @@ def _folder_to_continue(asked: Sequence[VideoQuestion], chosen: AskOptions) -> P
 def _finish(
     answered: Sequence[AnswerLine],
     labels: Sequence[Mapping[str, Any]],  # the first cells of each row
-    found: dict[str, Any],
+    printed: Mapping[str, Any],  # as JSON, without the cost
     chosen: AskOptions,
     status: int,
     *,
@@ -322,13 +300,15 @@ def _finish(
     frames = sum(line.frames_supplied for line in lines)
     cost = chosen.cost(lines, retried)
     if not chosen.as_json:
-        names = [str(place) if ranked else each.line.question_id for place, each in enumerate(answered, 1)]
-        rows = [(each.title, each.found, each.answer, each.where) for each in answered]
-        header = ("", "Video" if ranked else "Question", "Found", "Answer", "Where")
-        print_rows(header, [(name, *row) for name, row in zip(names, rows, strict=True)])
+        rows = []
+        for place, each in enumerate(answered, 1):
+            where = ", ".join(span_text(clip.span) for clip in each.view.clips)
+            name = str(place) if ranked else each.line.question_id
+            rows.append((name, each.title, each.view.found, each.view.answer, where))
+        print_rows(("", "Video" if ranked else "Question", "Found", "Answer", "Where"), rows)
     else:
         paid = {"frames_supplied": frames, "dollars": cost.dollars, "price": cost.to_json()["price"]}
-        click.echo(json.dumps(found | {"cost": paid}, ensure_ascii=False))
+        click.echo(json.dumps({**printed, "cost": paid}, ensure_ascii=False))
     spent = "" if cost.dollars is None else f", {cost.money}"
     saved = f"; open {chosen.save / 'index.html'}" if chosen.save else ""
     answers, failed = count_words(len(lines), "answer"), count_words(errors, "error")

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from trace_ves.cli.answer_panel import show_clip
-from trace_ves.cli.ask import NOT_FOUND, check_video, search_and_print
+from trace_ves.cli.ask import NOT_FOUND, check_method, check_video, search_and_print
 from trace_ves.cli.options import COST_REACHED
 from trace_ves.core import InputError, Termination, TraceVesError
 from trace_ves.core.display import count_words
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from trace_ves.runs.asking import AskResult, AskSession
 
 SEPARATOR: Final = "|"  # between a question and its options
+QUIT: Final = "/quit"
 HELP: Final = """\
 Write a question and press Enter. Options follow after bars:  Which colour is the car? | red | blue
   /evidence [N]   the clips that support the answer, or clip N frame by frame
@@ -47,9 +48,7 @@ Write a question and press Enter. Options follow after bars:  Which colour is th
 
 def ask_in_session(video: Path, chosen: AskOptions) -> int:
     """Read questions until there are no more; the exit status is 1 if one of them failed."""
-    from trace_ves.runs.methods import open_method
-
-    open_method(chosen.method)
+    check_method(chosen)
     check_video(video, chosen)
     with chosen.open_session(video) as session:
         return _Prompt(session, chosen).run()
@@ -67,7 +66,6 @@ class _Prompt:
         self._last_result: AskResult | None = None
         """The last answer with its pictures; of the others only the record is kept."""
         self._status = 0
-        self._is_over = False
         self._commands: dict[str, Callable[[str], None]] = {
             "/evidence": self._evidence,
             "/why": lambda _: self._say("\n".join(view_answer(self._last()).account())),
@@ -76,23 +74,22 @@ class _Prompt:
             "/cost": self._cost,
             "/save": self._save,
             "/help": lambda _: self._say(HELP),
-            "/quit": self._quit,
         }
 
     def run(self) -> int:
         """Run until the user or the pipe ends."""
         for line in self._lines():
+            if line.partition(" ")[0] == QUIT:
+                break
             try:
                 self._take(line)
             except CostReachedError as error:
                 click.echo(f"stopped: {error}", err=True)
-                self._status, self._is_over = COST_REACHED, True
-            except TraceVesError as error:
-                self._complain(str(error))
-            except KeyboardInterrupt:
-                self._complain("stopped; earlier answers are still here.")
-            if self._is_over:
-                break
+                return COST_REACHED
+            except (TraceVesError, KeyboardInterrupt) as error:
+                self._status = 1
+                stopped = isinstance(error, KeyboardInterrupt)
+                click.echo("stopped; earlier answers are still here." if stopped else str(error), err=True)
         return self._status
 
     def _lines(self) -> Iterator[str]:
@@ -126,7 +123,7 @@ class _Prompt:
             return
         name, _, rest = line.partition(" ")
         if name not in self._commands:
-            raise InputError(f"there is no {name}; there are {', '.join(self._commands)}.")
+            raise InputError(f"there is no {name}; there are {', '.join(self._commands)}, {QUIT}.")
         self._commands[name](rest.strip())
 
     def _ask(self, line: str) -> None:
@@ -155,13 +152,13 @@ class _Prompt:
                 shown = " ".join(seen.caption) or count_words(len(seen.frames), "frame")
                 self._say(f"{place}. {span_text(seen.span)}  {shown}")
             return
-        if not number.isdecimal() or not 1 <= int(number) <= len(clips):
+        if not (_is_number(number) and 1 <= int(number) <= len(clips)):
             raise InputError(f"/evidence takes a number from 1 to {len(clips)}, found {number!r}.")
         show_clip(clips[int(number) - 1], console=self._console)
 
     def _budget(self, number: str) -> None:
         if number:
-            if not number.isdecimal() or not 0 < int(number) < 10**9:
+            if not (_is_number(number) and int(number)):
                 raise InputError(f"/budget takes a number of frames from 1 up, found {number!r}.")
             self._session.budget = int(number)
         frames = self._session.budget
@@ -188,9 +185,6 @@ class _Prompt:
         saved = self._last().save(folder, overwrite=self._chosen.overwrite)
         click.echo(f"saved in {saved}", err=True)
 
-    def _quit(self, _: str) -> None:
-        self._is_over = True
-
     def _last(self) -> AskResult:
         if self._last_result is None:
             raise InputError("nothing was asked yet.")
@@ -201,6 +195,6 @@ class _Prompt:
         console = Console(stderr=True) if self._chosen.as_json else self._console
         console.print(Text(words), soft_wrap=True)
 
-    def _complain(self, sentence: str) -> None:
-        self._status = 1
-        click.echo(sentence, err=True)
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) < 10  # Python refuses to read thousands of digits

@@ -11,6 +11,7 @@ import click
 
 from trace_ves.cli.options import FiniteRange, path_type, seed_type
 from trace_ves.cli.process import warn
+from trace_ves.core.display import count_words
 from trace_ves.core.errors import InputError
 from trace_ves.core.files import refuse_inputs, write_output
 from trace_ves.core.schedules import ASSUMED_FPS, FrameTimes, schedule
@@ -154,8 +155,9 @@ def audit_command(
         loaded = load_bench(bench, strict=strict, on_progress=partial(progress, "reading bench"))
         times = frame_times_reader(loaded, fps, progress)
         selections = [read_frame_lists(file, loaded.items, times) for file in frame_lists]
+        inputs = [loaded.path, *loaded.video_files(), *frame_lists] if any(written) else []
         if log_format == "run":
-            _refuse_inputs(written, loaded, [*run_files(runs), *frame_lists])
+            refuse_inputs(written, inputs=[*inputs, *run_files(runs)])
             scored = score_files(loaded.items, runs, left_out=loaded.left_out, on_progress=progress)
             chosen = [score_run(loaded.items, selection, loaded.left_out) for selection in selections]
             found = distinct_names([*scored, *chosen])
@@ -174,7 +176,7 @@ def audit_command(
                 on_progress=progress,
             )
             read = [each for given in (*runs, recorded) if given for each in (given, *given.rglob("*"))]
-            _refuse_inputs(written, loaded, [*read, *(run.path for run in found), *frame_lists])
+            refuse_inputs(written, inputs=[*inputs, *read, *(run.path for run in found)])
         report = audit(
             loaded.items,
             found,
@@ -193,12 +195,6 @@ def audit_command(
         raise InputError(f"{warnings[0]} Without --strict this is a warning.")
     _write_files(report, loaded.items, outputs)
     _print(report, json_file, warnings, tables="-" not in map(str, outputs.values()))
-
-
-def _refuse_inputs(written: Sequence[Path | None], bench: Bench, runs: Sequence[Path | None]) -> None:
-    """Refuse an output that is one of the inputs."""
-    if any(written):
-        refuse_inputs(written, inputs=[bench.path, *bench.video_files(), *runs])
 
 
 def _unlimited(runs: Sequence[Run] | Sequence[ScoredRun]) -> frozenset[str]:
@@ -228,8 +224,8 @@ def _write_files(report: AuditReport, items: Sequence[Item], outputs: dict[str, 
         from trace_ves.ves.figures import draw_figures
 
         drawn = draw_figures(report, items, folder)
-        figures = len({Path(file).stem for file in drawn})
-        click.echo(f"{figures} figure{'' if figures == 1 else 's'} in {folder}, as SVG, PNG and PDF", err=True)
+        figures = count_words(len({Path(file).stem for file in drawn}), "figure")
+        click.echo(f"{figures} in {folder}, as SVG, PNG and PDF", err=True)
 
 
 def _print(report: AuditReport, json_file: str | None, warnings: list[str], *, tables: bool) -> None:

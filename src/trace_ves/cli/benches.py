@@ -9,9 +9,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trace_ves.cli.options import FiniteRange, count_type, file_type, folder_type, path_type, seed_type
+from trace_ves.cli.options import (
+    FiniteRange,
+    count_type,
+    fetch_options,
+    file_type,
+    folder_type,
+    local_video,
+    path_type,
+    seed_type,
+    video_type,
+)
 from trace_ves.cli.process import warn
-from trace_ves.cli.video_argument import VideoArgument, fetch_options, local_video
 from trace_ves.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -147,7 +156,7 @@ def _moment(value: str) -> float:
 
 
 @click.command("frames", options_metavar="[OPTIONS]")
-@click.argument("source", metavar="RUN|VIDEO", type=VideoArgument())
+@click.argument("source", metavar="RUN|VIDEO", type=video_type)
 @click.argument("rest", metavar="[QUESTION] OUT", nargs=-1, required=True)
 @click.option("--bench", type=path_type, help="The bench. Default: the one that the run was made on.")
 @click.option(

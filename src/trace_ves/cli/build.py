@@ -1,10 +1,10 @@
-"""`trace-ves build`: the group of its commands, and what they share."""
+"""`trace-ves build`: what its commands share, and those about people and files; stages are in `build_stages`."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -13,43 +13,45 @@ from trace_ves.cli.options import (
     CostOptions,
     LazyGroup,
     backbone_options,
+    existing_file_type,
+    file_type,
     folder_type,
     gather_options,
     max_cost_option,
+    positive_type,
     prices_option,
 )
 from trace_ves.cli.process import warn
+from trace_ves.core.display import count_words
+from trace_ves.core.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from trace_ves.backbone.protocol import Backbone
-    from trace_ves.construction.assignments import AssignmentQueue
     from trace_ves.construction.ledger import Ledger
     from trace_ves.construction.project import Project
     from trace_ves.construction.store import Store
     from trace_ves.runs.prices import Prices
 
-F = TypeVar("F", bound="Callable[..., Any]")
-_DATABASE: Final = "trace_ves.build.database"
 COMMANDS: Final = {
     "init": ("build_stages", "Create a build from a folder of videos."),
-    "invite": ("build_people", "Invite annotators to the desk and print their tokens."),
-    "revoke": ("build_people", "End an annotator's access to the desk, or their sessions."),
-    "gold": ("build_people", "Add items with a known answer, to check annotators."),
-    "release": ("build_people", "Give an absent annotator's assignments back to the queue."),
-    "assign": ("build_people", "Give an item to an annotator by name."),
+    "invite": ("build", "Invite annotators to the desk and print their tokens."),
+    "revoke": ("build", "End an annotator's access to the desk, or their sessions."),
+    "gold": ("build", "Add items with a known answer, to check annotators."),
+    "release": ("build", "Give an absent annotator's assignments back to the queue."),
+    "assign": ("build", "Give an item to an annotator by name."),
     "propose": ("build_stages", "Stage 1: caption the footage and draft items."),
-    "import-intervals": ("build_files", "Propose intervals from Label Studio."),
-    "export-intervals": ("build_files", "Write the items for Label Studio."),
+    "import-intervals": ("build", "Propose intervals from Label Studio."),
+    "export-intervals": ("build", "Write the items for Label Studio."),
     "serve": ("build_stages", "Stages 2, 3 and 5: the annotators' desk."),
     "probe": ("build_stages", "Stage 3: ask a vision model without each interval."),
     "shortcut": ("build_stages", "Stage 4: ask models that see no frames, or only a summary."),
     "status": ("build_stages", "Show the progress and the guarantees."),
-    "pack": ("build_files", "Pack a build into one archive."),
-    "unpack": ("build_files", "Unpack such an archive."),
-    "export": ("build_files", "Write the accepted items as a bench."),
+    "pack": ("build", "Pack a build into one archive."),
+    "unpack": ("build", "Unpack such an archive."),
+    "export": ("build", "Write the accepted items as a bench."),
 }
 
 
@@ -68,34 +70,32 @@ database_option = text_option(
 )
 
 
-def folder_argument(command: F) -> F:
-    """The folder of a build, and the database that its settings name. `opened` reads the latter from the context."""
-    option = text_option(
-        "--database",
-        metavar="URL",
-        expose_value=False,
-        callback=lambda context, _option, url: context.meta.update({_DATABASE: url}),
-        help="The database of this build, if it is not in DIR.",
-    )
-    return new_folder_argument(option(command))
+class Build(NamedTuple):
+    """The folder of a build, and its database if that is elsewhere."""
+
+    folder: Path
+    database: str
+
+    @contextmanager
+    def open(self) -> Iterator[tuple[Project, Store]]:
+        """The build with its open store."""
+        from trace_ves.construction.project import open_project
+
+        project = open_project(self.folder, database=self.database)
+        with closing(project.open_store()) as store:
+            yield project, store
+
+    def __str__(self) -> str:
+        return str(self.folder)
 
 
-def counted(count: int, noun: str) -> str:
-    """A number with its noun, as in "1 video" and "2 videos"."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-@contextmanager
-def opened(folder: Path) -> Iterator[tuple[Project, Store]]:
-    """The build in a folder, with its open store."""
-    from trace_ves.construction.project import open_project
-
-    project = open_project(folder, database=click.get_current_context().meta.get(_DATABASE, ""))
-    store = project.open_store()
-    try:
-        yield project, store
-    finally:
-        store.close()
+build_argument = gather_options(
+    "build",
+    Build,
+    new_folder_argument,
+    text_option("--database", metavar="URL", help="The database of this build, if it is not in DIR."),
+)
+"""The folder of a build and where its database is; the command gets them as `build`."""
 
 
 class ModelOptions:
@@ -144,13 +144,6 @@ def model_options(command: Callable[..., None]) -> Any:
     return _gather_models(with_limit)
 
 
-def open_queue(project: Project, store: Store) -> AssignmentQueue:
-    """The queue of a build's assignments."""
-    from trace_ves.construction.assignments import AssignmentQueue
-
-    return AssignmentQueue(store, project.settings)
-
-
 def list_costs(ledger: Ledger, prices: Prices) -> list[dict[str, Any]]:
     """The cost of the build's calls so far: an object for each stage and backbone."""
     from trace_ves.construction.requests import calls_in
@@ -188,3 +181,202 @@ def print_cost(ledger: Ledger, prices: Prices) -> None:
     note = " ".join(price_notes(prices.of(cost["backbone"]) for cost in costs))
     table = Table("cost", "Cost so far", tuple(map(Column, columns)), (Section("", tuple(rows)),), note, "Stage")
     print_table(table, Console(stderr=True))
+
+
+@click.command("invite")
+@build_argument
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.option("--adjudicator", is_flag=True, help="They settle disagreements instead of annotating.")
+@click.option("--operator", is_flag=True, help="They run the desk: people, stuck items, progress.")
+def invite_command(*, build: Build, names: tuple[str, ...], adjudicator: bool, operator: bool) -> None:
+    """Let each NAME sign in at the desk, and print their tokens; each is shown once and never stored.
+
+    A name that was invited before gets a new token, and the old one stops working.
+    """
+    if adjudicator and operator:
+        raise click.UsageError("give either --adjudicator or --operator.")
+    from trace_ves.construction.people import Role, invite
+
+    with build.open() as (_, store):
+        role = Role.ADJUDICATOR if adjudicator else Role.OPERATOR if operator else Role.ANNOTATOR
+        for name in names:
+            click.echo(f"{name}\t{invite(store, name, role)}")
+
+
+@click.command("revoke")
+@build_argument
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--sessions", is_flag=True, help="End sessions, not access; without NAME, everyone's.")
+def revoke_command(*, build: Build, names: tuple[str, ...], sessions: bool) -> None:
+    """End the access of each NAME to the desk of the build in DIR; what they judged stays."""
+    if not names and not sessions:
+        raise click.UsageError("say whose access ends, or give --sessions to end all sessions.")
+    from trace_ves.construction.people import list_people, revoke, sign_out_everywhere
+
+    with build.open() as (_, store):
+        for name in names or [each.name for each in list_people(store.ledger())]:
+            if sessions:
+                sign_out_everywhere(store, name, "build")
+                click.echo(f"{name}: all sessions have ended.")
+            else:
+                revoke(store, name)
+                click.echo(f"{name}: cannot sign in any more.")
+
+
+@click.command("assign")
+@build_argument
+@click.argument("item")
+@click.argument("name")
+@text_option("--from", "instead_of", metavar="NAME", help="Take it from this annotator, who has it now.")
+def assign_command(*, build: Build, item: str, name: str, instead_of: str) -> None:
+    """Give ITEM of the build in DIR to the annotator NAME, who finds it at the desk as their next assignment.
+
+    The rules of the queue hold: no one gets an item they have judged or skipped, or a partial set of a video of which
+    they have seen more.
+    """
+    from trace_ves.construction.assignments import AssignmentQueue
+    from trace_ves.construction.people import RefusedError
+
+    with build.open() as (project, store):
+        try:
+            given = AssignmentQueue(store, project.settings).assign(item, name, by="build", instead_of=instead_of)
+        except RefusedError as error:
+            raise InputError(str(error)) from None
+    click.echo(f"{build}: {name} holds {given.item} ({given.stage.value.replace('-', ' ')}).")
+
+
+@click.command("gold")
+@build_argument
+@click.argument("file", metavar="FILE.jsonl", type=file_type)
+def gold_command(*, build: Build, file: Path) -> None:
+    """Mix the items of FILE into the queue of the build in DIR, to measure how well annotators look.
+
+    A line is a line of a bench whose video is in DIR, with "rationales": a sentence for each interval, written like
+    those of the other items. A random half of them gets a wrong interval, unless a line says "accept": true or false.
+    Gold items never appear in the exported bench.
+    """
+    from trace_ves.construction.gold import add_gold
+    from trace_ves.construction.judged_item import list_all_items
+
+    with build.open() as (project, store):
+        right, wrong = add_gold(project, store, file)
+        items = list_all_items(store.ledger())
+    click.echo(f"{build}: {count_words(right, 'gold item')} to accept, {wrong} to reject.")
+    if not project.settings.gold_share:
+        warn("gold_share is 0 in build.toml, so annotators get no gold items")
+    if alone := {each.proposal.video for each in items} - {each.proposal.video for each in items if each.gold is None}:
+        names = ", ".join(sorted(alone)[:5])
+        warn(f"annotators can recognise the gold items of {names}: no other item uses it")
+
+
+@click.command("release")
+@build_argument
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+def release_command(*, build: Build, names: tuple[str, ...]) -> None:
+    """Give what each NAME holds in the build in DIR back to the queue, so that others can judge it."""
+    from trace_ves.construction.assignments import AssignmentQueue
+
+    with build.open() as (project, store):
+        queue = AssignmentQueue(store, project.settings)
+        released = [
+            held.item
+            for held, who, _ in queue.held()
+            if who in names and queue.release(held, who, by="build", reason="released by the operator")
+        ]
+    click.echo(f"{build}: {', '.join(released) or 'nothing'} went back to the queue.")
+
+
+@click.command("export")
+@build_argument
+@click.argument("out", type=folder_type)
+@click.option("--force", is_flag=True, help="Replace the questions of an earlier export.")
+def export_command(*, build: Build, out: Path, force: bool) -> None:
+    """Write the accepted items of the build in DIR to the folder OUT: a bench, ready for `trace-ves run`."""
+    from trace_ves.construction.export import export_bench
+
+    with build.open() as (project, store):
+        count = export_bench(project, store.ledger(), out, force=force)
+    click.echo(f"{out}: {count} questions.")
+
+
+@click.command("export-intervals")
+@build_argument
+@click.argument("out", type=folder_type)
+@click.option(
+    "--for", type=click.Choice(["label-studio"]), expose_value=False, help="The tool that will read the files."
+)
+def export_intervals_command(*, build: Build, out: Path) -> None:
+    """Write every item of the build in DIR, with its present intervals, to the folder OUT for Label Studio.
+
+    Each item is a label with its id. Import the result with `build import-intervals`.
+    """
+    from trace_ves.construction.interchange import export_intervals
+
+    with build.open() as (project, store):
+        files = export_intervals(project, store.ledger(), out)
+    for file in files:
+        click.echo(str(file))
+
+
+@click.command("import-intervals")
+@build_argument
+@click.argument("file", type=file_type)
+@text_option("--video", metavar="NAME", help="The footage that FILE is about, as in videos/a.mp4.")
+@click.option(
+    "--fps",
+    type=positive_type,
+    help="The frame rate at which FILE counts frames, if it is not the video's own.",
+)
+@click.option("--question", default=None, help="The question about a label, with {label} in it.")
+def import_intervals_command(*, build: Build, file: Path, video: str, fps: float | None, question: str | None) -> None:
+    """Propose the intervals of FILE, a JSON export of Label Studio.
+
+    A label that is the id of an item of the build in DIR replaces its intervals, as long as no one has judged it. Any
+    other label becomes a counting question. Annotators verify both at the desk.
+    """
+    from trace_ves.construction.interchange import QUESTION, import_intervals
+
+    with build.open() as (project, store):
+        result = import_intervals(project, store, file, video=video, fps=fps, question=question or QUESTION)
+    warn(*(f"left out: {reason}" for reason in result.refused))
+    click.echo(
+        f"{build}: {len(result.proposed)} new items, {len(result.replaced)} with other intervals,"
+        f" {result.unchanged} as they were."
+    )
+
+
+@click.command("pack")
+@build_argument
+@click.argument("file", metavar="FILE.tar", type=file_type)
+def pack_command(*, build: Build, file: Path) -> None:
+    """Write the build in DIR with its videos and history to FILE, for another machine.
+
+    Annotators can keep working; judgements made after the start are not in the archive.
+    """
+    from trace_ves.cli.progress import LateProgress
+    from trace_ves.construction.export import pack
+
+    with build.open() as (project, store), LateProgress() as progress:
+        count = pack(project, store, file, on_progress=partial(progress, "videos"))
+    click.echo(f"{file}: {count} entries of the history, {file.stat().st_size / 1e6:.1f} MB.")
+
+
+@click.command("unpack")
+@click.argument("file", metavar="FILE.tar", type=existing_file_type)
+@new_folder_argument
+@database_option
+def unpack_command(*, file: Path, folder: Path, database: str) -> None:
+    """Create the build DIR from FILE, an archive of `build pack`.
+
+    People invited to the archived build keep their access: revoke it before you serve a build that someone else packed.
+    """
+    from trace_ves.construction.export import unpack
+    from trace_ves.construction.people import list_people
+
+    project = unpack(file, folder, database=database)
+    click.echo(f"{folder}: a build over {count_words(len(project.videos()), 'video')}.")
+    store = project.open_store()
+    names = [each.name for each in list_people(store.ledger()) if each.token_sha256]
+    store.close()
+    if names:
+        click.echo(f"note: {', '.join(names)} can sign in with the tokens of the packed build.", err=True)

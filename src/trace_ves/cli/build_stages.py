@@ -7,26 +7,25 @@ import shlex
 import tempfile
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from trace_ves.cli.build import (
+    Build,
     ModelOptions,
-    counted,
+    build_argument,
     database_option,
-    folder_argument,
     list_costs,
     model_options,
     new_folder_argument,
-    open_queue,
-    opened,
     print_cost,
 )
-from trace_ves.cli.options import FiniteRange, port_type, prices_option, requires_extra
+from trace_ves.cli.options import FiniteRange, existing_file_type, port_type, prices_option, requires_extra
 from trace_ves.cli.pages import announce
 from trace_ves.cli.process import warn
 from trace_ves.cli.progress import LateProgress, output_console
+from trace_ves.core.display import count_words
 from trace_ves.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,29 +48,26 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Let annotators who saw other clips of a video judge its partial sets if needed; the report counts it.",
 )
-def init_command(
-    *, folder: Path, database: str, audited: tuple[str, ...], gold_share: float, allow_not_blind: bool
-) -> None:
+def init_command(*, folder: Path, **settings: Any) -> None:
     """Create a build in DIR from the videos in DIR/videos.
 
     With --audited, name the models that the finished bench will evaluate. Commands warn if a stage uses one of them.
     """
     from trace_ves.construction.project import BuildSettings, create_project
 
-    settings = BuildSettings(database=database, audited=audited, gold_share=gold_share, allow_not_blind=allow_not_blind)
-    project = create_project(folder, settings)
-    click.echo(f"{folder}: created a build over {counted(len(project.videos()), 'video')}.")
+    project = create_project(folder, BuildSettings(**settings))
+    click.echo(f"{folder}: created a build over {count_words(len(project.videos()), 'video')}.")
     click.echo(f"Next: trace-ves build propose {folder} --captioner SPEC --proposer SPEC", err=True)
 
 
 @click.command("propose")
-@folder_argument
+@build_argument
 @click.option("--captioner", required=True, metavar="SPEC", help="The backbone that captions windows of 30 s.")
 @click.option("--proposer", required=True, metavar="SPEC", help="The backbone that drafts items from the captions.")
 @click.option("--family", "families", multiple=True, help="A family of questions.  [default: both]")
 @model_options
 def propose_command(
-    *, folder: Path, captioner: str, proposer: str, families: tuple[str, ...], models: ModelOptions
+    *, build: Build, captioner: str, proposer: str, families: tuple[str, ...], models: ModelOptions
 ) -> None:
     """Caption the footage of the build in DIR in windows of 30 s with 5 s of overlap, then draft items from it.
 
@@ -81,7 +77,7 @@ def propose_command(
     from trace_ves.construction.project import FAMILIES
     from trace_ves.construction.proposal import caption_video, propose_items
 
-    with opened(folder) as (project, store), LateProgress() as progress:
+    with build.open() as (project, store), LateProgress() as progress:
         caption_backbone = models.open(project, captioner, "captions")
         proposal_backbone = models.open(project, proposer, "proposals")
         taken, refused = 0, []
@@ -96,28 +92,30 @@ def propose_command(
         steps = _next_steps(project, store)
     warn(*(f"a draft was left out: {reason}" for reason in refused))
     print_cost(ledger, models.costs.prices)
-    click.echo(f"{folder}: {counted(taken, 'new item')} from {counted(len(project.videos()), 'video')}.")
+    click.echo(f"{build}: {count_words(taken, 'new item')} from {count_words(len(project.videos()), 'video')}.")
     for step in steps if taken else ():
         click.echo(f"Next: {step}", err=True)
 
 
 def _next_steps(project: Project, store: Store) -> list[str]:
+    from trace_ves.construction.assignments import AssignmentQueue
     from trace_ves.construction.next_steps import next_steps
 
-    return next_steps(store.ledger(), open_queue(project, store), shlex.quote(str(project.folder)))
+    queue = AssignmentQueue(store, project.settings)
+    return next_steps(store.ledger(), queue, shlex.quote(str(project.folder)))
 
 
 @click.command("probe")
-@folder_argument
+@build_argument
 @click.option("--backbone", "spec", required=True, metavar="SPEC", help="A vision model that proposed nothing here.")
 @model_options
-def probe_command(*, folder: Path, spec: str, models: ModelOptions) -> None:
+def probe_command(*, build: Build, spec: str, models: ModelOptions) -> None:
     """Ask a vision model about every verified item of DIR, from its evidence without each interval in turn."""
     from trace_ves.construction.judged_item import list_items
     from trace_ves.construction.leave_one_out import probe_leave_one_out
     from trace_ves.construction.proposal import dependence_warning
 
-    with opened(folder) as (project, store), LateProgress() as progress:
+    with build.open() as (project, store), LateProgress() as progress:
         warn(dependence_warning(store.ledger(), spec))
         backbone = models.open(project, spec, "the leave-one-out probe")
         count = probe_leave_one_out(
@@ -129,15 +127,15 @@ def probe_command(*, folder: Path, spec: str, models: ModelOptions) -> None:
         )
         ledger = store.ledger()
     print_cost(ledger, models.costs.prices)
-    click.echo(f"{folder}: {count} items probed without each of their intervals.")
+    click.echo(f"{build}: {count} items probed without each of their intervals.")
 
 
 @click.command("shortcut")
-@folder_argument
+@build_argument
 @click.option("--language", required=True, metavar="SPEC", help="Answers from only the question and its options.")
 @click.option("--gist", required=True, metavar="SPEC", help="Answers from a global summary of the video too.")
 @model_options
-def shortcut_command(*, folder: Path, language: str, gist: str, models: ModelOptions) -> None:
+def shortcut_command(*, build: Build, language: str, gist: str, models: ModelOptions) -> None:
     """Ask models that cannot see the video about every closed item of DIR.
 
     An item is rejected when one of them is right and, on a held-out repeat, right more often than by chance.
@@ -145,7 +143,7 @@ def shortcut_command(*, folder: Path, language: str, gist: str, models: ModelOpt
     from trace_ves.construction.judged_item import list_items
     from trace_ves.construction.shortcut_probe import probe_shortcuts
 
-    with opened(folder) as (project, store), LateProgress() as progress:
+    with build.open() as (project, store), LateProgress() as progress:
         language_backbone = models.open(project, language, "the language-only probe")
         gist_backbone = models.open(project, gist, "the gist probe")
         count, lacking = probe_shortcuts(
@@ -159,21 +157,21 @@ def shortcut_command(*, folder: Path, language: str, gist: str, models: ModelOpt
     if lacking:
         warn(f"{lacking} items lack a summary of their video; run build propose again")
     print_cost(ledger, models.costs.prices)
-    click.echo(f"{folder}: {count} items probed for shortcuts.")
+    click.echo(f"{build}: {count} items probed for shortcuts.")
 
 
 @click.command("status")
-@folder_argument
+@build_argument
 @click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON.")
 @prices_option
-def status_command(*, folder: Path, as_json: bool, price_file: Path | None) -> None:
+def status_command(*, build: Build, as_json: bool, price_file: Path | None) -> None:
     """Show how many items of the build in DIR each stage rejected, what waits where, and what is guaranteed."""
     from trace_ves.construction.reports import closure_statement, funnel_table, list_facts, make_report
     from trace_ves.runs.prices import load_prices
     from trace_ves.ves.terminal import print_table
 
     prices = load_prices(price_file)
-    with opened(folder) as (project, store):
+    with build.open() as (project, store):
         ledger = store.ledger()
         report = make_report(ledger, project.settings)
         steps = _next_steps(project, store)
@@ -189,24 +187,21 @@ def status_command(*, folder: Path, as_json: bool, price_file: Path | None) -> N
     print_cost(ledger, prices)
 
 
-existing_file = click.Path(path_type=Path, dir_okay=False, exists=True)
-
-
 @click.command("serve")
-@folder_argument
+@build_argument
 @click.option("--host", default="127.0.0.1", help="Any address other than loopback needs TLS.")
 @click.option("--port", default=8643, type=port_type, help="0 picks a free port.")
-@click.option("--tls-cert", type=existing_file, help="TLS certificate (PEM); required unless --host is loopback.")
-@click.option("--tls-key", type=existing_file, help="Private key (PEM), if it is not in the certificate file.")
+@click.option("--tls-cert", type=existing_file_type, help="TLS certificate (PEM); required unless --host is loopback.")
+@click.option("--tls-key", type=existing_file_type, help="Private key (PEM), if it is not in the certificate file.")
 @click.option("--behind-tls-proxy", is_flag=True, help="A reverse proxy in front of the desk handles TLS.")
 def serve_command(
-    *, folder: Path, host: str, port: int, tls_cert: Path | None, tls_key: Path | None, behind_tls_proxy: bool
+    *, build: Build, host: str, port: int, tls_cert: Path | None, tls_key: Path | None, behind_tls_proxy: bool
 ) -> None:
     """Serve the annotation desk of the build in DIR. Annotators sign in with a token from `build invite`.
 
     Press Ctrl-C to stop.
     """
-    with opened(folder) as (project, store):
+    with build.open() as (project, store):
         with requires_extra("The desk", "web"):
             from trace_ves.construction.desk.app import create_desk
             from trace_ves.web.serve import is_loopback, serve_app

@@ -12,8 +12,6 @@ from trace_ves.cli.options import folder_type, seed_type
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rich.console import Console
-
     from trace_ves.benches import Bench
     from trace_ves.records import Prediction
     from trace_ves.runs.evaluate import Results
@@ -44,8 +42,14 @@ def demo_command(*, out: Path, questions: int, seed: int) -> None:
     if lacking := missing_extras("video", "glance", "figures", "web"):
         raise MissingExtraError("The demo", ",".join(lacking))
     from trace_ves.cli.progress import LateProgress
+    from trace_ves.cli.run_table import RunTable
+    from trace_ves.runs.evaluate import evaluate
+    from trace_ves.runs.prices import load_prices
     from trace_ves.twin.synthetic.bench import make_twin, write_twin
     from trace_ves.ves.figures import draw_figures
+    from trace_ves.ves.paper import paper_tables
+    from trace_ves.ves.table import select_columns
+    from trace_ves.ves.terminal import print_table
 
     console = Console()
     console.print(f"[bold]1/4[/]  generating a synthetic benchmark with {questions} questions")
@@ -56,43 +60,21 @@ def demo_command(*, out: Path, questions: int, seed: int) -> None:
     bench = load_bench(out / "bench")
     console.print(f"[bold]2/4[/]  {len(METHODS)} methods search for answers; every frame they see is logged")
     console.print(Padding(GLANCE_NOTICE, (0, 0, 0, 6)), style="dim")
-    results = _run(bench, out / "runs", questions)
+    prices = load_prices()
+    with RunTable(prices) as watcher:
+        runs = out / "runs"
+        results = evaluate(
+            bench, METHODS, "glance", out=runs, limit=questions, workers=WORKERS, prices=prices, watcher=watcher
+        )
     console.print("[bold]3/4[/]  the audit: did they look at every interval that the answer depends on?\n")
-    _show(results, console)
+    table = paper_tables(results.audit)[0]  # in columns that fit a terminal:
+    print_table(select_columns(table, [at for at, each in enumerate(table.columns) if each.title in COLUMNS]), console)
     console.print("[bold]4/4[/]  figures and a page")
     draw_figures(results.audit, bench.items, out / "figures")
     story = _story(results, bench, out)
     console.print(f"      figures       {out.resolve() / 'figures'}", soft_wrap=True)
     console.print(f"      one question  {story.resolve().as_uri()}", soft_wrap=True)
     console.print(f"      all of them   trace-ves view {out / 'runs'}", soft_wrap=True)
-
-
-def _run(bench: Bench, folder: Path, questions: int) -> Results:
-    from trace_ves.cli.run_table import RunTable
-    from trace_ves.runs.evaluate import evaluate
-    from trace_ves.runs.prices import load_prices
-
-    prices = load_prices()
-    with RunTable(prices) as watcher:
-        return evaluate(
-            bench, METHODS, "glance", out=folder, limit=questions, workers=WORKERS, prices=prices, watcher=watcher
-        )
-
-
-def _show(results: Results, console: Console) -> None:
-    """Print the main table with the paper's numbers next to ours, in columns that fit a terminal."""
-    from dataclasses import replace
-
-    from trace_ves.ves.paper import paper_tables
-    from trace_ves.ves.terminal import print_table
-
-    table = paper_tables(results.audit)[0]
-    columns = [at for at, column in enumerate(table.columns) if column.title in COLUMNS]
-    sections = tuple(
-        replace(section, rows=tuple(replace(row, cells=tuple(row.cells[at] for at in columns)) for row in section.rows))
-        for section in table.sections
-    )
-    print_table(replace(table, columns=tuple(table.columns[at] for at in columns), sections=sections), console)
 
 
 def _story(results: Results, bench: Bench, out: Path) -> Path:

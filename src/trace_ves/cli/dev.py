@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
-from trace_ves.cli.options import folder_type, path_type, port_type, requires_extra
+from trace_ves.cli.options import existing_file_type, folder_type, path_type, port_type, requires_extra
 from trace_ves.core.errors import MissingExtraError, TraceVesError
 
 if TYPE_CHECKING:
@@ -39,7 +39,12 @@ FORMATS: Final = {
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
-@click.command("schema", short_help="Print the JSON Schema of a file format.")
+@click.group("dev")
+def dev_command() -> None:
+    """Tools for developers."""
+
+
+@dev_command.command("schema", short_help="Print the JSON Schema of a file format.")
 @click.argument("name", required=False, type=click.Choice(list(FORMATS)), metavar="[NAME]")
 @click.option("--out", type=folder_type, metavar="DIR", help="Write each schema to DIR/NAME.json.")
 def schema_command(*, name: str | None, out: Path | None) -> None:
@@ -97,7 +102,7 @@ def _field_docstrings() -> Iterator[None]:
             config.pop("use_attribute_docstrings", None)
 
 
-@click.command("videos")
+@dev_command.command("videos")
 @click.argument("bench", type=path_type)
 @click.option("--missing", is_flag=True, help="List only what is missing or has a problem.")
 @click.option("--check", is_flag=True, help="Open every video and compare its duration with the bench.")
@@ -150,7 +155,7 @@ def _problem(item: Item, folder: Path) -> str | None:
     return None if is_duration(item, seconds) else f"is {seconds:.1f} s long; the bench says {item.duration:g} s"
 
 
-@click.command("serve-glance")
+@dev_command.command("serve-glance")
 @click.option("--port", default=8643, type=port_type, help="0 picks a free port.")
 def serve_glance_command(*, port: int) -> None:
     """Serve glance to OpenAI clients on this machine, until interrupted.
@@ -173,8 +178,8 @@ def serve_glance_command(*, port: int) -> None:
 SHELLS: Final = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 
 
-@click.command("prices")
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@dev_command.command("prices")
+@click.argument("file", type=existing_file_type)
 def prices_command(*, file: Path) -> int:
     """Compare the price table with FILE, LiteLLM's model_prices_and_context_window.json; status 1 if they differ."""
     from trace_ves.runs.prices import compare_prices, load_prices
@@ -185,7 +190,7 @@ def prices_command(*, file: Path) -> int:
     return int(bool(lines))
 
 
-@click.command("completion", short_help="Print the script that completes commands in your shell.")
+@dev_command.command("completion", short_help="Print the script that completes commands in your shell.")
 @click.argument("shell", type=click.Choice(list(SHELLS)))
 def completion_command(shell: str) -> None:
     """Print the completion script for your shell.
@@ -198,12 +203,3 @@ def completion_command(shell: str) -> None:
     from trace_ves.cli.main import group
 
     click.echo(SHELLS[shell](group, {}, "trace-ves", "_TRACE_VES_COMPLETE").source())
-
-
-@click.group("dev")
-def dev_command() -> None:
-    """Tools for developers."""
-
-
-for _command in (schema_command, videos_command, serve_glance_command, prices_command, completion_command):
-    dev_command.add_command(_command)

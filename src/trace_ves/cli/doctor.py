@@ -7,7 +7,6 @@ import os
 import platform
 import shutil
 import subprocess
-from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -19,12 +18,12 @@ from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.registry import account_variables, default_spec, open_backbone, registrations
 from trace_ves.backbone.replies import answer_reply, question_variables
 from trace_ves.backbone.secret import find_secret
+from trace_ves.cli.options import requires_extra
 from trace_ves.core import (
     BackboneConfigError,
     Clip,
     Frame,
     Interval,
-    MissingExtraError,
     ObservationStrategy,
     Question,
     UnknownStageError,
@@ -33,8 +32,7 @@ from trace_ves.core.errors import install_command
 from trace_ves.core.files import cache_dir
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from trace_ves.video.picture import YuvPicture
 
 
 class Part(NamedTuple):
@@ -143,10 +141,9 @@ def _package() -> list[Finding]:
 
 
 def _extras() -> list[Finding]:
-    found = [(part, part.versions()) for part in PARTS]
     return [
-        Finding(part.extra, bool(versions), f"{part.purpose} ({versions or install_command(part.extra)})")
-        for part, versions in found
+        Finding(part.extra, bool(found := part.versions()), f"{part.purpose} ({found or install_command(part.extra)})")
+        for part in PARTS
     ]
 
 
@@ -195,7 +192,6 @@ def _machine() -> list[Finding]:
 
 
 PROMPT: Final = Prompt("test-call", "The frame above shows one square on a white ground. Which colour is the square?")
-RED: Final = (200, 30, 30)
 
 
 class Square(BaseModel):
@@ -204,28 +200,16 @@ class Square(BaseModel):
     colour: str = Field(description="the colour of the square, in one word", max_length=40)
 
 
-@dataclass(frozen=True, slots=True)
-class RedSquare:
-    """The picture of the test call."""
+@requires_extra("A test call", "video")
+def _draw_red_square() -> YuvPicture:
+    """The picture of the test call: a red square of 48 x 48 pixels on white."""
+    import numpy as np
 
-    width: int = 128
-    height: int = 96
+    from trace_ves.video.picture import YuvPicture
 
-    def rgb(self) -> NDArray[np.uint8]:
-        """The pixels."""
-        import numpy as np
-
-        pixels = np.full((self.height, self.width, 3), 255, dtype=np.uint8)
-        pixels[24:72, 40:88] = RED
-        return pixels
-
-    def jpeg(self, quality: int = 90) -> bytes:
-        """The picture as a model gets it."""
-        try:
-            import simplejpeg  # type: ignore[import-untyped]
-        except ModuleNotFoundError:
-            raise MissingExtraError("A test call", "video") from None
-        return bytes(simplejpeg.encode_jpeg(self.rgb(), quality=quality))
+    luma, (blue, red) = np.full((96, 128), 255, np.uint8), np.full((2, 48, 64), 128, np.uint8)
+    luma[24:72, 40:88], blue[12:36, 20:44], red[12:36, 20:44] = 81, 99, 213
+    return YuvPicture(luma, blue, red)
 
 
 class Trial(NamedTuple):
@@ -237,7 +221,7 @@ class Trial(NamedTuple):
 
 def try_backbone(spec: str) -> Trial:
     """Ask a backbone about one picture. A service that fails raises `BackboneError`, as it would in a run."""
-    clip = Clip(Interval(0, 1), ObservationStrategy(), (Frame(0, 0.0, RedSquare()),))
+    clip = Clip(Interval(0, 1), ObservationStrategy(), (Frame(0, 0.0, _draw_red_square()),))
     backbone = open_backbone(spec, cache=False)
     try:
         [generation] = backbone.generate([Request(PROMPT, {}, Square, (clip,))])

@@ -1,13 +1,14 @@
-"""Shared by all commands: groups that import a command when it runs, and common options."""
+"""Shared by all commands: groups that import a command when it runs, common options, and videos as arguments."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cached_property, reduce, wraps
+from functools import cached_property, partial, reduce, wraps
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from trace_ves.runs.cost import CostLimit
     from trace_ves.runs.prices import Prices
+    from trace_ves.video.download import FetchRules
 
 
 class LazyGroup(click.Group):
@@ -86,35 +88,28 @@ COST_REACHED: Final = 3  # the exit status where --max-cost ended a command
 
 
 def refuse_repeated_options(command: click.Command) -> click.Command:
-    """Make a repeated option an error, because one of its values would be dropped."""
+    """Make a repeated option an error, because one of its values would be dropped; an empty path too."""
     if isinstance(command, click.Group):
         return command
-    make_parser = command.make_parser
+    parse_args = command.parse_args
 
-    def make_strict_parser(ctx: click.Context) -> Any:
-        parser: Any = make_parser(ctx)
-        parse_args = parser.parse_args
+    def check_and_parse(ctx: click.Context, args: list[str]) -> list[str]:
+        values, _, order = command.make_parser(ctx).parse_args(list(args))
+        for option, count in Counter(order).items():
+            if count > 1 and isinstance(option, click.Option) and not option.multiple:
+                raise click.UsageError(f"{option.opts[-1]} was given {count} times; give it once.", ctx)
+        for param in order:
+            if isinstance(param.type, click.Path) and values.get(param.name) == "":
+                raise click.UsageError(f"{param.opts[-1]} is empty; name a file or a folder.", ctx)
+        return parse_args(ctx, args)
 
-        def parse_once(args: list[str]) -> Any:
-            values, left, order = parse_args(args)
-            counted = Counter(param for param in order if isinstance(param, click.Option) and not param.multiple)
-            for option, count in counted.items():
-                if count > 1:
-                    raise click.UsageError(f"{option.opts[-1]} was given {count} times; give it once.", ctx)
-            for param in order:
-                if isinstance(param.type, click.Path) and values.get(param.name) == "":
-                    raise click.UsageError(f"{param.opts[-1]} is empty; name a file or a folder.", ctx)
-            return values, left, order
-
-        parser.parse_args = parse_once
-        return parser
-
-    command.make_parser = make_strict_parser  # type: ignore[method-assign]
+    command.parse_args = check_and_parse  # type: ignore[method-assign]
     return command
 
 
 path_type: Final = click.Path(path_type=Path)
 file_type: Final = click.Path(path_type=Path, dir_okay=False)
+existing_file_type: Final = click.Path(path_type=Path, dir_okay=False, exists=True)
 folder_type: Final = click.Path(path_type=Path, file_okay=False)
 count_type: Final = click.IntRange(min=1)
 seed_type: Final = click.IntRange(min=0)
@@ -198,16 +193,11 @@ backbone_options = add_options(
 """The options of models; the command gets each under its name in `open_backbone`."""
 
 
-class SpecType(click.types.StringParamType):
-    """A backbone's spec, or a common short name for it."""
+def spec_type(value: str) -> str:
+    """The full spec of a backbone; `value` may be a common short name."""
+    from trace_ves.backbone.registry import canonical_spec
 
-    name = "spec"
-
-    def convert(self, value: Any, _param: click.Parameter | None, _ctx: click.Context | None) -> str:
-        """The full spec."""
-        from trace_ves.backbone.registry import canonical_spec
-
-        return canonical_spec(str(value))
+    return canonical_spec(value)
 
 
 @dataclass(frozen=True)
@@ -233,6 +223,31 @@ class CostOptions:
 
         return None if self.max_cost is None else CostLimit(self.max_cost, self.prices)
 
+    def show_estimate(
+        self,
+        runs: Sequence[tuple[str, str]],
+        durations: Sequence[float],
+        model_options: Mapping[str, Any],
+        *,
+        budget: int | None,
+        as_json: bool,
+    ) -> int:
+        """Print what these methods and backbones will cost for questions about videos of these lengths."""
+        from trace_ves.cli.progress import output_console
+        from trace_ves.runs.estimate import estimate, estimate_table
+        from trace_ves.ves.terminal import print_table
+
+        click.echo("measuring the calls of each method in a simulation; nothing is sent", err=True)
+        estimates = [
+            estimate(method, spec, durations, self.prices.of(spec), budget=budget, model_options=model_options)
+            for method, spec in runs
+        ]
+        if as_json:
+            click.echo(json.dumps([each.to_json() for each in estimates], indent=2))
+        else:
+            print_table(estimate_table(estimates), output_console())
+        return 0
+
 
 prices_option = click.option("--prices", "price_file", type=file_type, help="TOML file with token prices.")
 cost_options = gather_options(
@@ -248,7 +263,7 @@ session_cost_option = max_cost_option("Stop once the session has spent this much
 no_browser_option = click.option("--no-browser", is_flag=True, help="Print the address; do not open a browser.")
 backbone_option = click.option(
     "--backbone",
-    type=SpecType(),
+    type=spec_type,
     metavar="SPEC",
     help="The model: for example gemini:MODEL, claude-…, ollama:MODEL, openai:MODEL@http://host:port/v1.  "
     "[default: the first provider whose key is set]",
@@ -263,3 +278,48 @@ subtitles_option = click.option(
     is_flag=True,
     help="Show the model the .srt or .vtt next to a video, or a text track in it. Only the trace method uses them.",
 )
+
+
+class VideoArgument(click.Path):
+    """A path becomes a `Path`; an address stays a string, because a path would merge its slashes."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path or the address."""
+        from trace_ves.video.download import is_address
+
+        return value if isinstance(value, str) and is_address(value) else super().convert(value, param, ctx)
+
+
+video_type: Final = VideoArgument(path_type=Path)
+
+
+def _fetch_rules(allow_private: bool, max_download_gb: float) -> FetchRules:
+    from trace_ves.video.download import GIGABYTE, FetchRules
+
+    return FetchRules(allow_private=allow_private, most_bytes=int(max_download_gb * GIGABYTE))
+
+
+fetch_options = gather_options(
+    "fetch_rules",
+    _fetch_rules,
+    click.option("--allow-private", is_flag=True, help="Also fetch from this machine and private networks."),
+    click.option("--max-download-gb", type=positive_type, default=8.0, help="Refuse to fetch a larger video."),
+)
+"""The options of fetching; the command gets them as `fetch_rules`."""
+
+
+def local_video(video: Path | str, rules: FetchRules, *, quiet: bool = False) -> Path:
+    """The named file, or the file fetched from an address."""
+    if isinstance(video, Path):
+        return video
+    from trace_ves.cli.process import warn
+    from trace_ves.cli.progress import LateProgress
+    from trace_ves.video.download import size_words
+    from trace_ves.video.fetching import fetch_video
+
+    with LateProgress() as progress:
+        fetched = fetch_video(video, rules=rules, on_progress=partial(progress, "fetching"))
+    warn(fetched.warning)
+    if not quiet:
+        click.echo(f"{fetched.path.name}: {size_words(fetched.bytes)}, sha256 {fetched.sha256}", err=True)
+    return fetched.path

@@ -1,4 +1,4 @@
-"""`trace-ves view`: the page over a folder of runs, or one question's story as a file."""
+"""Commands with a page, `view` and `studio`, and `mcp`, which serves assistants."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from trace_ves.cli.ask import SAMPLE_FILM, SAMPLE_SPEC, sample_question
 from trace_ves.cli.options import (
     backbone_option,
     backbone_options,
@@ -21,7 +22,6 @@ from trace_ves.cli.options import (
     requires_extra,
     session_cost_option,
 )
-from trace_ves.cli.video_argument import Sample
 from trace_ves.core.errors import InputError
 from trace_ves.core.files import refuse_inputs
 
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 @click.option("--question", metavar="ID", help="The question for --export.")
 @click.option("--run", "run_name", metavar="NAME", help="The run for --export; not needed if there is only one.")
 @no_browser_option
+@requires_extra("The page", "web")
 def view_command(
     *,
     folder: Path,
@@ -85,8 +86,8 @@ def view_command(
 
 @contextmanager
 def _open_runs(folder: Path, bench: Path | None, videos: Path | None) -> Iterator[Library]:
-    with requires_extra("The page", "web"):
-        from trace_ves.web.open_library import is_saved_answer, library_of_answer, open_library, read_saved_answer
+    from trace_ves.web.open_library import is_saved_answer, library_of_answer, open_library, read_saved_answer
+
     if is_saved_answer(folder):
         from trace_ves.records.transcript import read_saved_transcript
 
@@ -110,7 +111,6 @@ def announce(url: str, *, browser: bool, err: bool = False) -> None:
         webbrowser.open(url)
 
 
-@requires_extra("The page", "web")
 def serve_library(library: Library, *, host: str, port: int, browser: bool, question: str = "") -> None:
     """Serve a library until interrupted, and print its address; with `question`, that page opens."""
     from trace_ves.web.app import create_app
@@ -132,7 +132,6 @@ def view_answer(result: AskResult) -> None:
         serve_library(library, host="127.0.0.1", port=0, browser=True, question=next(iter(library.questions)))
 
 
-@requires_extra("The page", "web")
 def _export(library: Library, file: Path, question: str | None, run_name: str | None) -> None:
     from trace_ves.web.export import write_story
 
@@ -194,9 +193,8 @@ def studio_command(
 
     samples: list[SampleQuestion] = []
     if sample:
-        shipped = Sample()
-        samples = [SampleQuestion(*shipped.question(), shipped.film.name)]
-        videos, backbone = (*videos, shipped.film), backbone or shipped.spec
+        samples = [SampleQuestion(*sample_question(), SAMPLE_FILM.name)]
+        videos, backbone = (*videos, SAMPLE_FILM), backbone or SAMPLE_SPEC
     found = VideoFolders(videos)
     for path in videos:
         if not path.is_dir():
@@ -258,7 +256,7 @@ def mcp_command(
     included, and writes nothing.
     """
     with requires_extra("trace-ves mcp", "video,mcp"):
-        from trace_ves.integrations.mcp import make_server
+        from trace_ves.integrations.mcp import VideoServer
     from trace_ves.runs.cost import CostLimit, LimitedBackbone
     from trace_ves.runs.methods import open_method
     from trace_ves.runs.prices import load_prices
@@ -276,5 +274,5 @@ def mcp_command(
             limit.check([backbone.name])  # a model on your own machine may have no price
         return LimitedBackbone(backbone, limit)
 
-    server = make_server(VideoFolders(folders), open_model, method=method, budget=budget, max_cost=max_cost)
+    server = VideoServer(VideoFolders(folders), open_model, method=method, budget=budget, max_cost=max_cost)
     server.run("stdio")

@@ -42,6 +42,10 @@ def read_questions(file: Path, video: str) -> list[TableRow]:
     rows: dict[str, TableRow] = {}
     for number, (line, cells) in enumerate(lines, 1):
         try:
+            if None in cells:
+                raise InputError(
+                    "the row has more cells than the first row names; put quotes around a cell with a separator."
+                )
             name = str(cells.get("id") or number).strip() or str(number)
             if name in rows:
                 raise InputError(f"the id {name!r} appears twice; ids must be unique.")
@@ -72,12 +76,6 @@ def _csv_rows(file: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
                     line=1,
                 )
             for row in reader:
-                if row.get(None) is not None:
-                    raise FormatError(
-                        "the row has more cells than the first row names; put quotes around a cell with a separator.",
-                        path=file,
-                        line=reader.line_num,
-                    )
                 yield reader.line_num, {key: value or "" for key, value in row.items()}
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror}.") from None

@@ -11,12 +11,12 @@ import click
 
 from trace_ves.cli.options import (
     COST_REACHED,
-    SpecType,
     backbone_options,
     cost_options,
     count_type,
     folder_type,
     path_type,
+    spec_type,
     subtitles_option,
     transcripts_option,
 )
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     "backbones",
     required=True,
     multiple=True,
-    type=SpecType(),
+    type=spec_type,
     metavar="SPEC",
     help="The model, for example gemini:MODEL; repeat for several.",
 )
@@ -100,11 +100,9 @@ def run_command(
     for spec in costs.prices.missing(spec for spec in backbones if not is_own_code(spec)):
         warn(f"{spec} has no price, so its cost is unknown; see --price and --prices")
     if costs.estimate_only:
-        from trace_ves.cli.answer_panel import show_estimate
-
         runs = [(name, spec) for spec in backbones for name in names]
         durations = [item.duration for item in loaded.items[:limit]]
-        return show_estimate(runs, durations, costs.prices, model_options, budget=budget, as_json=as_json)
+        return costs.show_estimate(runs, durations, model_options, budget=budget, as_json=as_json)
     answer: Engine | None = None
     if engine == "ray":
         from trace_ves.runs.ray_engine import answer_on_ray

@@ -51,8 +51,8 @@ metadata:
 """
 
 
-def write_task(bench: Bench, folder: Path, name: str = "ves") -> list[Path]:
-    """Write the folder; gives the files. Videos stay where they are, and every one of them must be there."""
+def write_task(bench: Bench, folder: Path, name: str = "ves") -> None:
+    """Write the folder. Videos stay where they are, and every one of them must be there."""
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,60}", name):
         raise InputError(f"{name!r} is not a task name; use lower-case letters, digits and underscores.")
     files = dict(zip(dict.fromkeys(item.question.video for item in bench.items), bench.video_files(), strict=True))
@@ -76,7 +76,6 @@ def write_task(bench: Bench, folder: Path, name: str = "ves") -> list[Path]:
     }
     for file, content in contents.items():
         write_atomic(folder / file, content)
-    return [folder / file for file in contents]
 
 
 Document = Mapping[str, Any]

@@ -7,7 +7,6 @@ import io
 import math
 import re
 import threading
-from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
@@ -101,20 +100,42 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False, description="Seconds
 Height = Annotated[int, Field(ge=48, le=720, description="Rows of pixels of each picture.")]
 
 
-@dataclass(frozen=True, slots=True)
-class VideoTools:
-    """What an assistant can do with the videos of some folders."""
+class VideoServer(MCPServer):  # type: ignore[misc]  # mcp is not installed where types are checked
+    """A server with the tools `videos`, `ask`, `frames`, `clip` and `storyboard` for the videos of some folders."""
 
-    folders: VideoFolders
-    open_model: Callable[[], Backbone]  # called when a question is asked, so that looking at frames needs no model
-    method: str
-    budget: int | None
-    _opened: list[Backbone] = field(default_factory=list, init=False, repr=False)
-    _opening: Lock = field(default_factory=Lock, init=False, repr=False)
+    def __init__(
+        self,
+        folders: VideoFolders,
+        open_model: Callable[[], Backbone],
+        *,
+        method: str,
+        budget: int | None,
+        max_cost: float,
+    ) -> None:
+        super().__init__(
+            "trace-ves",
+            version=__version__,
+            instructions=(
+                "Look at videos and answer questions about them. Begin with `videos` and `storyboard`; `frames` and "
+                "`clip` show moments exactly. `ask` runs a search with a vision model and shows its evidence: use it "
+                "for what has to be found in a long video."
+            ),
+            log_level="WARNING",
+        )
+        self._folders, self._method, self._budget = folders, method, budget
+        self._open_model = open_model  # called when a question is asked, so that looking at frames needs no model
+        self._model: Backbone | None = None
+        self._opening = Lock()
+        limit = f"\n\nAll questions of a session together cost at most ${max_cost:g}; then this tool returns an error."
+        ask_help = inspect.cleandoc(self.ask.__doc__ or "") + limit
+        self.add_tool(self.list_videos, name="videos", structured_output=False)
+        self.add_tool(self.ask, description=ask_help, structured_output=False)
+        for tool in (self.frames, self.clip, self.storyboard):
+            self.add_tool(tool, structured_output=False)
 
     def list_videos(self) -> str:
         """The videos that may be looked at, one on each line."""
-        names = self.folders.names(MOST_LISTED + 1) or ["no videos here"]
+        names = self._folders.names(MOST_LISTED + 1) or ["no videos here"]
         return "\n".join([*names[:MOST_LISTED], *(["… and more"] if len(names) > MOST_LISTED else [])])
 
     async def ask(
@@ -131,33 +152,31 @@ class VideoTools:
         Takes from seconds to many minutes, and reports progress meanwhile. Says whether the answer was stable as
         evidence was added; if it was not, take it as a guess.
         """
-        try:
-            result = await run_reported(
-                lambda listener: ask(
-                    self.folders.find(video),
-                    question,
-                    options,
-                    backbone=self._backbone(),
-                    method=self.method,
-                    budget=self.budget,
-                    listener=listener,
-                ),
-                context.report_progress,
-            )
-        except TraceVesError as error:
-            raise self._tool_error(error) from None
+        result = await run_reported(
+            lambda listener: ask(
+                self._folders.find(video),
+                question,
+                options,
+                backbone=self._backbone(),
+                method=self._method,
+                budget=self._budget,
+                listener=listener,
+            ),
+            context.report_progress,
+        )
         return _answer(result)
 
-    async def frames(
+    def frames(  # the SDK runs tools that are not async in threads
         self,
         video: VideoName,
         seconds: Annotated[list[Seconds], Field(min_length=1, max_length=MOST_FRAMES)],
         height: Height = PICTURE_HEIGHT_PX,
     ) -> Content:
         """The exact frames on screen at some moments of a video."""
-        return await self._pictures(video, lambda _duration: seconds, height)
+        with videos.open(self._folders.find(video)) as source:
+            return _show(source.frames_at(seconds, height=height))
 
-    async def clip(
+    def clip(
         self,
         video: VideoName,
         start: Seconds,
@@ -166,98 +185,49 @@ class VideoTools:
         height: Height = PICTURE_HEIGHT_PX,
     ) -> Content:
         """A part of a video as frames spread evenly from one moment to another."""
+        with videos.open(self._folders.find(video)) as source:
+            last = min(end, source.duration)
+            if not start < last:
+                raise InputError(f"a clip needs start < end within the video, which has {source.duration:.1f} s.")
+            return _show(source.frames_at(centred_uniform(Interval(start, last), count), height=height))
 
-        def moments(duration: float) -> Sequence[float]:
-            if not start < min(end, duration):
-                raise InputError(f"a clip needs start < end within the video, which has {duration:.1f} s.")
-            return centred_uniform(Interval(start, min(end, duration)), count)
-
-        return await self._pictures(video, moments, height)
-
-    async def storyboard(
+    def storyboard(
         self,
         video: VideoName,
         count: Annotated[int, Field(ge=1, le=MOST_TILES, description="Frames on the sheet, spread evenly.")] = 16,
     ) -> Content:
         """A whole video on one contact sheet, each frame with its moment: the first thing to look at."""
-
-        def draw() -> Content:
-            with videos.open(self.folders.find(video)) as source:
-                duration = source.duration
-                frames = source.frames_at(centred_uniform(Interval(0, duration), count), height=180)
-            rows = [("", tuple(frames[first : first + COLUMNS])) for first in range(0, len(frames), COLUMNS)]
-            sheet = io.BytesIO()
-            contact_sheet(rows).save(sheet, "JPEG", quality=JPEG_QUALITY)
-            picture = Image(data=sheet.getvalue(), format="jpeg")
-            return [f"{video}: {clock(duration)} ({duration:.1f} s)", picture]
-
-        return await self._in_thread(draw)
-
-    async def _pictures(self, video: str, moments: Callable[[float], Sequence[float]], height: int) -> Content:
-        def decode() -> Content:
-            with videos.open(self.folders.find(video)) as source:
-                frames = source.frames_at(moments(source.duration), height=height)
-            return [part for frame in frames for part in _shown(frame)]
-
-        return await self._in_thread(decode)
-
-    async def _in_thread(self, work: Callable[[], Content]) -> Content:
-        try:
-            return await to_thread.run_sync(work)
-        except TraceVesError as error:
-            raise self._tool_error(error) from None
-
-    def _tool_error(self, error: TraceVesError) -> ToolError:
-        """The error for the assistant: without the folders of this machine."""
-        words = str(error)
-        for root in self.folders.roots:
-            words = words.replace(f"{root}/", "").replace(str(root), root.name)
-        return ToolError(_FOLDERS.sub("", words))
+        with videos.open(self._folders.find(video)) as source:
+            duration = source.duration
+            frames = source.frames_at(centred_uniform(Interval(0, duration), count), height=180)
+        rows = [("", tuple(frames[first : first + COLUMNS])) for first in range(0, len(frames), COLUMNS)]
+        sheet = io.BytesIO()
+        contact_sheet(rows).save(sheet, "JPEG", quality=JPEG_QUALITY)
+        picture = Image(data=sheet.getvalue(), format="jpeg")
+        return [f"{video}: {clock(duration)} ({duration:.1f} s)", picture]
 
     def _backbone(self) -> Backbone:
         """The model, opened once, however many questions are asked at the same time."""
         with self._opening:
-            if not self._opened:
-                self._opened.append(self.open_model())
-            return self._opened[0]
-
-
-class VideoServer(MCPServer):  # type: ignore[misc]  # mcp is not installed where types are checked
-    """A server that answers a wrong argument with one sentence instead of pydantic's report."""
+            self._model = self._model or self._open_model()
+            return self._model
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
-        """Call a tool by its name."""
+        """Call a tool by its name; an error is one sentence, without the folders of this machine."""
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
-            if not isinstance(error.__cause__, ValidationError):
+            cause = error.__cause__
+            if isinstance(cause, ValidationError):  # pydantic's report is longer
+                fault = cause.errors()[0]
+                place = ".".join(map(str, fault["loc"]))
+                raise ToolError(f"{name}: wrong argument {place!r}: {fault['msg']}.") from None
+            if not isinstance(cause, TraceVesError):
                 raise
-            fault = error.__cause__.errors()[0]
-            place = ".".join(map(str, fault["loc"]))
-            raise ToolError(f"{name}: wrong argument {place!r}: {fault['msg']}.") from None
-
-
-def make_server(
-    folders: VideoFolders, open_model: Callable[[], Backbone], *, method: str, budget: int | None, max_cost: float
-) -> MCPServer:
-    """A server with the tools `videos`, `ask`, `frames`, `clip` and `storyboard`; `ask` tells the spending limit."""
-    tools = VideoTools(folders, open_model, method, budget)
-    server = VideoServer(
-        "trace-ves",
-        version=__version__,
-        instructions=(
-            "Look at videos and answer questions about them. Begin with `videos` and `storyboard`; `frames` and `clip` "
-            "show moments exactly. `ask` runs a search with a vision model and shows its evidence: use it "
-            "for what has to be found in a long video."
-        ),
-        log_level="WARNING",
-    )
-    server.add_tool(tools.list_videos, name="videos", structured_output=False)
-    limit = f"\n\nAll questions of a session together cost at most ${max_cost:g}; then this tool returns an error."
-    server.add_tool(tools.ask, description=inspect.cleandoc(tools.ask.__doc__ or "") + limit, structured_output=False)
-    for tool in (tools.frames, tools.clip, tools.storyboard):
-        server.add_tool(tool, structured_output=False)
-    return server
+            words = str(cause)
+            for root in self._folders.roots:
+                words = words.replace(f"{root}/", "").replace(str(root), root.name)
+            raise ToolError(f"Error executing tool {name}: {_FOLDERS.sub('', words)}") from None
 
 
 def _answer(result: AskResult) -> Content:
@@ -268,9 +238,12 @@ def _answer(result: AskResult) -> Content:
     lines += [f"still open: {'; '.join(view.still_open)}"] if view.still_open else []
     lines += [view.remark] if view.remark else []
     frames = [seen.frames[len(seen.frames) // 2] for seen in view.clips if seen.frames]
-    pictures = [part for frame in frames[:MOST_FRAMES] for part in _shown(frame)]
-    return ["\n".join([*lines, view.effort]), *pictures]
+    return ["\n".join([*lines, view.effort]), *_show(frames[:MOST_FRAMES])]
 
 
-def _shown(frame: Frame) -> Content:
-    return [f"{clock(frame.seconds)} ({frame.seconds:.3f} s)", Image(data=frame.jpeg(JPEG_QUALITY), format="jpeg")]
+def _show(frames: Sequence[Frame]) -> Content:
+    content: Content = []
+    for frame in frames:
+        picture = Image(data=frame.jpeg(JPEG_QUALITY), format="jpeg")
+        content += [f"{clock(frame.seconds)} ({frame.seconds:.3f} s)", picture]
+    return content

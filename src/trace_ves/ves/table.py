@@ -91,6 +91,15 @@ def transposed(table: Table, first_column: str) -> Table:
     return replace(table, first_column=first_column, columns=columns, sections=(Section("", turned),))
 
 
+def select_columns(table: Table, places: Sequence[int]) -> Table:
+    """The table with only the columns at these places."""
+    sections = tuple(
+        replace(section, rows=tuple(replace(row, cells=tuple(row.cells[at] for at in places)) for row in section.rows))
+        for section in table.sections
+    )
+    return replace(table, columns=tuple(table.columns[at] for at in places), sections=sections)
+
+
 def marked(parts: tuple[Section, ...]) -> tuple[Section, ...]:
     """The same sections with the best and second-best of every column marked."""
     shown: dict[tuple[int, int], list[float]] = defaultdict(list)

@@ -16,7 +16,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from trace_ves.core.display import TRACE_TERMINAL, is_trace
-from trace_ves.ves.table import Table, Value, ValueMark
+from trace_ves.ves.table import Table, Value, ValueMark, select_columns
 from trace_ves.ves.tables import tables
 
 if TYPE_CHECKING:
@@ -73,12 +73,8 @@ def _columns(table: Table, first: int, after: int) -> Table:
     """Some columns of a table under its names."""
     if (first, after) == (0, len(table.columns)):
         return table
-    sections = tuple(
-        replace(section, rows=tuple(replace(row, cells=row.cells[first:after]) for row in section.rows))
-        for section in table.sections
-    )
     title = table.title if first == 0 else f"{table.title} (continued)"
-    return replace(table, title=title, columns=table.columns[first:after], sections=sections)
+    return replace(select_columns(table, range(first, after)), title=title)
 
 
 def _width(rendered: RichTable, console: Console) -> int:

@@ -251,8 +251,8 @@ def save_line(line: Prediction, question: Question, folder: Path, transcript: Tr
     return f"{ANSWERS}/{name}"
 
 
-def write_index(file: Path, title: str, rows: Sequence[tuple[str, SearchView, str, str]]) -> None:
-    """A page over many answers, if the extra `web` is installed; a row is title, view, answer and folder."""
+def write_index(file: Path, title: str, rows: Sequence[tuple[str, SearchView, str]]) -> None:
+    """A page over many answers, if the extra `web` is installed; a row is title, view and folder."""
     with suppress(ModuleNotFoundError):
         from trace_ves.web import views
 

@@ -222,7 +222,7 @@ def test_only_the_command_line_and_the_studio_fetch() -> None:
     }
     outside = {path for path in importers if not path.startswith("video/")}
     for_the_type_alone = {"cli/ask.py", "cli/benches.py"}
-    assert outside == {"cli/video_argument.py", "web/studio_app.py"} | for_the_type_alone
+    assert outside == {"cli/options.py", "web/studio_app.py"} | for_the_type_alone
 
 
 # --- TLS --------------------------------------------------------------------------------------------

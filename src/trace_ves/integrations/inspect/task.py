@@ -27,7 +27,7 @@ from trace_ves.runs.answering import Answered, Job, answer_question
 from trace_ves.runs.methods import open_method
 from trace_ves.runs.video_pool import VideoPool, bench_folder, check_durations
 from trace_ves.ves.metrics import HEADLINE_DENSITY, densities
-from trace_ves.ves.rows import AuditRow, row_of_prediction
+from trace_ves.ves.rows import row_of_prediction
 
 STORE_KEY: Final = "trace_ves:prediction"
 """Where a solver leaves the line of a run file; `trace-ves audit --format inspect` reads it there."""
@@ -55,10 +55,15 @@ def audit(k: int = HEADLINE_DENSITY) -> Scorer:
         item, stored = item_of(state), state.store.get(STORE_KEY)
         prediction = None if stored is None else Prediction.from_json(stored)
         row = row_of_prediction(item, prediction)
-        measured = bool(state.metadata[_MEASURED])
-        values = _values(row, k, has_evidence=bool(item.evidence) or not measured)
-        if not measured:
-            values = dict.fromkeys(values, math.nan)  # inspect_ai leaves it out of the mean, as the audit does
+        measured, correct = bool(state.metadata[_MEASURED]), bool(row.correct)
+        levels = densities(k) if item.evidence or not measured else ()
+        figures = {
+            "Acc": correct,
+            **{f"Cov@{level}": row.density >= level for level in levels},
+            **{f"ECA@{level}": correct and row.density >= level for level in levels},
+            "Fr": row.frames_supplied,
+        }  # inspect_ai leaves nan out of the mean, as the audit does
+        values = {name: float(figure) if measured else math.nan for name, figure in figures.items()}
         words = (
             f"{row.frames_supplied} frames supplied, {row.frames_distinct} of them distinct, {row.frames_inside} "
             f"inside the evidence, {row.density} in its least observed interval"
@@ -66,15 +71,6 @@ def audit(k: int = HEADLINE_DENSITY) -> Scorer:
         return Score(value=values, answer=prediction.answer if prediction else None, explanation=words)
 
     return score
-
-
-def _values(row: AuditRow, k: int, *, has_evidence: bool) -> dict[str, float]:
-    correct, covered = bool(row.correct), {level: row.density >= level for level in densities(k)}
-    found = {"Acc": float(correct)}
-    if has_evidence:
-        found |= {f"Cov@{level}": float(covered[level]) for level in covered}
-        found |= {f"ECA@{level}": float(correct and covered[level]) for level in covered}
-    return found | {"Fr": float(row.frames_supplied)}
 
 
 OPEN_VIDEOS: Final = 8  # videos that stay open between the samples that ask about them

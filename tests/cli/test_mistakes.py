@@ -1,0 +1,103 @@
+"""What a user gets wrong: one sentence and exit status 2, before anything is asked or written."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.cli.test_audit import QUESTION
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Call
+
+
+@pytest.fixture
+def place(tmp_path: Path, clip: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder: a film, files that are none, a table, a bench."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "film.mp4").symlink_to(clip)
+    (tmp_path / "text.mp4").write_text("not a video at all")
+    (tmp_path / "empty.mp4").touch()
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "table.csv").write_text("question\nWhich?\n")
+    (tmp_path / "questions.jsonl").write_text(json.dumps(QUESTION) + "\n")
+    return tmp_path
+
+
+WHY = "ask film.mp4 Why? -o red -o blue"
+TABLE = "ask film.mp4 --questions table.csv"
+RUN = "run . --method blind --backbone glance"
+SAMPLER = "audit . --sampler uniform-8"
+MISTAKES = [
+    ("ask", "trace-ves ask --sample"),
+    ("ask --sample film.mp4", "--sample brings its film"),
+    ("ask film.mp4 Why? -o a", "a question needs 2 to 26 options, or none for an open answer; found 1"),
+    (f"ask film.mp4 Why? {' '.join(f'-o{number}' for number in range(27))}", "found 27"),
+    ("ask film.mp4 Why? -o a -o a", "the option 'a' appears twice"),
+    ("ask film.mp4 Why? -o a -o ''", "option 2 is empty"),
+    ("ask film.mp4 ' ' -o red -o blue", "the question is empty"),
+    (f"{WHY} --method guess", "There is no method 'guess'"),
+    (f"{WHY} --budget 20 --backbone openai:m@http://127.0.0.1:9/v1", "a budget of 20 frames is too small"),
+    (f"{WHY} --backbone oracle:x", "There is no backbone 'oracle:x'"),
+    (f"{WHY} --backbone gemini:x", "needs a key: set GEMINI_API_KEY"),
+    (f"{WHY} --max-cost nan", "nan is not a number"),
+    (f"{WHY} --save here --save there", "--save was given 2 times; give it once."),
+    ("ask text.mp4 Why? -o red -o blue", "text.mp4"),
+    ("ask empty.mp4 Why? -o red -o blue", "empty"),
+    ("ask nowhere.mp4 Why? -o red -o blue", "nowhere.mp4"),
+    ("ask nowhere.mp4 Why? -o red -o blue --backbone glance", "nowhere.mp4"),
+    ("ask film.mp4 --backbone glance -o red", "-o gives the options of QUESTION"),
+    ("ask film.mp4 --backbone glance --estimate", "--estimate needs to know how many questions there are"),
+    ("ask film.mp4 --backbone glance --view", "--view opens the story of one answer"),
+    ("ask .", "A folder is asked one QUESTION"),
+    ("ask empty Why? --backbone glance", "there is no video in this folder"),
+    ("ask film.mp4 Why? --questions table.csv", "--questions names the questions"),
+    (f"{TABLE} -o x", "--questions names the questions"),
+    (f"{TABLE} --save . --backbone glance", "is not empty"),
+    (f"{TABLE} --save table.csv --backbone glance", "is a file"),
+    (f"{TABLE} --method trase", "did you mean trace"),
+    (f"{TABLE} --subtitles --method uniform-4 --backbone glance", "subtitles"),
+    (f"{RUN} --out ''", "--out is empty"),
+    (f"{RUN} --out x --max-cost -1", "-1.0"),
+    ("audit nowhere run.jsonl", "no bench here"),
+    ("audit . nothing.jsonl", "nothing.jsonl: cannot be read: No such file"),
+    ("audit .", "Give at least one RUN"),
+    ("audit . --sampler ''", "the sampler '' is unknown"),
+    ("audit . --sampler uniform", "the sampler 'uniform' is unknown"),
+    ("audit . --sampler uniform-0", "the sampler 'uniform-0' is unknown"),
+    (f"{SAMPLER} --k 0", "0 is not in the range"),
+    (f"{SAMPLER} --resamples 0", "0 is not in the range"),
+    (f"{SAMPLER} --latex questions.jsonl/x", "cannot be written"),
+    ("import nonsense a b", "There is no importer 'nonsense'; there are cg-bench, eg-vqa, longvideobench,"),
+    ("import cgbench a b", "did you mean cg-bench?"),
+    ("import cg-bench none.json out", "none.json: cannot be read: No such file"),
+    ("import cg-bench none.json out --columns id=x", "the importer cg-bench has no option --columns"),
+    ("import cg-bench none.json out --grounding x", "the importer cg-bench has no option --grounding"),
+    ("import ves-bench none.parquet out --columns idd=x", "FIELD one of"),
+    ("import next-gqa none.csv out", "no grounded segments beside it"),
+    ("frames film.mp4 --at noon out", "'noon' is not a time; write seconds, M:SS or H:MM:SS"),
+    ("frames film.mp4 --at 1:99 out", "after a colon, numbers are below 60"),
+    ("frames film.mp4 --at 120.1 out", "there is no frame at 120.1 s; moments go from 0 to 120.0 s"),
+    ("frames film.mp4 --at -1 out", "'-1' is not a time"),
+    (f"frames film.mp4 --at {'9' * 400} out", "is not a time"),
+    ("frames film.mp4 --at 1 q1 out", "with --at, give a video and a folder"),
+    ("frames film.mp4 out", "give a run, a question and a folder; or a video and a folder, with --at"),
+    ("frames run.jsonl q1 out --height 24", "--height needs --at"),
+    ("frames missing.mp4 --at 1 out", "missing.mp4: there is no such file"),
+    ("frames film.mp4 --at 1 film.mp4/out", "cannot be used as a folder: Not a directory"),
+    ("view . --videos missing --no-browser", "missing: no such folder; --videos names the folder of the videos."),
+]
+
+
+@pytest.mark.parametrize(("command", "sentence"), MISTAKES)
+def test_a_mistake_gets_one_sentence(cli: Call, place: Path, command: str, sentence: str) -> None:
+    before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+    done = cli(*shlex.split(command), status=2)
+    assert sentence in done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("Usage: ") or len(done.stderr.splitlines()) == 1
+    assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == before
