@@ -18,10 +18,10 @@ from trace_ves.twin.glance.parsed_question import (
     number_in,
     understand,
 )
-from trace_ves.twin.synthetic.actors import Hints, make_world
 from trace_ves.twin.synthetic.layout import draw_layout
 from trace_ves.twin.synthetic.questions import word_question
 from trace_ves.twin.synthetic.vocabulary import vocabulary, with_article
+from trace_ves.twin.synthetic.world import Hints, make_world
 
 if TYPE_CHECKING:
     from trace_ves.twin.synthetic.vocabulary import Sprite

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING, InputError
 from trace_ves.core.question import LETTERS
-from trace_ves.twin.synthetic.actors import Hints
 from trace_ves.twin.synthetic.bench import TwinVideo, make_twin
 from trace_ves.twin.synthetic.drawing import track_stamp
 from trace_ves.twin.synthetic.layout import FPS, HEIGHT, WIDTH
@@ -23,6 +22,7 @@ from trace_ves.twin.synthetic.questions import fair_order_sets
 from trace_ves.twin.synthetic.scenery import paint
 from trace_ves.twin.synthetic.tracks import ACROSS, ACTS, LARGEST, REST, SMALLEST, UP, Act, Track, pose
 from trace_ves.twin.synthetic.vocabulary import vocabulary
+from trace_ves.twin.synthetic.world import Hints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

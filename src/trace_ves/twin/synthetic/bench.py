@@ -14,12 +14,12 @@ from trace_ves.core import InputError, Interval, MissingExtraError, Question
 from trace_ves.core.files import atomic_path, write_atomic
 from trace_ves.core.jsonl import claim, dump_line
 from trace_ves.records import Item
-from trace_ves.twin.synthetic.actors import Hints, make_world
 from trace_ves.twin.synthetic.drawing import draw, make_planes
 from trace_ves.twin.synthetic.layout import FPS, HEIGHT, WIDTH, choose_layout
 from trace_ves.twin.synthetic.questions import word_question
 from trace_ves.twin.synthetic.scenery import paint
 from trace_ves.twin.synthetic.truth import WORLD_FILE, VideoTruth
+from trace_ves.twin.synthetic.world import Hints, make_world
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
