@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import threading
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
@@ -88,7 +88,13 @@ class TwinVideo:
     @property
     def truth(self) -> VideoTruth:
         """Everything that can be seen in the video, for tests and training, never for a method."""
-        return VideoTruth.of(self.name, self.world, FPS, tuple(item.question.id for item in self.items))
+        ids: dict[int | str | None, str | None] = dict(enumerate(item.question.id for item in self.items))
+        tracks = tuple(
+            replace(track, acts=tuple(replace(act, question=ids.get(act.question)) for act in track.acts))
+            for track in self.world.tracks
+        )
+        world = self.world
+        return VideoTruth(video=self.name, fps=FPS, frames=world.frames, scenes=world.scenes, tracks=tracks)
 
 
 def make_twin(questions: int, seed: int, hints: Hints = DEFAULT_HINTS) -> tuple[TwinVideo, ...]:
