@@ -184,7 +184,7 @@ class SimulatedEyes:
         score = measured.quantile(by_size, self._chance(name, number, "seen"))
         ratio = measured.quantile(shown.size_ratios, self._chance(name, number, "size", measured.size_likeness))
         off = [measured.place_error * _NORMAL.inv_cdf(self._uniform(f"{name}@{number}", way)) for way in ("x", "y")]
-        return Sighting(there.sprite, score, _move_box(_scale_box(there.box, ratio), off[0], off[1]))
+        return Sighting(there.sprite, score, _misplace(there.box, ratio, *off))
 
     def _misnamed(self, name: str, there: Presence, mistakes: PictureFigures) -> Sighting:
         """A wrong name for a visible thing, the same in all its frames."""
@@ -216,19 +216,19 @@ class SimulatedEyes:
         return (int.from_bytes(digest, "big") + 0.5) / 2**64
 
 
-def _move_box(box: Box, across: float, down: float) -> Box:
-    """The box, moved by multiples of its longer side."""
+def _misplace(box: Box, ratio: float, across: float, down: float) -> Box:
+    """The box, scaled around its centre by a ratio and then moved by multiples of its longer side."""
     left, top, right, bottom = box
+    x, y, half_width, half_height = (
+        (left + right) / 2,
+        (top + bottom) / 2,
+        ratio * (right - left) / 2,
+        ratio * (bottom - top) / 2,
+    )
+    left, top, right, bottom = x - half_width, y - half_height, x + half_width, y + half_height
     size_px = max((right - left) * WIDTH, (bottom - top) * HEIGHT)
     x, y = across * size_px / WIDTH, down * size_px / HEIGHT
     return left + x, top + y, right + x, bottom + y
-
-
-def _scale_box(box: Box, ratio: float) -> Box:
-    """The box, scaled around its centre."""
-    left, top, right, bottom = box
-    x, y, across, down = (left + right) / 2, (top + bottom) / 2, ratio * (right - left) / 2, ratio * (bottom - top) / 2
-    return x - across, y - down, x + across, y + down
 
 
 @cache

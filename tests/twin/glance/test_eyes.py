@@ -99,7 +99,7 @@ RECALL_FLOOR, PRECISION_FLOOR, SCENE_FLOOR = 0.9, 0.9, 0.9
 def test_other_times_and_other_names_change_nothing_that_is_seen(eyes: TrainedEyes, film: Path, tmp_path: Path) -> None:
     """The same pixels under permuted timestamps, from a renamed and touched file: the same views, bit for bit."""
     from trace_ves import video
-    from trace_ves.twin.glance.eyes import PictureCache
+    from trace_ves.twin.glance.eyes import cache_views
 
     other = tmp_path / "fire engine at 00m12s answer C.mp4"
     shutil.copy(film, other)
@@ -110,8 +110,8 @@ def test_other_times_and_other_names_change_nothing_that_is_seen(eyes: TrainedEy
     order = np.random.default_rng(1).permutation(len(frames))
     moved = [replace(frame, seconds=renamed[n].seconds) for frame, n in zip(renamed, order, strict=True)]
     views = [eyes(frame.rgb()) for frame in frames]
-    look = PictureCache(eyes)
-    assert [look(frame.picture) for frame in moved] == views
+    look = cache_views(eyes)
+    assert [look(frame.picture, 1.0) for frame in moved] == views
 
 
 def test_recall_falls_with_size(eyes: TrainedEyes, twin: TwinVideo) -> None:

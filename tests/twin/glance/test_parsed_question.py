@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def understood(question: str, *options: str) -> ParsedQuestion:
-    return understand(question, dict(zip("ABCDEFGH", options, strict=False)), lexicon())
+    return understand(question, dict(zip("ABCDEFGH", options, strict=False)))
 
 
 def test_an_order() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from trace_ves.core import Interval
 from trace_ves.twin.glance.judgement import judge
-from trace_ves.twin.glance.parsed_question import Kind, lexicon, understand
+from trace_ves.twin.glance.parsed_question import Kind, understand
 from trace_ves.twin.glance.prompt_reading import CallContext
 from trace_ves.twin.glance.sightings import (
     AWAY_SECONDS,
@@ -186,9 +186,9 @@ OPTIONS = {"A": "2", "B": "3", "C": "4", "D": "5"}
 
 
 def context_of(question: str, options: dict[str, str], moments: Sequence[Moment]) -> CallContext:
-    asked = understand(question, options, lexicon())
+    asked = understand(question, options)
     clip = SeenClip(Interval(0.0, moments[-1].seconds), tuple(moments))
-    return CallContext(asked, {}, (clip,), lexicon())
+    return CallContext(asked, {}, (clip,))
 
 
 def test_a_question_about_an_act_counts_acts_and_not_visits() -> None:
@@ -214,7 +214,7 @@ def test_each_thing_of_an_order_gets_its_own_act() -> None:
         "A": "the dashing cow → the jumping rabbit → the swelling red balloon",
         "B": "the jumping rabbit → the dashing cow → the swelling red balloon",
     }
-    asked = understand(question, options, lexicon())
+    asked = understand(question, options)
     assert asked.kind is Kind.ORDER
     assert asked.acts == {"cow": "dash", "rabbit": "jump", "red balloon": "swell"}
     assert asked.orders["B"] == ("rabbit", "cow", "red balloon")

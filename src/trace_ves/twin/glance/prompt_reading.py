@@ -13,12 +13,13 @@ from functools import cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
+from trace_ves.twin.glance.parsed_question import lexicon
 from trace_ves.twin.glance.sightings import GLIMPSED, Visit, find_visits, moments_of, observe_conduct
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from trace_ves.twin.glance.parsed_question import Lexicon, ParsedQuestion
+    from trace_ves.twin.glance.parsed_question import ParsedQuestion
     from trace_ves.twin.glance.sightings import Conduct, Moment, SeenClip, Visits
 
 _LABELS: Final = {
@@ -139,7 +140,6 @@ class CallContext:
     asked: ParsedQuestion
     variables: Mapping[str, Any]  # The variables of the prompt
     clips: tuple[SeenClip, ...]
-    lexicon: Lexicon
     sample: int = 0
     seed: int = 0
 
@@ -170,7 +170,7 @@ class CallContext:
 
     def names_in(self, text: str) -> tuple[str, ...]:
         """The wanted names that a text mentions."""
-        mentioned = self.lexicon.find(text)
+        mentioned = lexicon().find(text)
         return tuple(name for name in self.asked.wanted if name in mentioned)
 
 

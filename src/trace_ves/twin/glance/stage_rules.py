@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING
 from trace_ves.core.question import LETTERS
 from trace_ves.twin.glance.judgement import force, guess, judge
-from trace_ves.twin.glance.parsed_question import Kind
+from trace_ves.twin.glance.parsed_question import Kind, lexicon
 from trace_ves.twin.glance.prompt_reading import (
     caption_text,
     read_caption,
@@ -42,8 +42,7 @@ def plan(context: CallContext) -> dict[str, Any]:
     """Regions that the question mentions, that were doubtful or where missing things are expected; else everything."""
     duration = float(context.variables["duration"])
     criteria = f"see {', '.join(context.asked.wanted) or 'whatever bears on the question'}"
-    things = context.lexicon.things
-    small = any(things[name].look_for == "small-object" for name in context.asked.wanted if name in things)
+    small = any(lexicon().thing(name).look_for == "small-object" for name in context.asked.wanted)
     step = {"spatial": "medium" if small else "low", "completion_criteria": criteria}
     cues = ((_OPENING, 0.0), (_ENDING, duration))
     regions = [_around(moment, duration) for pattern, moment in cues if pattern.search(context.asked.question)]
@@ -62,8 +61,7 @@ def plan(context: CallContext) -> dict[str, Any]:
 
 def _homes(context: CallContext, names: Sequence[str]) -> list[list[float]]:
     """Scenes where these things are expected, as the first observation described them."""
-    things = context.lexicon.things
-    homes = {home for name in names if name in things for home in things[name].homes}
+    homes = {home for name in names for home in lexicon().thing(name).homes}
     scenes = read_caption(str(context.variables["evidence"][0]["description"]))
     return [[visit.start, visit.end] for visit in scenes if visit.name in homes]
 
@@ -79,7 +77,7 @@ def observe(context: CallContext) -> dict[str, Any]:
     for name in context.asked.wanted:
         if not context.visits[name]:
             evidence += [_piece(visit, doubtful=True) for visit in context.glimpsed(name)[name]]
-    scenes = sort_visits(find_visits(sorted(context.lexicon.scenes), moments_of(context.clips)))
+    scenes = sort_visits(find_visits(sorted(lexicon().scenes), moments_of(context.clips)))
     description = "; ".join([watched_text(context.clips), *([caption_text((), scenes)] if scenes else [])])
     return {"description": description, "key_evidence": evidence}
 
@@ -145,9 +143,8 @@ def _judge_segments(context: CallContext, borders: list[View]) -> tuple[int, str
     shown = [name for name in context.asked.wanted if any(view.shows(name) for view in borders)]
     if shown:
         return SIGHT, f"{', '.join(shown)} at its border"
-    things = context.lexicon.things
-    scenes = {view.scene for view in borders if view.scene}
-    expected = [name for name in context.asked.wanted if name in things and scenes & set(things[name].homes)]
+    scenes = {view.scene for view in borders}
+    expected = [name for name in context.asked.wanted if scenes & set(lexicon().thing(name).homes)]
     if expected:
         return HOME, f"{', '.join(expected)} may be found in such a scene"
     return ELSEWHERE, "nothing at its borders"
