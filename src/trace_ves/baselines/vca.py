@@ -87,7 +87,7 @@ class Vca:
     def __call__(self, question: Question, observer: Observer) -> Answer:
         """Expand, rate, remember, decide; step by step."""
         search = _VcaSearch(question, observer, self.memory, self.height)
-        chosen_segment: Segment | None = search.root
+        chosen_segment: Segment | None = Segment(0, observer.whole)
         for step in range(1, self.steps + 1):
             # 1. Split the chosen segment, if the budget covers rating it.
             if chosen_segment is None or observer.remaining < self.frames:
@@ -123,10 +123,6 @@ class _VcaSearch:
     """Relevance and frame, by the frame's identity."""
     steps: list[VcaStep] = field(default_factory=list)
     _made: int = 0
-
-    @property
-    def root(self) -> Segment:
-        return Segment(0, self.observer.whole)
 
     def expand(self, segment: Segment, count: int) -> None:
         """Split a segment at the frames strictly inside it, rate the children, and remember the best frames."""

@@ -219,12 +219,8 @@ class SimulatedEyes:
 def _misplace(box: Box, ratio: float, across: float, down: float) -> Box:
     """The box, scaled around its centre by a ratio and then moved by multiples of its longer side."""
     left, top, right, bottom = box
-    x, y, half_width, half_height = (
-        (left + right) / 2,
-        (top + bottom) / 2,
-        ratio * (right - left) / 2,
-        ratio * (bottom - top) / 2,
-    )
+    x, y = (left + right) / 2, (top + bottom) / 2
+    half_width, half_height = ratio * (right - left) / 2, ratio * (bottom - top) / 2
     left, top, right, bottom = x - half_width, y - half_height, x + half_width, y + half_height
     size_px = max((right - left) * WIDTH, (bottom - top) * HEIGHT)
     x, y = across * size_px / WIDTH, down * size_px / HEIGHT

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from trace_ves.twin.glance.parsed_question import Kind, ParsedQuestion, Pick
 from trace_ves.twin.glance.sightings import strongest
@@ -37,7 +37,7 @@ class Judgement:
 
 def judge(asked: ParsedQuestion, visits: Visits, *, complete: bool = False) -> Judgement:
     """Judge what was seen; `complete` says that the whole video was watched closely."""
-    return _JUDGES[asked.kind](asked, visits, complete)
+    return _RULES[asked.kind][0](asked, visits, complete)
 
 
 def guess(asked: ParsedQuestion, visits: Visits) -> str | None:
@@ -62,7 +62,7 @@ def _fitting(asked: ParsedQuestion, visits: Visits) -> list[str]:
     """The options most compatible with what was seen; for an open question, the text."""
     if not asked.options:
         return [answer] if (answer := judge(asked, visits).answer) else []
-    fit = {letter: _FITS[asked.kind](asked, visits, letter) for letter in asked.options}
+    fit = {letter: _RULES[asked.kind][1](asked, visits, letter) for letter in asked.options}
     return [letter for letter in fit if fit[letter] == max(fit.values())]
 
 
@@ -146,15 +146,11 @@ def _fit_choice(asked: ParsedQuestion, visits: Visits, letter: str) -> float:
     return values[asked.pick]
 
 
-_JUDGES: Final[dict[Kind, Callable[[ParsedQuestion, Visits, bool], Judgement]]] = {
-    Kind.ORDER: _judge_order,
-    Kind.COUNT: _judge_count,
-    Kind.CHOICE: _judge_choice,
-    Kind.UNKNOWN: lambda _asked, _visits, _complete: Judgement(),
-}
-_FITS: Final[dict[Kind, Callable[[ParsedQuestion, Visits, str], float]]] = {
-    Kind.ORDER: _fit_order,
-    Kind.COUNT: _fit_count,
-    Kind.CHOICE: _fit_choice,
-    Kind.UNKNOWN: lambda _asked, _visits, _letter: 0.0,
+_Judge: TypeAlias = "Callable[[ParsedQuestion, Visits, bool], Judgement]"
+_Fit: TypeAlias = "Callable[[ParsedQuestion, Visits, str], float]"
+_RULES: Final[dict[Kind, tuple[_Judge, _Fit]]] = {
+    Kind.ORDER: (_judge_order, _fit_order),
+    Kind.COUNT: (_judge_count, _fit_count),
+    Kind.CHOICE: (_judge_choice, _fit_choice),
+    Kind.UNKNOWN: (lambda _asked, _visits, _complete: Judgement(), lambda _asked, _visits, _letter: 0.0),
 }
