@@ -70,7 +70,7 @@ def _judge_order(asked: ParsedQuestion, visits: Visits, complete: bool) -> Judge
     """If all things were seen, the option with their order. A rival whose order fits another option is a conflict."""
     if missing := tuple(name for name in asked.wanted if not visits.get(name)):
         return Judgement(missing=missing)
-    times = {name: visit.centre for name, visit in _best(asked, visits).items()}
+    times = _times(asked, visits)
     fitting = [letter for letter, order in asked.orders.items() if not _inversions(order, times)]
     if len(fitting) != 1:
         return Judgement(conflicted=True)
@@ -83,8 +83,7 @@ def _judge_order(asked: ParsedQuestion, visits: Visits, complete: bool) -> Judge
 
 
 def _fit_order(asked: ParsedQuestion, visits: Visits, letter: str) -> float:
-    times = {name: visit.centre for name, visit in _best(asked, visits).items()}
-    return -_inversions(asked.orders[letter], times)
+    return -_inversions(asked.orders[letter], _times(asked, visits))
 
 
 def _inversions(order: Sequence[str], times: Mapping[str, float]) -> int:
@@ -93,8 +92,8 @@ def _inversions(order: Sequence[str], times: Mapping[str, float]) -> int:
     return sum(earlier > later for earlier, later in combinations(seen, 2))
 
 
-def _best(asked: ParsedQuestion, visits: Visits) -> dict[str, Visit]:
-    return {name: best for name in asked.wanted if (best := strongest(visits.get(name, ())))}
+def _times(asked: ParsedQuestion, visits: Visits) -> dict[str, float]:
+    return {name: best.centre for name in asked.wanted if (best := strongest(visits.get(name, ())))}
 
 
 def _rivals(visits: Sequence[Visit]) -> list[Visit]:

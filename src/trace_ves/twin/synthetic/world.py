@@ -209,7 +209,10 @@ def _make_tracks(
             others = [other for other in ACTS if other != event.act]
             act = str(rng.choice(others)) if rng.random() < OTHER_ACT else None
         scene = next(each for each in scenes if chance.span[0] <= each[1])
-        span = _add_rest(rng, chance.span, scene, hints)
+        span = chance.span
+        before, after = (round(seconds * FPS) for seconds in rng.uniform(*AROUND_S, 2))
+        if rng.random() < hints.around:
+            span = max(scene[0], span[0] - before), min(scene[1], span[1] + after)
         evidence_for = question if chance.real else None
         stay = Stay(scene, span, Act(act, *chance.span, evidence_for) if act else None)
         # stretches that touch are one: an actor that rests until its next act does not leave
@@ -221,14 +224,6 @@ def _make_tracks(
         first, last = joined[0].span[0], max(stay.span[1] for stay in joined)
         track = _make_track(rng, vocabulary().sprites[event.sprite], first, last)
         yield replace(track, motion=REST, acts=tuple(stay.act for stay in joined if stay.act))
-
-
-def _add_rest(rng: Rng, span: Span, scene: Span, hints: Hints) -> Span:
-    """The stretch, usually with a rest before and after it, within its scene."""
-    before, after = (round(seconds * FPS) for seconds in rng.uniform(*AROUND_S, 2))
-    if rng.random() >= hints.around:
-        return span
-    return max(scene[0], span[0] - before), min(scene[1], span[1] + after)
 
 
 def _choose_sprites(rng: Rng, draft: Draft, layout: VideoLayout) -> list[tuple[str, ...]]:
