@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.agent.conftest import EVENTS, QUESTION, Observing, Witness, actions, stages, within
+from tests.agent.test_budget import ClockVideo
 from trace_ves.agent import TRACE, TraceSettings
 from trace_ves.backbone.protocol import ScriptedBackbone
 from trace_ves.core import Interval, Question, Termination
@@ -205,8 +206,6 @@ def test_anchors_that_were_read_keep_their_places_when_new_ones_are_ordered(obse
 
 def test_notes_stay_when_nothing_is_left_to_look_at() -> None:
     """Every second of a short video has been seen, so nobody is asked where to look; the notes are still on record."""
-    from tests.agent.test_budget import ClockVideo
-
     undecided = {"status": "insufficient", "answer": None}
     seen = {"anchor-extraction": lambda _: {"relevant": "yes"}, "evidence-assembly": lambda _: undecided}
     witness = Witness(candidates=[[(0, 12)]], overrides=seen)
@@ -221,8 +220,6 @@ BELL = ((1, 9), (60, 68))
 
 def test_a_count_stops_when_the_timeline_has_been_seen_closely_enough(observing: Observing) -> None:
     """Twice seen, of "2" to "5": the record alone is answerable; the stop waits until nothing is unexplored."""
-    from tests.agent.test_budget import ClockVideo
-
     question = Question("n", "v.mp4", "How many times does the bell ring?", ("2", "3", "4", "5"), "event-counting")
 
     def extraction(request: Any) -> Any:
