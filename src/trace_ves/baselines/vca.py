@@ -20,7 +20,7 @@ explored. The fault is recorded.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import BaseModel, Field, create_model
@@ -32,7 +32,7 @@ from trace_ves.core import Answer, Clip, Frame, Interval, ObservationStrategy, Q
 from trace_ves.records.search import Fault, VcaDecision, VcaRating, VcaRecord, VcaSegment, VcaStep
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from trace_ves.observer import Observer
 
@@ -122,25 +122,27 @@ class _VcaSearch:
     remembered: dict[int, tuple[int, Frame]] = field(default_factory=dict)
     """Relevance and frame, by the frame's identity."""
     steps: list[VcaStep] = field(default_factory=list)
-    _made: int = 0
+    _ids: Iterator[int] = field(default_factory=lambda: count(1))
 
-    def expand(self, segment: Segment, count: int) -> None:
+    def expand(self, segment: Segment, frame_count: int) -> None:
         """Split a segment at the frames strictly inside it, rate the children, and remember the best frames."""
         self.candidates.pop(segment.id, None)
         span = segment.span
-        moments = [span.start + number * span.length / (count + 1) for number in range(1, count + 1)]
+        moments = [span.start + number * span.length / (frame_count + 1) for number in range(1, frame_count + 1)]
         frames = tuple(
             frame
             for frame in self.observer.frames_at(moments, height=self.height)
             if span.start + SHORTEST_SECONDS < frame.seconds < span.end - SHORTEST_SECONDS
         )
-        clip = Clip(span, ObservationStrategy(count / max(span.length, SHORTEST_SECONDS), self.height), frames)
-        self.steps.append(VcaStep(segment.record, tuple(frame.seconds for frame in clip.frames)))
-        if not clip.frames:
+        clip = Clip(span, ObservationStrategy(frame_count / max(span.length, SHORTEST_SECONDS), self.height), frames)
+        self.steps.append(VcaStep(segment.record, tuple(frame.seconds for frame in frames)))
+        if not frames:
             return
-        children = self._rate(self._children(segment, clip.frames), clip)
+        borders = [span.start, *(frame.seconds for frame in frames), span.end]
+        parts = [Segment(next(self._ids), Interval(*part), segment.relevance) for part in pairwise(borders)]
+        children = self._rate(parts, clip)
         self.candidates.update((child.id, child) for child in children)
-        for frame, left, right in zip(clip.frames, children[:-1], children[1:], strict=True):
+        for frame, left, right in zip(frames, children[:-1], children[1:], strict=True):
             self.remembered[frame.pts] = (max(left.relevance, right.relevance), frame)
         self._forget_beyond(self.memory_size)
 
@@ -181,15 +183,6 @@ class _VcaSearch:
 
     def record(self) -> dict[str, object]:
         return VcaRecord(tuple(self.steps)).to_json()
-
-    def _children(self, parent: Segment, frames: Sequence[Frame]) -> list[Segment]:
-        borders = [parent.span.start, *(frame.seconds for frame in frames), parent.span.end]
-        first = self._made + 1
-        self._made += len(borders) - 1
-        return [
-            Segment(first + number, Interval(start, end), parent.relevance)
-            for number, (start, end) in enumerate(pairwise(borders))
-        ]
 
     def _rate(self, children: Sequence[Segment], clip: Clip) -> list[Segment]:
         shown = [child.record for child in children]

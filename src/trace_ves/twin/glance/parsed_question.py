@@ -39,9 +39,7 @@ class ParsedQuestion:
     options: Mapping[str, str]  # from letters to words; empty for an open question
     kind: Kind
     wanted: tuple[str, ...] = ()  # names of the things that must be seen
-    orders: Mapping[str, tuple[str, ...]] = field(
-        default_factory=dict
-    )  # for an order: the names in the order of each option
+    orders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # for an order: the names of each option
     numbers: Mapping[str, int] = field(default_factory=dict)  # for a count: the number in each option
     choices: Mapping[str, str] = field(default_factory=dict)  # for a choice: the name in each option that has one
     pick: Pick = Pick.ONLY

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
-from itertools import groupby, pairwise, zip_longest
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.core.interval import Interval, clipped, subtract
@@ -247,14 +247,10 @@ def _stretches(frames: Sequence[StoryboardFrame], names: Sequence[str], context:
 
 def _scenes(frames: Sequence[StoryboardFrame], duration_seconds: float) -> Iterator[tuple[str | None, float, float]]:
     """Each scene of the storyboard with its start and end, halfway between its frames and the next."""
-    start = 0.0
     stretches = [list(group) for _, group in groupby(frames, key=lambda frame: frame.scene)]
-    for stretch, following in zip_longest(stretches, stretches[1:]):
-        end = (stretch[-1].seconds + following[0].seconds) / 2 if following else duration_seconds
-        yield stretch[0].scene, start, end
-        start = end
-    if not frames:
-        yield None, 0.0, duration_seconds
+    borders = [(before[-1].seconds + after[0].seconds) / 2 for before, after in pairwise(stretches)]
+    scenes = [stretch[0].scene for stretch in stretches] or [None]
+    return zip(scenes, [0.0, *borders], [*borders, duration_seconds], strict=True)
 
 
 def _merit(place: RankedSpan, part: Interval, named: set[str], free: Sequence[Interval]) -> tuple[float, float, float]:

@@ -160,14 +160,10 @@ def _phase(moment: _Moment, way: Way) -> float:
         part = min(max((frame - act.first) / max(1, act.last - act.first), 0.0), 1.0)
         acting_s += part * length_s
         if way in ACTS[act.act]:
-            cycles += _cycles(part, max(1, round(ACTS[act.act][way] * length_s)))
+            whole = max(1, round(ACTS[act.act][way] * length_s))
+            # uneven, because frames at even intervals might show no motion otherwise
+            cycles += whole * part + UNEVEN * math.sin(2 * math.pi * max(1, round(0.38 * whole)) * part)
     return start + (moment.seconds - acting_s) / REST_S[way] + cycles
-
-
-def _cycles(part: float, whole: int) -> float:
-    """Cycles of an act so far; uneven, because frames at even intervals might show no motion otherwise."""
-    turns = max(1, round(0.38 * whole))
-    return whole * part + UNEVEN * math.sin(2 * math.pi * turns * part)
 
 
 _FADE_S: Final = 0.5
