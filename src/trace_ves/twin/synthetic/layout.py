@@ -90,7 +90,7 @@ def draw_layout(questions: int, seed: Sequence[int]) -> tuple[VideoLayout, ...]:
             first, second = (shifts + (rank + 1) * _LATTICE) % 1.0
             drawn[int(slot)] = draw(rng, float(durations[owners[slot]]), first, second)
     return tuple(
-        VideoLayout(round(durations[video] * FPS), tuple(drawn[slot] for slot in np.flatnonzero(owners == video)))
+        VideoLayout(round(durations[video] * FPS), tuple(drawn[int(slot)] for slot in np.flatnonzero(owners == video)))
         for video in range(videos)
     )
 
