@@ -9,6 +9,7 @@ import pytest
 
 from tests.fake_models import StageModel, full
 from tests.films import write_film
+from trace_ves.agent import TRACE
 from trace_ves.backbone.protocol import Request, ScriptedBackbone
 from trace_ves.core import Interval, Question
 from trace_ves.observer import Observer
@@ -143,3 +144,20 @@ def observing(video_path: Path) -> Callable[..., Observer]:
         return Observer(video.open(video_path), ScriptedBackbone(witness), budget=budget)
 
     return make
+
+
+Searching = Callable[..., tuple[Any, Witness, Observer]]
+
+
+@pytest.fixture
+def searching(observing: Observing) -> Searching:
+    """Ask the question of the paper: the answer, the witness, and the observer."""
+
+    def ask(
+        said: Any = None, *candidates: Any, method: Any = TRACE, budget: int = 200
+    ) -> tuple[Answer, Witness, Observer]:
+        witness = Witness(said, candidates) if candidates else Witness(said)
+        observer = observing(witness, budget)
+        return method(QUESTION, observer), witness, observer
+
+    return ask

@@ -20,7 +20,6 @@ from trace_ves.agent.anchors import Inquiry, Look, SeenEvent, VisualAnchor, name
 from trace_ves.agent.budget import affordable
 from trace_ves.agent.claims import ClaimReply, make_claims, number_in
 from trace_ves.agent.evidence_assembly import AssemblyReply, assembly_reply
-from trace_ves.agent.exploration import unexplored
 from trace_ves.agent.fallback import force_answer
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.agent.state import State
@@ -196,12 +195,6 @@ def test_the_smallest_budget_is_enough_and_one_frame_less_is_not() -> None:
     assert TRACE(QUESTION, observer).record["rounds"]
     with pytest.raises(InputError, match=f"a budget of {least - 1} frames is too small"):
         TRACE(QUESTION, Observer(ClockVideo(60), ScriptedBackbone(Babble(1)), budget=least - 1))
-
-
-def test_a_gap_as_wide_as_the_spacing_has_been_seen() -> None:
-    assert unexplored(Interval(0, 10), [5], 5.0) == ()
-    assert unexplored(Interval(0, 10), [4.9], 5.0) == (Interval(4.9, 10),)
-    assert unexplored(Interval(0, 10), [-1, 11], 5.0) == (Interval(0, 10),)
 
 
 def test_a_span_is_split_only_where_it_is_longer_than_one_look() -> None:
