@@ -1,20 +1,10 @@
 """Video Curious Agent: a tree search over segments, guided by a reward call, with a frame memory of fixed size.
 
-As published (no code is public): the root segment is the whole video. N frames strictly inside the chosen segment
-split it into N + 1 children; a reward call sees the new frames and rates every child from 0 to 100; a frame is as
-relevant as the better of its two neighbouring segments, and the memory keeps the most relevant ones in order of time.
-An exploration call sees the memory and the rated candidates, and explores one of them or answers. The expanded segment
-leaves the candidates; older, coarser ones may still be chosen. Frames that a call sees again are paid for again.
-
-Defaults and their source:
-- N = 7: not published; N <= 7 follows from the published 7.2 frames on short videos. Two steps then cost
-  7 + 7 + 7 + 14 = 35 supplied frames, and the paper's audit measured 34.6.
-- A memory of 16 frames: published, for long videos (8 for short ones).
-- 16 steps, then a forced answer: not published; one of two limits found in reproductions.
-- 360 rows: ours, the height at which every other baseline looks.
-- The published temperature of 0.5 is not set: the backbone's setting applies to all methods.
-If a reply stays invalid, a child without a rating keeps its parent's (the root's is 0), and the best-rated candidate is
-explored. The fault is recorded.
+The root segment is the whole video. N frames strictly inside the chosen segment split it into N + 1 children; a reward
+call sees the new frames and rates every child from 0 to 100; a frame is as relevant as the better of its neighbours, and
+the memory keeps the most relevant ones in order of time. An exploration call sees the memory and the rated
+candidates, and explores one of them or answers. The expanded segment leaves the candidates; older, coarser ones may
+still be chosen. Frames that a call sees again are paid for again. Sources: `docs/decisions/0030-baselines.md`.
 """
 
 from __future__ import annotations
