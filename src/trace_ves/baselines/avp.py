@@ -1,8 +1,8 @@
 """Active Video Perception: plan, observe and reflect in at most three rounds, with evidence as text only.
 
 A text-only planner names one observation per round (the whole video or regions, a frame rate, a spatial rate); one call
-observes every region as a clip; a text-only reflector stops the search when it calls the evidence sufficient with
-enough confidence. After the last round, the answer is forced from the text. Sources: `docs/decisions/0030-baselines.md`.
+observes every region as a clip; a text-only reflector stops the search when it is sure that the evidence is
+sufficient. After the last round, the answer is forced from the text. Sources: `docs/decisions/0030-baselines.md`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Video Curious Agent: a tree search over segments, guided by a reward call, with a frame memory of fixed size.
 
 The root segment is the whole video. N frames strictly inside the chosen segment split it into N + 1 children; a reward
-call sees the new frames and rates every child from 0 to 100; a frame is as relevant as the better of its neighbours, and
-the memory keeps the most relevant ones in order of time. An exploration call sees the memory and the rated
+call sees the new frames and rates every child from 0 to 100; a frame is as relevant as the better of its neighbours,
+and the memory keeps the most relevant ones in order of time. An exploration call sees the memory and the rated
 candidates, and explores one of them or answers. The expanded segment leaves the candidates; older, coarser ones may
 still be chosen. Frames that a call sees again are paid for again. Sources: `docs/decisions/0030-baselines.md`.
 """
