@@ -133,12 +133,6 @@ class Figures(BaseModel):
         return quantiles[above - 1] + part * (quantiles[above] - quantiles[above - 1])
 
 
-@cache
-def figures() -> Figures:
-    """The figures that ship with this package."""
-    return Figures.model_validate(tomllib.loads((files(__package__) / "eyes.toml").read_text(encoding="utf-8")))
-
-
 MOST_VIEWS: Final = 1 << 16  # Size of the cache of views
 
 _NORMAL: Final = NormalDist()
@@ -149,7 +143,8 @@ class SimulatedEyes:
 
     def __init__(self, seed: int = 0) -> None:
         self._seed = seed
-        self._figures = figures()
+        shipped = (files(__package__) / "eyes.toml").read_text(encoding="utf-8")
+        self._figures = Figures.model_validate(tomllib.loads(shipped))
         self._seen = lru_cache(MOST_VIEWS)(self._view)
 
     def __call__(self, picture: Picture, factor: float) -> View:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from trace_ves.twin.glance.parsed_question import ParsedQuestion
-    from trace_ves.twin.glance.sightings import Conduct, Moment, SeenClip, Visits
+    from trace_ves.twin.glance.sightings import Conduct, Moment, SeenClip, Visit, Visits
 
 _LABELS: Final = {
     "question": r"question",
@@ -162,11 +162,11 @@ class CallContext:
         seen = find_visits(self.asked.wanted, self.moments)
         return seen | {name: self.conduct[name].doing(act) for name, act in self.asked.acts.items()}
 
-    def glimpsed(self, name: str) -> Visits:
+    def glimpsed(self, name: str) -> tuple[Visit, ...]:
         """When this name was at least glimpsed; if its act is asked for, when it was unclear what it did."""
         if name in self.asked.acts:
-            return {name: self.conduct[name].unsettled}
-        return find_visits([name], self.moments, threshold=GLIMPSED)
+            return self.conduct[name].unsettled
+        return find_visits([name], self.moments, threshold=GLIMPSED)[name]
 
     def names_in(self, text: str) -> tuple[str, ...]:
         """The wanted names that a text mentions."""

@@ -70,7 +70,7 @@ def observe(context: CallContext) -> dict[str, Any]:
     evidence = [_piece(visit) for visit in sort_visits(context.visits)]
     for name in context.asked.wanted:
         if not context.visits[name]:
-            evidence += [_piece(visit, doubtful=True) for visit in context.glimpsed(name)[name]]
+            evidence += [_piece(visit, doubtful=True) for visit in context.glimpsed(name)]
     scenes = sort_visits(find_visits(sorted(lexicon().scenes), moments_of(context.clips)))
     watched = [
         f"watched {clip.span.start:.1f}-{clip.span.end:.1f} s, a frame every {clip.spacing_seconds:.1f} s"

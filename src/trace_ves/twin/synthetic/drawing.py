@@ -209,12 +209,7 @@ class Stamp:
 
     planes: tuple[NDArray[np.float32], ...]
     alphas: tuple[NDArray[np.float32], ...]
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Width and height in pixels; both are even."""
-        height, width = self.alphas[0].shape
-        return width, height
+    size: tuple[int, int]  # width and height in pixels; both are even
 
 
 def make_planes(backdrop: Backdrop) -> Planes:
@@ -233,7 +228,7 @@ def _stamp(sprite: str, size_px: int, mirrored: bool) -> Stamp:
     half = _halve(picture.alpha)
     weight: NDArray[np.float32] = np.maximum(half, 1e-4).astype(np.float32)
     blue, red = (_halve(plane * picture.alpha) / weight for plane in chromas)
-    return Stamp((luma, blue, red), (picture.alpha, half, half))
+    return Stamp((luma, blue, red), (picture.alpha, half, half), cutout_size(sprite, size_px))
 
 
 def track_stamp(track: Track, scale: float = 1.0) -> Stamp:
