@@ -204,16 +204,12 @@ TOLERANCE = 3.0
 """Points below the recorded figure that are still accepted."""
 
 
-def measured(folder: Path) -> dict[str, float | None]:
-    """The audit of TRACE on the recorded twin."""
-    write_twin(folder / "twin", make_twin(RECORDED["questions"], RECORDED["seed"]), videos=False)
-    found = evaluate(folder / "twin", "trace", "lab", out=folder / "runs", workers=1, transcripts=False)
-    return dict(found.audit.runs[0].metrics)
-
-
 def test_trace_finds_as_much_as_it_did(tmp_path: Path) -> None:
-    now = measured(tmp_path)
-    found = {name: now[name] or 0.0 for name in ("Cov@2", "ECA@2", "EP")}
+    write_twin(tmp_path / "twin", make_twin(RECORDED["questions"], RECORDED["seed"]), videos=False)
+    [trace] = evaluate(
+        tmp_path / "twin", "trace", "lab", out=tmp_path / "runs", workers=1, transcripts=False
+    ).audit.runs
+    found = {name: trace.metrics[name] or 0.0 for name in ("Cov@2", "ECA@2", "EP")}
     recorded = {name: RECORDED["trace"][name] for name in found}
     decayed = [name for name in found if found[name] < recorded[name] - TOLERANCE]
     assert not decayed, f"{decayed} fell from {recorded} to {found}: better policy, or figures recorded anew on purpose"
