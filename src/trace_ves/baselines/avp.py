@@ -61,18 +61,18 @@ class AvpReflection(BaseModel):
     answer: str | None
 
 
-FALLBACK_PLAN: Final = AvpPlan(load_mode="uniform", fps=0.5, spatial="low")
+FALLBACK_PLAN: Final = AvpPlan(load_mode="uniform", fps=0.5, spatial="low")  # as in the published code
 
 
 SPATIAL: Final[dict[SpatialRate, tuple[int, int]]] = {"low": (DEFAULT_HEIGHT, 512), "medium": (2 * DEFAULT_HEIGHT, 128)}
-"""Rows, and most frames in a clip, of each spatial rate."""
+"""Rows, and most frames in a clip, of each spatial rate; low has the rows of every other baseline, for comparison."""
 
 
 @dataclass(frozen=True, slots=True)
 class Avp:
     """Active Video Perception with its published bounds."""
 
-    rounds: int = 3
+    rounds: int = 3  # the paper's audit counted 3.2 planner calls: more rounds, or all text-only calls
     confidence: float = 0.7
     default_budget: int | None = None  # Supplied frames for one question; None for no limit
 

@@ -66,11 +66,11 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Vca:
-    """Video Curious Agent."""
+    """Video Curious Agent. The published temperature of 0.5 is not set: the backbone's applies to all methods."""
 
     frames: int = 7  # N: new frames of one step; a segment is split into N + 1
-    memory: int = 16
-    steps: int = 16
+    memory: int = 16  # published for long videos; 8 for short ones
+    steps: int = 16  # then the answer is forced; one of two limits found in reproductions
     height: int = DEFAULT_HEIGHT
     default_budget: int | None = None  # Supplied frames for one question; None for no limit
 
@@ -181,6 +181,7 @@ class _VcaSearch:
         reply = ask_stage(
             self.observer, self.question, "vca-reward", VcaReward, [clip], segments=segments, ratings=ratings
         )
+        # a child without a rating keeps its parent's; the root's is 0
         scores = {} if isinstance(reply, ModelFault) else {score.segment: score for score in reply.scores}
         rated = tuple(
             VcaRating(each.segment, each.start, each.end, score.relevance, score.explanation)
