@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trace_ves.twin.glance.eyes import PictureCache, TrainedEyes
+from trace_ves.twin.glance.eyes import TrainedEyes, cache_views
 from trace_ves.video.picture import YuvPicture
 
 if TYPE_CHECKING:
@@ -34,12 +34,14 @@ def main() -> None:
         for threads in (1, 2):
             looking = timed(TrainedEyes(path, threads=threads), pictures)
             print(f"{f'{rows} x {columns}':>16}{threads:9}{looking:11.2f}{looking / copying:11.2f}")
-    eyes = PictureCache(TrainedEyes(path))
+    eyes = cache_views(TrainedEyes(path))
     planes = [np.zeros(shape, np.uint8) for shape in ((360, 640), (180, 320), (180, 320))]
-    eyes(YuvPicture(*planes))
+    eyes(YuvPicture(*planes), 1.0)
     again = [YuvPicture(*planes) for _ in range(8)]
     print(f"pixels of a decoded frame of 360 x 640: {timed(YuvPicture.rgb, again):.2f} ms")
-    print(f"a decoded frame of 360 x 640 that was seen before: {timed(eyes, again):.2f} ms")
+    print(
+        f"a decoded frame of 360 x 640 that was seen before: {timed(lambda picture: eyes(picture, 1.0), again):.2f} ms"
+    )
 
 
 def timed(look: Callable[[Any], object], pictures: Sequence[Any]) -> float:

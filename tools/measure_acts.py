@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from trace_ves import video
 from trace_ves.twin.glance import sightings
-from trace_ves.twin.glance.eyes import PictureCache, TrainedEyes
+from trace_ves.twin.glance.eyes import TrainedEyes, cache_views
 from trace_ves.twin.glance.sightings import SEEN, Moment
 from trace_ves.twin.lab import SimulatedEyes, WorldVideo
 from trace_ves.twin.synthetic.layout import HEIGHT, WIDTH
@@ -50,7 +50,7 @@ class Stretch:
 
 def stretches(bench: Path, *, simulated: bool = False) -> Iterator[tuple[Stretch, list[float]]]:
     """Every act and every rest of a film that lasts some seconds, with the errors of its boxes' places."""
-    eyes: Look = SimulatedEyes() if simulated else PictureCache(TrainedEyes(), 1)
+    eyes: Look = SimulatedEyes() if simulated else cache_views(TrainedEyes(), 1)
     for truth in read_truth(bench / WORLD_FILE).values():
         with closing(WorldVideo(truth) if simulated else video.open(bench / truth.video)) as film:
             for number, record in enumerate(truth.tracks):

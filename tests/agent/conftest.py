@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.fake_models import StageModel, full
+from tests.films import write_film
+from trace_ves.agent import TRACE
 from trace_ves.backbone.protocol import Request, ScriptedBackbone
 from trace_ves.core import Interval, Question
 from trace_ves.observer import Observer
@@ -62,18 +64,8 @@ def stages(observer: Observer) -> list[tuple[str, int]]:
 @pytest.fixture(scope="session")
 def video_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """650 seconds of grey, four frames a second."""
-    import av
-    import numpy as np
-
-    path = tmp_path_factory.mktemp("videos") / "long.mp4"
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=FPS, options={"preset": "ultrafast", "g": "60"})
-        stream.width, stream.height = 32, 32
-        for number in range(FPS * DURATION):
-            picture = np.full((32, 32, 3), number % 251, dtype=np.uint8)
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
-        container.mux(stream.encode())
-    return path
+    shades = (number % 251 for number in range(FPS * DURATION))
+    return write_film(tmp_path_factory.mktemp("videos") / "long.mp4", shades, fps=FPS, size=(32, 32))
 
 
 class Witness(StageModel):
@@ -152,3 +144,20 @@ def observing(video_path: Path) -> Callable[..., Observer]:
         return Observer(video.open(video_path), ScriptedBackbone(witness), budget=budget)
 
     return make
+
+
+Searching = Callable[..., tuple[Any, Witness, Observer]]
+
+
+@pytest.fixture
+def searching(observing: Observing) -> Searching:
+    """Ask the question of the paper: the answer, the witness, and the observer."""
+
+    def ask(
+        said: Any = None, *candidates: Any, method: Any = TRACE, budget: int = 200
+    ) -> tuple[Answer, Witness, Observer]:
+        witness = Witness(said, candidates) if candidates else Witness(said)
+        observer = observing(witness, budget)
+        return method(QUESTION, observer), witness, observer
+
+    return ask

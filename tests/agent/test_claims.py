@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from pydantic import ValidationError
 
-from tests.agent.conftest import QUESTION, Witness
+from tests.agent.conftest import QUESTION, Observing, Witness
 from trace_ves.agent.anchors import Inquiry
 from trace_ves.agent.claims import WHOLE_ANSWER, ClaimsReply, counting_claims, make_claims, ordering_claims
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.core import Question
 from trace_ves.records.search import Claim, ClaimKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from trace_ves.observer import Observer
 
 
 def question(text: str, *options: str) -> Question:
@@ -82,13 +75,13 @@ def test_numbers_that_count_nothing_are_no_counting() -> None:
     assert counting_claims(question("How many dogs bark?", "3", "several")) == ()
 
 
-def test_questions_that_parse_cost_no_call(observing: Callable[..., Observer]) -> None:
+def test_questions_that_parse_cost_no_call(observing: Observing) -> None:
     observer = observing(Witness())
     assert len(make_claims(QUESTION, observer)) == 3
     assert not observer.log.calls
 
 
-def test_other_questions_cost_one_call_of_text_alone(observing: Callable[..., Observer]) -> None:
+def test_other_questions_cost_one_call_of_text_alone(observing: Observing) -> None:
     coat, rain = {"claim": "the colour of the coat", "kind": "fact"}, {"claim": "when it rains", "kind": "time"}
     said = {"claims": [coat, rain, coat]}  # what is said twice is one claim
     observer = observing(Witness(overrides={"claims": lambda _: said}))
@@ -114,6 +107,6 @@ def test_a_prompt_shows_the_values_of_a_claim_that_has_any() -> None:
     ]
 
 
-def test_a_model_that_cannot_list_claims_leaves_one(observing: Callable[..., Observer]) -> None:
+def test_a_model_that_cannot_list_claims_leaves_one(observing: Observing) -> None:
     observer = observing(Witness(overrides={"claims": lambda _: ModelFault("nonsense")}))
     assert make_claims(question("Why?", "yes", "no"), observer) == WHOLE_ANSWER

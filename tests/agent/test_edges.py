@@ -19,8 +19,7 @@ from trace_ves.agent.anchor_prioritization import prioritize
 from trace_ves.agent.anchors import Inquiry, Look, SeenEvent, VisualAnchor, names_of
 from trace_ves.agent.budget import affordable
 from trace_ves.agent.claims import ClaimReply, make_claims, number_in
-from trace_ves.agent.evidence_assembly import AssemblyReply, assembly_reply, prefix_record
-from trace_ves.agent.exploration import unexplored
+from trace_ves.agent.evidence_assembly import AssemblyReply, assembly_reply
 from trace_ves.agent.fallback import force_answer
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.agent.state import State
@@ -46,16 +45,25 @@ from trace_ves.records.search import (
 from trace_ves.runs.methods import reads_subtitles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from trace_ves.backbone.protocol import Request
 
 THREE = (anchor("a1", 3), anchor("a2", 4), anchor("a3", 5))
 
 
-def inquiry(reply: Callable[[Request[Any]], Any], budget: int = 50) -> Inquiry:
-    observer = Observer(ClockVideo(100), ScriptedBackbone(lambda said: full(said, reply(said))), budget=budget)
-    return Inquiry(QUESTION, (Claim("c1", "what"), Claim("c2", "how many", ClaimKind.COUNT)), observer)
+def asked_with(said: Any, budget: int = 40, seconds: float = 100.0) -> tuple[Inquiry, list[Request[Any]]]:
+    """An inquiry whose model says this, or what a function of the request says; and what it was asked."""
+    requests: list[Request[Any]] = []
+
+    def answer(request: Request[Any]) -> Any:
+        requests.append(request)
+        return full(request, said(request) if callable(said) else said)
+
+    observer = Observer(ClockVideo(seconds), ScriptedBackbone(answer), budget=budget)
+    return Inquiry(QUESTION, (Claim("c1", "the colour"), Claim("c2", "how many", ClaimKind.COUNT)), observer), requests
+
+
+def inquiry(said: Any = None, budget: int = 50) -> Inquiry:
+    return asked_with(said or {}, budget)[0]
 
 
 @pytest.mark.parametrize(
@@ -68,18 +76,12 @@ def inquiry(reply: Callable[[Request[Any]], Any], budget: int = 50) -> Inquiry:
     ],
 )
 def test_anchors_come_in_the_order_named_and_forgotten_ones_behind(said: list[int], order: tuple[str, ...]) -> None:
-    asked = inquiry(lambda _: {"order": said})
+    asked = inquiry({"order": said})
     assert names_of(prioritize(asked, THREE, frozenset())) == order
 
 
 def test_an_anchor_is_shown_by_its_middle_frame_with_the_claims_that_are_open() -> None:
-    requests: list[Request[Any]] = []
-
-    def reply(request: Request[Any]) -> dict[str, object]:
-        requests.append(request)
-        return {"order": [2, 1]}
-
-    asked = inquiry(reply)
+    asked, requests = asked_with({"order": [2, 1]})
     assert names_of(prioritize(asked, TWO, frozenset({"c2"}))) == ("a2", "a1")
     assert prioritize(asked, THREE[:1], frozenset()) == THREE[:1]
     [request] = requests  # one anchor has no order to ask for
@@ -87,11 +89,11 @@ def test_an_anchor_is_shown_by_its_middle_frame_with_the_claims_that_are_open() 
     assert request.variables["unmet_needs"] == ["c2"]
 
 
-def looked_at(start: float, end: float, moment: float | None = None, shown: tuple[float, ...] = ()) -> Look:
+def looked_at(start: float, end: float) -> Look:
     """A look at 8 to 12 seconds with five frames whose reply names this span."""
     spans = [{"start": start, "end": end, "claims": ["c1"]}]
-    asked = inquiry(lambda _: {"seen": "a dog", "relevant": "yes", "spans": spans})
-    [look] = extract(asked, [Candidate(Interval(8, 12), LOOK, 5, moment=moment)], (), shown, ())
+    asked = inquiry({"seen": "a dog", "relevant": "yes", "spans": spans})
+    [look] = extract(asked, [Candidate(Interval(8, 12), LOOK, 5)], (), (), ())
     return look
 
 
@@ -106,14 +108,14 @@ def looked_at(start: float, end: float, moment: float | None = None, shown: tupl
 )
 def test_an_anchor_keeps_the_frames_that_showed_it(start: float, end: float, most: int, kept: list[float]) -> None:
     look = looked_at(start, end)
-    anchor = make_anchor(inquiry(lambda _: {}), "a1", (look, look.events[0]), most, TraceSettings())
+    anchor = make_anchor(inquiry(), "a1", (look, look.events[0]), most, TraceSettings())
     assert [frame.seconds for frame in anchor.clip.frames] == kept
     assert (anchor.seen, anchor.claims) == ("a dog", {"c1"})
 
 
 def test_an_anchor_for_what_one_frame_showed_in_part_looks_beside_it() -> None:
     look = replace(looked_at(9.9, 10.1), relevant=Relevance.PERHAPS)
-    anchor = make_anchor(inquiry(lambda _: {}), "a1", (look, look.events[0]), 3, TraceSettings())
+    anchor = make_anchor(inquiry(), "a1", (look, look.events[0]), 3, TraceSettings())
     assert [frame.seconds for frame in anchor.clip.frames] == [8.3, 10.0, 11.6]
 
 
@@ -127,7 +129,7 @@ def test_an_anchor_for_what_one_frame_showed_in_part_looks_beside_it() -> None:
 def test_a_look_contains_the_frame_that_suggested_it(
     shown: list[float], start: float, length: float, part: float, frames: int
 ) -> None:
-    asked, moment = inquiry(lambda _: {"relevant": "no"}), start + part * length
+    asked, moment = inquiry({"relevant": "no"}), start + part * length
     candidate = Candidate(Interval(start, start + length), LOOK, frames, moment=moment)
     [look] = extract(asked, [candidate], (), (*shown, moment), ())
     assert any(abs(frame.seconds - moment) <= 0.5 for frame in look.clip.frames)
@@ -136,23 +138,23 @@ def test_a_look_contains_the_frame_that_suggested_it(
 
 def test_two_spans_of_one_look_are_two_events() -> None:
     spans = [{"start": 8, "end": 9, "claims": ["c1"]}, {"start": 11, "end": 30, "claims": None}]
-    asked = inquiry(lambda _: {"relevant": True, "spans": spans, "look_between": None})
+    asked = inquiry({"relevant": True, "spans": spans, "look_between": None})
     [look] = extract(asked, [Candidate(Interval(8, 12), LOOK, 5)], (), (), ())
     assert look.events == (SeenEvent(Interval(8, 9), frozenset({"c1"})), SeenEvent(Interval(11, 12)))
 
 
 def test_what_the_model_is_not_sure_of_is_looked_at_closely() -> None:
-    asked = inquiry(lambda _: {"relevant": "perhaps", "look_between": [10.5, 23.5, 25.5, 90]})
+    asked = inquiry({"relevant": "perhaps", "look_between": [10.5, 23.5, 25.5, 90]})
     looks = extract(asked, [Candidate(Interval(0, 20), LOOK, 4)], (), (), ())
     inside, beside = closer_looks(looks, Interval(0, 24), TraceSettings())
     assert (inside.span, inside.frames, inside.moment) == (Interval(9, 12), 3, 10.5)
     assert (beside.span, beside.moment) == (Interval(22, 24), 23.5)
 
 
-def perhaps_seen(between: list[float], span: tuple[float, float] = (10, 18)) -> Look:
-    """A look at 0 to 20 seconds that saw a part of something in this span and asks for these moments."""
-    spans = [{"start": span[0], "end": span[1], "claims": ["c1"]}]
-    asked = inquiry(lambda _: {"seen": "its result", "relevant": "perhaps", "spans": spans, "look_between": between})
+def perhaps_seen(between: list[float]) -> Look:
+    """A look at 0 to 20 seconds that saw a part of something from 10 to 18 and asks for these moments."""
+    spans = [{"start": 10, "end": 18, "claims": ["c1"]}]
+    asked = inquiry({"seen": "its result", "relevant": "perhaps", "spans": spans, "look_between": between})
     [look] = extract(asked, [Candidate(Interval(0, 20), LOOK, 4)], (), (), ())
     return look
 
@@ -165,7 +167,7 @@ def test_moments_close_together_are_one_closer_look_with_a_frame_for_each() -> N
 
 
 def test_an_anchor_of_a_part_has_the_moments_asked_for_that_no_look_has_shown() -> None:
-    look, asked = perhaps_seen([11.0, 12.0, 13.0, 14.0]), inquiry(lambda _: {})
+    look, asked = perhaps_seen([11.0, 12.0, 13.0, 14.0]), inquiry()
     anchor = make_anchor(asked, "a1", (look, look.events[0]), 3, TraceSettings(), seen=[14.0])
     assert [frame.seconds for frame in anchor.clip.frames] == [11.0, 12.5, 13.0]  # 12.5 is a frame of the look
     assert anchor.asked == (12.0,)
@@ -193,12 +195,6 @@ def test_the_smallest_budget_is_enough_and_one_frame_less_is_not() -> None:
     assert TRACE(QUESTION, observer).record["rounds"]
     with pytest.raises(InputError, match=f"a budget of {least - 1} frames is too small"):
         TRACE(QUESTION, Observer(ClockVideo(60), ScriptedBackbone(Babble(1)), budget=least - 1))
-
-
-def test_a_gap_as_wide_as_the_spacing_has_been_seen() -> None:
-    assert unexplored(Interval(0, 10), [5], 5.0) == ()
-    assert unexplored(Interval(0, 10), [4.9], 5.0) == (Interval(4.9, 10),)
-    assert unexplored(Interval(0, 10), [-1, 11], 5.0) == (Interval(0, 10),)
 
 
 def test_a_span_is_split_only_where_it_is_longer_than_one_look() -> None:
@@ -229,17 +225,12 @@ def test_numbers_in_words(words: str, number: int | None) -> None:
 
 
 def test_at_most_six_claims_are_asked_for_and_kept_and_a_count_must_be_complete() -> None:
-    requests: list[Request[Any]] = []
-
-    def reply(request: Request[Any]) -> dict[str, object]:
-        requests.append(request)
-        colours = {"claim": "the colour", "values": [" red", "red ", "", "blue"]}
-        single = {"claim": "the place", "values": ["here"]}
-        count = {"claim": "how many", "kind": "count", "values": ["1", "2"]}
-        return {"claims": [colours, single, count, *({"claim": f"more {n}"} for n in range(5))]}
-
-    observer = Observer(ClockVideo(60), ScriptedBackbone(lambda said: full(said, reply(said))))
-    claims = make_claims(Question("q", "v", "Why?", ("yes", "no")), observer)
+    colours = {"claim": "the colour", "values": [" red", "red ", "", "blue"]}
+    single = {"claim": "the place", "values": ["here"]}
+    count = {"claim": "how many", "kind": "count", "values": ["1", "2"]}
+    more = [{"claim": f"more {n}"} for n in range(5)]
+    asked, requests = asked_with({"claims": [colours, single, count, *more]})
+    claims = make_claims(Question("q", "v", "Why?", ("yes", "no")), asked.observer)
     assert requests[0].variables["limit"] == 6
     assert [claim.id for claim in claims] == ["c1", "c2", "c3", "c4", "c5", "c6", "complete"]
     assert [claim.values for claim in claims[:3]] == [("red", "blue"), (), ()]  # only a choice closes a claim
@@ -257,33 +248,12 @@ def test_trace_reads_subtitles() -> None:
 
 
 def test_cues_that_share_words_with_the_question_come_first() -> None:
-    asked = inquiry(lambda _: {})
+    asked = inquiry()
     cues = tuple(Cue(n, n + 1, words) for n, words in enumerate(("some words", "a frightened", "more words")))
     asked.observer.subtitles = Subtitles("v.srt", cues)
     found = asked.subtitles([Interval(0, 9)], 44 + len("a frightened"))  # room for one
     assert found is not None
     assert [cue.text for cue in found.cues] == ["a frightened"]
-
-
-def assembled(**said: Any) -> AssemblyReply:
-    return AssemblyReply.model_validate(complete("evidence-assembly", {"status": "answerable", "answer": "A"} | said))
-
-
-def test_a_fact_may_lie_at_the_start_of_the_video_and_last_no_time() -> None:
-    claims = (Claim("t", "when", ClaimKind.TIME), Claim("n", "how many", ClaimKind.COUNT))
-    facts = [{"claim": "t", "value": None, "spans": [{"start": 0, "end": 0}]}, {"claim": "n", "value": "never"}]
-    assert prefix_record(assembled(facts_supported=facts), claims).facts == {"t": Interval(0, 0), "n": AtLeast(0)}
-    for span in ({"start": 0, "end": None}, {"start": None, "end": 3}):
-        fact = {"claim": "t", "spans": [span]}
-        assert prefix_record(assembled(facts_supported=[fact]), claims).facts == {}
-
-
-def test_adjoining_spans_of_a_count_are_one_occurrence() -> None:
-    spans = [{"start": a, "end": b} for a, b in ((30, 40), (5, 9), (9.5, 12))]
-    claims = (Claim("n", "how many", ClaimKind.COUNT),)
-    facts = [{"claim": "n", "value": 3, "spans": spans}]
-    expected = AtLeast(2, (Interval(5, 12), Interval(30, 40)))
-    assert prefix_record(assembled(facts_supported=facts), claims).facts == {"n": expected}
 
 
 def test_a_forced_answer_names_an_option() -> None:
@@ -313,20 +283,8 @@ ODD = VisualAnchor("a1", Candidate(Interval(10, 20), LOOK), Clip(Interval(12.345
 """An anchor between tenths of a second."""
 
 
-def asked_with(reply: dict[str, object]) -> tuple[Inquiry, list[Request[Any]]]:
-    """An inquiry about a video of 99.96 seconds, and what it was asked."""
-    requests: list[Request[Any]] = []
-
-    def answer(request: Request[Any]) -> Any:
-        requests.append(request)
-        return full(request, reply)
-
-    observer = Observer(ClockVideo(99.96), ScriptedBackbone(answer), budget=40)
-    return Inquiry(QUESTION, (Claim("c1", "the colour"), Claim("c2", "how many", ClaimKind.COUNT)), observer), requests
-
-
 def test_control_is_told_times_to_a_tenth_and_claims_in_words() -> None:
-    inquiry, requests = asked_with({"action": "EXPAND", "target_intervals": [[0, 9]]})
+    inquiry, requests = asked_with({"action": "EXPAND", "target_intervals": [[0, 9]]}, seconds=99.96)
     record = PrefixRecord("A", Status.ANSWERABLE, {"c1": "red", "c2": AtLeast(2)}, frozenset({"c2", "c1"}))
     context = ReconcilerContext(
         bundles=((ODD,),),
@@ -363,7 +321,8 @@ def test_control_is_told_times_to_a_tenth_and_claims_in_words() -> None:
 
 def test_a_proposal_is_told_times_to_a_tenth_and_how_many_looks_can_be_paid_for() -> None:
     wish = {"start": 3, "end": 9}
-    inquiry, requests = asked_with({"notes": [{"start": 3, "end": 4, "note": "a cat"}], "candidates": [wish]})
+    cat = {"start": 3, "end": 4, "note": "a cat"}
+    inquiry, requests = asked_with({"notes": [cat], "candidates": [wish]}, seconds=99.96)
     storyboard = replace(inquiry.observer.survey(inquiry.observer.whole, 4, height=90), title="Storyboard")
     before = (SegmentNote(1.25, 2.5, "a dog", promising=True),)
     context = ProposalContext(
@@ -413,7 +372,7 @@ def test_a_reply_that_leaves_something_out_is_no_reply() -> None:
 
 
 def test_a_reply_names_claims_of_the_question_alone() -> None:
-    kind = assembly_reply(inquiry(lambda _: {}))
+    kind = assembly_reply(inquiry())
     said = complete("evidence-assembly", {"status": "insufficient", "answer": None})
     assert kind.model_validate({**said, "facts_supported": [{"claim": "c1", "value": "red"}], "unmet_needs": ["c2"]})
     empty = kind.model_validate(said)  # nothing was supported, and nothing called open

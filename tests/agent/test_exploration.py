@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,21 +16,22 @@ from trace_ves.records.search import SegmentNote
 WHOLE = Interval(0, 400)
 
 
-def test_a_coarse_look_removes_nothing() -> None:
-    coarse = centred_uniform(Interval(100, 200), 8)  # a frame every 12.5 seconds
-    assert unexplored(WHOLE, coarse, 5.0) == (WHOLE,)
-
-
-def test_a_close_look_removes_what_lies_between_its_frames() -> None:
-    close = centred_uniform(Interval(100, 140), 8)  # a frame every 5 seconds
-    assert unexplored(WHOLE, close, 5.0) == (Interval(0, 102.5), Interval(137.5, 400))
-
-
-def test_frames_of_several_looks_count_together() -> None:
-    assert unexplored(Interval(0, 20), [4, 12], 5.0) == (Interval(4, 20),)
-    assert unexplored(Interval(0, 20), [4, 8, 12, 16], 5.0) == ()
-    assert unexplored(Interval(0, 20), [], 5.0) == (Interval(0, 20),)
-    assert unexplored(Interval(0, 20), [900, 10], 5.0) == (Interval(0, 20),)
+@pytest.mark.parametrize(
+    ("end", "moments", "left"),
+    [
+        (400, centred_uniform(Interval(100, 200), 8), [(0, 400)]),  # a coarse look, a frame every 12.5 seconds
+        (400, centred_uniform(Interval(100, 140), 8), [(0, 102.5), (137.5, 400)]),  # a close look, every 5 seconds
+        (20, [4, 12], [(4, 20)]),
+        (20, [4, 8, 12, 16], []),  # frames of several looks count together
+        (20, [], [(0, 20)]),
+        (20, [900, 10], [(0, 20)]),
+        (10, [5], []),  # a gap as wide as the spacing has been seen
+        (10, [4.9], [(4.9, 10)]),
+        (10, [-1, 11], [(0, 10)]),
+    ],
+)
+def test_gaps_wider_than_the_spacing_are_unexplored(end: float, moments: Any, left: list[tuple[float, float]]) -> None:
+    assert unexplored(Interval(0, end), moments, 5.0) == tuple(Interval(*span) for span in left)
 
 
 @given(

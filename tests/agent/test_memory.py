@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from tests.agent.conftest import QUESTION, Witness
+from tests.agent.conftest import QUESTION, Observing, Witness
 from trace_ves.agent import TRACE, VARIANTS
 from trace_ves.observer import Memory, Observer
 
-Observing = Callable[..., Observer]
 
-
-def asked(observing: Observing, memory: Memory | None, method: str = "trace") -> tuple[Witness, Observer]:
-    observer = observing(witness := Witness())
+def asked(observing: Observing, memory: Memory | None, method: str = "trace", **said: Any) -> tuple[Witness, Observer]:
+    """Ask the question; `said` replaces the model's proposal."""
+    observer = observing(witness := Witness({"temporal-proposal": said} if said else None))
     observer.memory = memory
     assert VARIANTS[method](QUESTION, observer).option is not None
     return witness, observer
@@ -44,13 +43,8 @@ def test_a_later_question_is_not_shown_the_storyboard_and_counts_it_all_the_same
 
 def test_what_was_not_promising_for_one_question_may_be_for_the_next(observing: Observing) -> None:
     memory = Memory()
-    dull = {
-        "notes": [{"start": 0, "end": 650, "note": "grey", "promising": False}],
-        "candidates": [{"start": 65, "end": 80}],
-    }
-    first = observing(Witness(overrides={"temporal-proposal": lambda _: dull}))
-    first.memory = memory
-    TRACE(QUESTION, first)
+    dull = [{"start": 0, "end": 650, "note": "grey", "promising": False}]
+    asked(observing, memory, notes=dull, candidates=[{"start": 65, "end": 80}])
     second = observing(witness := Witness())
     second.memory = memory
     answer = TRACE(QUESTION, second)
@@ -71,8 +65,5 @@ def test_variants_that_must_see_the_storyboard_are_shown_it_again(observing: Obs
 def test_a_model_that_made_no_notes_is_shown_the_storyboard_again(observing: Observing) -> None:
     memory = Memory()
     for _ in range(2):
-        silent = Witness(overrides={"temporal-proposal": lambda _: {"candidates": [{"start": 65, "end": 80}]}})
-        observer = observing(silent)
-        observer.memory = memory
-        TRACE(QUESTION, observer)
+        silent, _ = asked(observing, memory, candidates=[{"start": 65, "end": 80}])
         assert len(silent.of("temporal-proposal")[0].clips) == 1

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.agent.test_trajectory_reconciler import prefixes, record
 from tests.fake_models import complete
 from trace_ves.agent.anchors import Inquiry
 from trace_ves.agent.evidence_assembly import AssemblyReply, assembly_reply, prefix_record
@@ -58,6 +59,8 @@ def test_a_reply_becomes_a_record_with_typed_values() -> None:
         {"claim": "t", "spans": [{"start": 5, "end": 3}]},
         {"claim": "t", "spans": [{"start": float("nan"), "end": 3}]},
         {"claim": "t", "spans": [{"start": 0, "end": float("inf")}]},
+        {"claim": "t", "spans": [{"start": 0, "end": None}]},
+        {"claim": "t", "spans": [{"start": None, "end": 3}]},
         {"claim": "t", "value": "later"},
         {"claim": "n", "value": "many"},
         {"claim": "n", "value": "-3"},
@@ -71,6 +74,17 @@ def test_a_value_that_makes_no_sense_settles_nothing(fact: dict[str, object]) ->
 def test_a_claim_called_open_is_open_and_no_answer_is_not_answerable() -> None:
     reply = assembled(facts_supported=[{"claim": "f", "value": "red"}], unmet_needs=["f"], answer=None)
     assert prefix_record(reply, CLAIMS) == PrefixRecord(None, Status.INSUFFICIENT, {}, frozenset({"f"}))
+
+
+def test_a_fact_may_lie_at_the_start_of_the_video_and_last_no_time() -> None:
+    facts = [{"claim": "t", "value": None, "spans": [{"start": 0, "end": 0}]}, {"claim": "n", "value": "never"}]
+    assert prefix_record(assembled(facts_supported=facts), CLAIMS).facts == {"t": Interval(0, 0), "n": AtLeast(0)}
+
+
+def test_adjoining_spans_of_a_count_are_one_occurrence() -> None:
+    spans = [{"start": a, "end": b} for a, b in ((30, 40), (5, 9), (9.5, 12))]
+    reply = assembled(facts_supported=[{"claim": "n", "value": 3, "spans": spans}])
+    assert prefix_record(reply, CLAIMS).facts == {"n": AtLeast(2, (Interval(5, 12), Interval(30, 40)))}
 
 
 def test_a_fault_leaves_every_claim_open() -> None:
@@ -157,8 +171,6 @@ def test_a_look_corrects_the_note_of_its_span() -> None:
 
 
 def test_the_fallback_is_the_least_refuted_least_conflicted_longest_run() -> None:
-    from tests.agent.test_trajectory_reconciler import prefixes, record
-
     bundles = prefixes(4)
     tau = (record("A"), record("B"), record("B"), record("B", needs="x"))
     assert [run_length(tau, j) for j in range(4)] == [1, 3, 3, 3]
@@ -172,8 +184,6 @@ def test_the_fallback_is_the_least_refuted_least_conflicted_longest_run() -> Non
 
 
 def test_a_growing_count_is_one_run_so_the_fallback_is_the_largest_bundle() -> None:
-    from tests.agent.test_trajectory_reconciler import prefixes, record
-
     tau = (record("A", n=AtLeast(2)), record("A", n=AtLeast(2)), record("B", n=AtLeast(3)))
     assert [run_length(tau, j) for j in range(3)] == [3, 3, 3]
     assert fallback_prefixes(prefixes(3), tau, conflicts=(), refuted=()) == [2, 1, 0]
@@ -191,10 +201,7 @@ def test_two_occurrences_at_the_same_time_are_two() -> None:
 
 
 def test_every_hinted_place_comes_before_the_neighbours_of_one() -> None:
-    wishes = [
-        CandidateReply(start=10, end=34, moment=12, claims=[], look_for="fast-motion"),
-        CandidateReply(start=200, end=208, moment=204, claims=[], look_for="fast-motion"),
-    ]
+    wishes = [wish(a, b, moment=moment, look_for="fast-motion") for a, b, moment in ((10, 34, 12), (200, 208, 204))]
     context = ProposalContext(Interval(0, 300), limit=3)
     candidates, refused = valid_candidates(wishes, context, TraceSettings())
     assert [each.moment for each in candidates] == [12, 204, None]
@@ -207,9 +214,9 @@ def test_a_count_is_looked_at_in_small_looks() -> None:
 
 def test_a_span_that_continues_a_candidate_is_another_one_only_for_a_count() -> None:
     wishes = [
-        CandidateReply(start=10, end=20, moment=15, claims=["c1"], look_for="general"),
-        CandidateReply(start=21, end=30, moment=None, claims=["c1"], look_for="general"),
-        CandidateReply(start=20, end=30, moment=25, claims=["c2"], look_for="general"),
+        wish(10, 20, moment=15, claims=["c1"]),
+        wish(21, 30, claims=["c1"]),
+        wish(20, 30, moment=25, claims=["c2"]),
     ]
     for counts, starts in ((False, [10, 20]), (True, [10, 21])):
         candidates, _ = valid_candidates(wishes, ProposalContext(Interval(0, 300), counts=counts), TraceSettings())

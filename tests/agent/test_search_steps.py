@@ -19,6 +19,17 @@ from trace_ves.backbone.protocol import ModelFault
 from trace_ves.core import Interval, Termination
 from trace_ves.records.search import Claim, Drop, Expand, PrefixRecord, Refine, RoundRecord, SegmentNote, Status, Stop
 
+CLAIMS = (Claim("c1", "what"), Claim("c2", "who"))
+
+
+def search(budget: int, said: Any, **state: Any) -> Search:
+    """A search over a video of 100 seconds that has found two anchors, of four and of three frames."""
+    asked = inquiry(said, budget)
+    storyboard = asked.observer.survey(asked.observer.whole, 4, height=90)
+    found = Search(TRACE, asked, storyboard, State(asked.observer.whole, anchors=TWO, **state), Wordings(asked))
+    found.rounds.append(RoundRecord(1, anchors=tuple(each.record for each in TWO)))
+    return found
+
 
 @pytest.mark.parametrize(
     ("seen_before", "budget", "is_asked"), [(True, 15, True), (True, 14, False), (False, 19, True), (False, 18, False)]
@@ -51,7 +62,7 @@ def test_a_scan_is_made_where_nothing_points_to_an_open_claim() -> None:
         ]
     )
     asked = inquiry(lambda _: {"candidates": next(candidates)}, budget=90)
-    asked = replace(asked, claims=(Claim("c1", "what"), Claim("c2", "who")))
+    asked = replace(asked, claims=CLAIMS)
     storyboard = replace(asked.observer.survey(asked.observer.whole, 9, height=90), title="Storyboard")
     looking = Search(TRACE, asked, storyboard, State(asked.observer.whole), Wordings(asked))
     looking.rounds.append(RoundRecord(1))
@@ -68,7 +79,7 @@ def test_a_scan_is_made_where_nothing_points_to_an_open_claim() -> None:
 def test_a_scan_leaves_the_largest_reserve_that_allows_one(budget: int, frames: int) -> None:
     """Beside a look of 5: three bundles and a replay take 31, the largest and its replay 20, one call over all 10."""
     looking = search(budget, {"candidates": []}, notes=(SegmentNote(0, 100, "a dog", promising=True),))
-    looking.inquiry = replace(looking.inquiry, claims=(Claim("c1", "what"), Claim("c2", "who")))
+    looking.inquiry = replace(looking.inquiry, claims=CLAIMS)
     looking.storyboard = looking.inquiry.observer.survey(looking.inquiry.observer.whole, 32, height=90)
     scan = looking.make_scan(())
     assert len(scan.frames if scan else ()) == frames
@@ -76,7 +87,7 @@ def test_a_scan_leaves_the_largest_reserve_that_allows_one(budget: int, frames: 
 
 def test_a_proposal_is_told_what_was_seen_only_in_part() -> None:
     looking = search(90, {"candidates": []}, notes=())
-    looking.inquiry = replace(looking.inquiry, claims=(Claim("c1", "what"), Claim("c2", "who")))
+    looking.inquiry = replace(looking.inquiry, claims=CLAIMS)
     first, second = (replace(anchor, claims=frozenset({name})) for anchor, name in zip(TWO, ("c1", "c2"), strict=True))
     looking.state = replace(looking.state, anchors=(first, second))
     assert looking.proposal_context.needs == frozenset()  # each claim has its evidence
@@ -102,16 +113,16 @@ def test_what_expand_put_first_is_first_once() -> None:
 @pytest.mark.parametrize("rebuild", [False, True])
 def test_with_nothing_to_look_at_what_is_unread_is_read(rebuild: bool) -> None:
     said = {"forced-answer": {"answer": "B"}, "evidence-assembly": {"status": "insufficient", "answer": None}}
-    asked = inquiry(lambda request: said.get(request.stage, ModelFault("nonsense")), budget=18)
-    storyboard = asked.observer.survey(asked.observer.whole, 4, height=90)
-    state = State(asked.observer.whole, anchors=TWO, notes=(), rebuild=rebuild)
-    Search(VARIANTS["trace-without-expand"], asked, storyboard, state, Wordings(asked)).run()
-    assert [call.stage for call in asked.observer.log.calls if call.timestamps][:1] == ["evidence-assembly"]
+    looking = search(18, lambda request: said.get(request.stage, ModelFault("nonsense")), notes=(), rebuild=rebuild)
+    looking.trace, looking.rounds = VARIANTS["trace-without-expand"], []
+    looking.run()
+    calls = looking.inquiry.observer.log.calls
+    assert [call.stage for call in calls if call.timestamps][:1] == ["evidence-assembly"]
 
 
 def test_nothing_is_read_while_a_claim_has_no_evidence_and_a_look_can_be_paid_for() -> None:
     looking = search(50, {}, notes=())
-    looking.inquiry = replace(looking.inquiry, claims=(Claim("c1", "what"), Claim("c2", "who")))
+    looking.inquiry = replace(looking.inquiry, claims=CLAIMS)
     first, second = (replace(anchor, claims=frozenset({"c1"})) for anchor in TWO)
     looking.state = replace(looking.state, anchors=(first, second))
     assert (looking.missing, looking.looks_on) == (("c2",), True)
@@ -146,15 +157,6 @@ def test_after_a_replay_that_disagreed_a_larger_prefix_is_no_reason_to_stop_eith
     looking.state = looking.state.with_refuted(TWO[:1])
     assert looking.reconcile() == Stop(1)
     assert looking.reconcile(stopping=False) == Expand((Interval(0, 9),))
-
-
-def search(budget: int, reply: dict[str, object], **state: Any) -> Search:
-    """A search over a video of 100 seconds that has found two anchors, of four and of three frames."""
-    asked = inquiry(lambda _: reply, budget)
-    storyboard = asked.observer.survey(asked.observer.whole, 4, height=90)
-    found = Search(TRACE, asked, storyboard, State(asked.observer.whole, anchors=TWO, **state), Wordings(asked))
-    found.rounds.append(RoundRecord(1, anchors=tuple(each.record for each in TWO)))
-    return found
 
 
 @pytest.mark.parametrize(("budget", "order"), [(20, ("a2", "a1")), (19, ("a1", "a2"))])
@@ -237,16 +239,11 @@ def test_a_search_goes_on_after_a_replay_that_disagreed_though_a_larger_prefix_i
         "anchor-extraction": {"relevant": "no"},
         "forced-answer": {"answer": "C"},
     }
-    asked = inquiry(lambda request: said.get(request.stage, ModelFault("nonsense")), budget=90)
-    asked = replace(asked, claims=(Claim("c1", "what"),))
-    storyboard = asked.observer.survey(asked.observer.whole, 4, height=90)
-    state = State(asked.observer.whole, anchors=TWO, notes=(), rebuild=True)
-    answer = Search(VARIANTS["trace-without-expand"], asked, storyboard, state, Wordings(asked)).run()
-    first, second = (actions_of(round_) for round_ in answer.record["rounds"][:2])
+    looking = search(90, lambda request: said.get(request.stage, ModelFault("nonsense")), notes=(), rebuild=True)
+    looking.inquiry = replace(looking.inquiry, claims=CLAIMS[:1])
+    looking.trace, looking.rounds = VARIANTS["trace-without-expand"], []
+    answer = looking.run()
+    first, second = ([each["action"]["action"] for each in r["decisions"]] for r in answer.record["rounds"][:2])
     assert first == ["STOP", "REFINE"]
     assert second[0] == "STOP"  # the larger one, in a round of its own
     assert answer.termination is Termination.NO_STABLE_PREFIX
-
-
-def actions_of(round_: dict[str, Any]) -> list[str]:
-    return [decision["action"]["action"] for decision in round_["decisions"]]

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from tests.agent.conftest import QUESTION, Witness
+from tests.agent.conftest import QUESTION, Observing, Witness
 from trace_ves.agent import TRACE
 from trace_ves.core.subtitles import Cue, Subtitles
-from trace_ves.observer import Observer
-
-Observing = Callable[..., Observer]
 
 READERS = {"temporal-proposal", "evidence-assembly"}
 WORDS = Subtitles("film.srt", tuple(Cue(t, t + 3, f"spoken at {t}") for t in range(0, 640, 10)))

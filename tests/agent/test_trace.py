@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from tests.agent.conftest import EVENTS, QUESTION, Observing, Witness, actions, stages, within
+from tests.agent.conftest import EVENTS, QUESTION, Observing, Searching, Witness, actions, stages, within
+from tests.agent.test_budget import ClockVideo
 from trace_ves.agent import TRACE, TraceSettings
 from trace_ves.backbone.protocol import ScriptedBackbone
 from trace_ves.core import Interval, Question, Termination
 from trace_ves.observer import Observer
 
 
-def test_a_stable_prefix_confirmed_by_replay_is_returned_with_its_clips(observing: Observing) -> None:
-    observer = observing(witness := Witness())
-    answer = TRACE(QUESTION, observer)
+def test_a_stable_prefix_confirmed_by_replay_is_returned_with_its_clips(searching: Searching) -> None:
+    answer, witness, _ = searching()
     assert (answer.option, answer.termination) == ("A", Termination.STABLE_PREFIX_FOUND)
     assert actions(answer) == ["STOP"]
     assert len(answer.bundle) == 3
@@ -26,9 +26,8 @@ def test_a_stable_prefix_confirmed_by_replay_is_returned_with_its_clips(observin
     assert not witness.of("trajectory-reconciler")
 
 
-def test_every_supplied_frame_is_logged_with_its_stage(observing: Observing) -> None:
-    observer = observing(witness := Witness())
-    TRACE(QUESTION, observer)
+def test_every_supplied_frame_is_logged_with_its_stage(searching: Searching) -> None:
+    _, witness, observer = searching()
     assert [call.stage for call in observer.log.calls] == [
         "temporal-proposal",
         *["anchor-extraction"] * 3,
@@ -46,20 +45,18 @@ def test_every_supplied_frame_is_logged_with_its_stage(observing: Observing) -> 
     assert observer.log.frames_supplied == sum(n for _, n in stages(observer))
 
 
-def test_anchors_of_5_4_4_3_frames_cost_43_frames_over_four_calls(observing: Observing) -> None:
+def test_anchors_of_5_4_4_3_frames_cost_43_frames_over_four_calls(searching: Searching) -> None:
     """The paper's worked example of sum_j |E_j|; an anchor keeps the frames of its look that show the evidence."""
     parts = {60: 16.0, 110: 13.0, 300: 13.0, 586: 9.0}
-
-    def proposal(request: Any) -> Any:
-        return {"candidates": [{"start": a, "end": a + 16, "moment": a + 8, "claims": EVERY} for a in parts]}
 
     def extraction(request: Any) -> Any:
         start = request.clips[0].span.start
         return {"relevant": "yes", "spans": [{"start": start, "end": start + parts[start], "claims": EVERY}]}
 
-    witness = Witness(overrides={"temporal-proposal": proposal, "anchor-extraction": extraction})
-    observer = observing(witness)
-    replace(TRACE, settings=TraceSettings(most_anchor_frames=5, max_rounds=1))(QUESTION, observer)
+    candidates = [{"start": a, "end": a + 16, "moment": a + 8, "claims": EVERY} for a in parts]
+    said = {"temporal-proposal": {"candidates": candidates}, "anchor-extraction": extraction}
+    method = replace(TRACE, settings=TraceSettings(most_anchor_frames=5, max_rounds=1))
+    _, _, observer = searching(said, method=method)
     assembly = [n for stage, n in stages(observer) if stage == "evidence-assembly"]
     assert assembly == [5, 9, 13, 16]
     assert sum(assembly) == 43
@@ -70,12 +67,9 @@ EVERY = ["event-1", "event-2", "event-3"]
 
 @pytest.mark.parametrize(("start", "end"), [(70.0, 76.0), (118.3, 121.9), (592.0, 593.0)])
 def test_an_anchor_keeps_frames_of_its_look_and_is_filled_up_close_to_them(
-    observing: Observing, start: float, end: float
+    searching: Searching, start: float, end: float
 ) -> None:
-    witness = Witness(
-        candidates=[[(start - 8, end + 8)]], overrides={"anchor-extraction": lambda _: within(start, end)}
-    )
-    TRACE(QUESTION, observing(witness))
+    _, witness, _ = searching({"anchor-extraction": within(start, end)}, [(start - 8, end + 8)])
     look, anchor = witness.of("anchor-extraction")[0].clips[0], witness.of("evidence-assembly")[0].clips[0]
     inside = {frame.seconds for frame in look.frames if start <= frame.seconds <= end}
     kept = {frame.seconds for frame in anchor.frames}
@@ -84,8 +78,8 @@ def test_an_anchor_keeps_frames_of_its_look_and_is_filled_up_close_to_them(
     assert all(start - 1 <= moment <= end + 1 for moment in kept)
 
 
-def test_prefixes_are_read_independently_and_as_literal_prefixes(observing: Observing) -> None:
-    TRACE(QUESTION, observing(witness := Witness()))
+def test_prefixes_are_read_independently_and_as_literal_prefixes(searching: Searching) -> None:
+    _, witness, _ = searching()
     requests = witness.of("evidence-assembly")
     assert [len(request.clips) for request in requests] == [1, 2, 3]
     assert requests[0].clips == requests[1].clips[:1] == requests[2].clips[:1]
@@ -93,10 +87,8 @@ def test_prefixes_are_read_independently_and_as_literal_prefixes(observing: Obse
     assert all("day" not in request.text for request in requests)  # notes never reach assembly
 
 
-def test_expand_looks_for_what_is_missing_and_reads_only_new_bundles(observing: Observing) -> None:
-    witness = Witness(candidates=[[(65, 80), (112, 128)], [(591, 599)]])
-    observer = observing(witness)
-    answer = TRACE(QUESTION, observer)
+def test_expand_looks_for_what_is_missing_and_reads_only_new_bundles(searching: Searching) -> None:
+    answer, witness, _ = searching(None, [(65, 80), (112, 128)], [(591, 599)])
     assert (answer.option, answer.termination) == ("A", Termination.STABLE_PREFIX_FOUND)
     assert actions(answer) == ["EXPAND", "STOP"]
     assert len(witness.of("temporal-proposal")) == 1  # what EXPAND names is looked at directly
@@ -106,8 +98,8 @@ def test_expand_looks_for_what_is_missing_and_reads_only_new_bundles(observing: 
     assert answer.record["rounds"][1]["assembled"] == [2]
 
 
-def test_the_control_call_sees_the_inputs_of_the_appendix_what_they_mean_and_no_frame(observing: Observing) -> None:
-    TRACE(QUESTION, observing(witness := Witness(candidates=[[(65, 80)], [(112, 128)], [(586, 601)]])))
+def test_the_control_call_sees_the_inputs_of_the_appendix_what_they_mean_and_no_frame(searching: Searching) -> None:
+    _, witness, _ = searching(None, [(65, 80)], [(112, 128)], [(586, 601)])
     control = witness.of("trajectory-reconciler")[0]
     assert control.clips == ()
     assert set(control.variables) == {
@@ -130,9 +122,6 @@ def test_the_control_call_sees_the_inputs_of_the_appendix_what_they_mean_and_no_
 def test_drop_removes_the_conflicting_anchor_and_rebuilds(observing: Observing) -> None:
     """The last anchor makes the model doubt; without it the bundle is answerable."""
 
-    def extraction(request: Any) -> Any:
-        return {"relevant": "yes"}
-
     def assembly(request: Any) -> Any:
         said = witness.evidence_assembly(request)
         doubtful = any(clip.span.start > 600 for clip in request.clips)
@@ -143,15 +132,15 @@ def test_drop_removes_the_conflicting_anchor_and_rebuilds(observing: Observing) 
             return witness.trajectory_reconciler(request)
         return {"action": "DROP", "target_anchors": request.variables["conflict_set"]}
 
-    witness = Witness(
-        candidates=[[(70, 76), (118, 125), (592, 598)], [(620, 640)]],
-        overrides={"anchor-extraction": extraction, "evidence-assembly": assembly, "trajectory-reconciler": control},
-    )
-    # the first proposal finds all three, but replay disagrees once, so the search goes on and meets the doubtful clip
-    replays = iter(["B", "A", "A"])
-    witness.replies["final-answer-replay"] = lambda _: {"answer": next(replays)}
-    observer = observing(witness, budget=400)
-    answer = TRACE(QUESTION, observer)
+    said = {
+        "anchor-extraction": {"relevant": "yes"},
+        "evidence-assembly": assembly,
+        "trajectory-reconciler": control,
+        # replay disagrees once with what the first proposal finds, so the search goes on and meets the doubtful clip
+        "final-answer-replay": [{"answer": letter} for letter in "BAA"],
+    }
+    witness = Witness(said, [[(70, 76), (118, 125), (592, 598)], [(620, 640)]])
+    answer = TRACE(QUESTION, observing(witness, budget=400))
     rounds = answer.record["rounds"]
     assert rounds[0]["replay"] == {"prefix": ["a1", "a2", "a3"], "answer": "B", "agrees": False}
     assert actions(answer)[:2] == ["STOP", "DROP"]
@@ -191,13 +180,12 @@ def test_refine_looks_at_the_same_anchor_again_in_another_way(observing: Observi
     assert len(second["candidates"]) == 1
 
 
-def test_anchors_that_were_read_keep_their_places_when_new_ones_are_ordered(observing: Observing) -> None:
-    rounds = [[(65, 80)], [(112, 128), (300, 312)]]
+def test_anchors_that_were_read_keep_their_places_when_new_ones_are_ordered(searching: Searching) -> None:
     backwards = {
         "anchor-extraction": lambda r: within(r.clips[0].span.start, r.clips[0].span.end),
         "anchor-prioritization": lambda r: {"order": list(range(len(r.clips), 0, -1))},
     }
-    answer = TRACE(QUESTION, observing(witness := Witness(candidates=rounds, overrides=backwards)))
+    answer, witness, _ = searching(backwards, [(65, 80)], [(112, 128), (300, 312)])
     assert len(witness.of("anchor-prioritization")[0].clips) == 2
     assert answer.record["rounds"][1]["bundles"] == [["a1"], ["a1", "a3"], ["a1", "a3", "a2"]]
     assert answer.record["rounds"][1]["assembled"] == [1, 2]
@@ -205,10 +193,8 @@ def test_anchors_that_were_read_keep_their_places_when_new_ones_are_ordered(obse
 
 def test_notes_stay_when_nothing_is_left_to_look_at() -> None:
     """Every second of a short video has been seen, so nobody is asked where to look; the notes are still on record."""
-    from tests.agent.test_budget import ClockVideo
-
     undecided = {"status": "insufficient", "answer": None}
-    seen = {"anchor-extraction": lambda _: {"relevant": "yes"}, "evidence-assembly": lambda _: undecided}
+    seen = {"anchor-extraction": {"relevant": "yes"}, "evidence-assembly": undecided}
     witness = Witness(candidates=[[(0, 12)]], overrides=seen)
     answer = TRACE(QUESTION, Observer(ClockVideo(12.0), ScriptedBackbone(witness), budget=200))
     assert len(witness.of("temporal-proposal")) == 1
@@ -221,8 +207,6 @@ BELL = ((1, 9), (60, 68))
 
 def test_a_count_stops_when_the_timeline_has_been_seen_closely_enough(observing: Observing) -> None:
     """Twice seen, of "2" to "5": the record alone is answerable; the stop waits until nothing is unexplored."""
-    from tests.agent.test_budget import ClockVideo
-
     question = Question("n", "v.mp4", "How many times does the bell ring?", ("2", "3", "4", "5"), "event-counting")
 
     def extraction(request: Any) -> Any:
@@ -237,16 +221,9 @@ def test_a_count_stops_when_the_timeline_has_been_seen_closely_enough(observing:
         answer = "A" if len(spans) == 2 else None
         return {"facts_supported": [fact], "status": "answerable" if answer else "insufficient", "answer": answer}
 
-    witness = Witness(
-        candidates=[[(0, 12)]],
-        overrides={
-            "anchor-extraction": extraction,
-            "evidence-assembly": assembly,
-            "final-answer-replay": lambda _: {"answer": "A"},
-        },
-    )
-    observer = Observer(ClockVideo(90.0), ScriptedBackbone(witness), budget=200)
-    answer = TRACE(question, observer)
+    said = {"anchor-extraction": extraction, "evidence-assembly": assembly, "final-answer-replay": {"answer": "A"}}
+    witness = Witness(said, candidates=[[(0, 12)]])
+    answer = TRACE(question, Observer(ClockVideo(90.0), ScriptedBackbone(witness), budget=200))
     assert (answer.option, answer.termination) == ("A", Termination.STABLE_PREFIX_FOUND)
     assert not any(r["bundles"] for r in answer.record["rounds"][:-1])  # no bundle could be sufficient
     assert len(answer.record["rounds"]) > 2
@@ -256,19 +233,13 @@ def test_a_count_stops_when_the_timeline_has_been_seen_closely_enough(observing:
 
 def test_an_open_question_is_answered_in_words(observing: Observing) -> None:
     question = Question("open", "v.mp4", "What does the hunter look like?")
-    said = {"answer": "He is frightened."}
-    witness = Witness(
-        overrides={
-            "claims": lambda _: {"claims": [{"claim": "the look on his face"}]},
-            "evidence-assembly": lambda _: {
-                "facts_supported": [{"claim": "c1", "value": "frightened"}],
-                "status": "answerable",
-                **said,
-            },
-            "final-answer-replay": lambda _: {"answer": "he is FRIGHTENED"},
-        }
-    )
-    answer = TRACE(question, observing(witness))
+    facts = [{"claim": "c1", "value": "frightened"}]
+    said = {
+        "claims": {"claims": [{"claim": "the look on his face"}]},
+        "evidence-assembly": {"facts_supported": facts, "status": "answerable", "answer": "He is frightened."},
+        "final-answer-replay": {"answer": "he is FRIGHTENED"},
+    }
+    answer = TRACE(question, observing(Witness(said)))
     assert answer.termination is Termination.STABLE_PREFIX_FOUND
     assert answer.option == "he is FRIGHTENED"
 

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.agent.conftest import QUESTION, Observing, Witness
 from trace_ves.agent import TRACE, TraceSettings
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.core import InputError, Termination
 
+if TYPE_CHECKING:
+    from tests.agent.conftest import Searching
 
-def test_a_replay_that_never_agrees_ends_without_a_stable_prefix(observing: Observing) -> None:
-    witness = Witness(overrides={"final-answer-replay": lambda _: {"answer": "D"}})
-    answer = TRACE(QUESTION, observing(witness))
+
+def test_a_replay_that_never_agrees_ends_without_a_stable_prefix(searching: Searching) -> None:
+    answer, _, _ = searching({"final-answer-replay": {"answer": "D"}})
     assert (answer.option, answer.termination) == ("C", Termination.NO_STABLE_PREFIX)
     assert answer.record["stable_prefix"] is None
     refuted = [r["replay"]["prefix"] for r in answer.record["rounds"] if r["replay"]]
     assert len({tuple(sorted(prefix)) for prefix in refuted}) == len(refuted)  # never proposed for STOP again
 
 
-def test_a_video_without_evidence_is_answered_from_the_storyboard(observing: Observing) -> None:
-    nothing = {"anchor-extraction": lambda _: {"relevant": "no"}}
-    observer = observing(witness := Witness(overrides=nothing), budget=112)
-    answer = TRACE(QUESTION, observer)
+def test_a_video_without_evidence_is_answered_from_the_storyboard(searching: Searching) -> None:
+    answer, witness, observer = searching({"anchor-extraction": {"relevant": "no"}}, budget=112)
     assert (answer.option, answer.termination) == ("C", Termination.NO_STABLE_PREFIX)
     (forced,) = witness.of("forced-answer")
     assert (forced.clips[0].title, answer.bundle) == ("Storyboard", ())  # the storyboard is no evidence
@@ -32,72 +32,67 @@ def test_a_video_without_evidence_is_answered_from_the_storyboard(observing: Obs
     assert observer.remaining < 5
 
 
-def test_a_budget_without_a_look_is_an_answer_from_the_storyboard(observing: Observing) -> None:
-    observer = observing(witness := Witness(), budget=40)
-    assert TRACE(QUESTION, observer).option == "C"
+def test_a_budget_without_a_look_is_an_answer_from_the_storyboard(searching: Searching) -> None:
+    answer, witness, _ = searching(budget=40)
+    assert answer.option == "C"
     assert [request.stage for request in witness.requests] == ["forced-answer"]  # no proposal that nothing can follow
     assert len(witness.requests[0].clips[0].frames) == 32
 
 
-def test_what_cannot_grow_any_more_is_read_whole_and_then_answered_from(observing: Observing) -> None:
+def test_what_cannot_grow_any_more_is_read_whole_and_then_answered_from(searching: Searching) -> None:
     """Six anchors of four frames: their prefixes would cost 84 frames, the largest of them alone 24."""
     spans = [(100.0 * n, 100.0 * n + 6) for n in range(6)]
-    witness = Witness(candidates=[spans], overrides={"anchor-extraction": lambda _: {"relevant": "yes"}})
-    observer = observing(witness, budget=32 + 18 + 24 + 24)
-    answer = replace(TRACE, settings=TraceSettings(candidates_per_round=6))(QUESTION, observer)
+    method = replace(TRACE, settings=TraceSettings(candidates_per_round=6))
+    said = {"anchor-extraction": {"relevant": "yes"}}
+    answer, witness, observer = searching(said, spans, method=method, budget=32 + 18 + 24 + 24)
     assert [len(request.clips) for request in witness.of("evidence-assembly")] == [6]
     assert len(answer.bundle) == 6
     assert observer.remaining == 0
 
 
+THREE_SPANS = [(100.0 * n, 100.0 * n + 12) for n in range(3)]
+SMALL = replace(TRACE, settings=TraceSettings(storyboard_frames=3, candidates_per_round=3))
+
+
 @pytest.mark.parametrize(("spare", "read"), [(0, [1, 2, 3]), (-1, [1, 2])])
 def test_growth_is_read_to_the_last_frame_that_can_pay_for_it(
-    observing: Observing, spare: int, read: list[int]
+    searching: Searching, spare: int, read: list[int]
 ) -> None:
     """Three anchors of three frames: looks of 15, growth of 3 + 6 + 9, a replay of 9; ordering would take 3 more."""
-    spans = [(100.0 * n, 100.0 * n + 12) for n in range(3)]
-    witness = Witness(candidates=[spans], overrides={"anchor-extraction": lambda _: {"relevant": "yes"}})
-    settings = TraceSettings(storyboard_frames=3, candidates_per_round=3)
-    answer = replace(TRACE, settings=settings)(QUESTION, observing(witness, budget=3 + 15 + 18 + 9 + spare))
+    said = {"anchor-extraction": {"relevant": "yes"}}
+    answer, witness, _ = searching(said, THREE_SPANS, method=SMALL, budget=3 + 15 + 18 + 9 + spare)
     assert [len(request.clips) for request in witness.of("evidence-assembly")][: len(read)] == read
     assert spare or not witness.of("anchor-prioritization")
     assert len(answer.bundle) >= 2
 
 
-def test_new_anchors_are_ordered_where_that_can_be_paid_for_too(observing: Observing) -> None:
-    spans = [(100.0 * n, 100.0 * n + 12) for n in range(3)]
+def test_new_anchors_are_ordered_where_that_can_be_paid_for_too(searching: Searching) -> None:
     backwards = {
-        "anchor-extraction": lambda _: {"relevant": "yes"},
+        "anchor-extraction": {"relevant": "yes"},
         "anchor-prioritization": lambda r: {"order": list(range(len(r.clips), 0, -1))},
     }
-    settings = TraceSettings(storyboard_frames=3, candidates_per_round=3)
-    witness = Witness(candidates=[spans], overrides=backwards)
-    answer = replace(TRACE, settings=settings)(QUESTION, observing(witness, budget=3 + 15 + 3 + 18 + 9))
+    answer, witness, _ = searching(backwards, THREE_SPANS, method=SMALL, budget=3 + 15 + 3 + 18 + 9)
     assert answer.record["rounds"][0]["bundles"] == [["a3"], ["a3", "a2"], ["a3", "a2", "a1"]]
     assert witness.of("anchor-prioritization")[0].variables["unmet_needs"] == ["event-1", "event-2", "event-3"]
 
 
-def test_anchors_that_could_not_be_read_are_in_the_forced_answer(observing: Observing) -> None:
+def test_anchors_that_could_not_be_read_are_in_the_forced_answer(searching: Searching) -> None:
     """One event of three is found, and no look is left: its anchor of three frames cannot be read and replayed."""
     one = [{"start": 65, "end": 80, "moment": 73, "claims": ["event-1"]}]
     said = {
-        "temporal-proposal": lambda _: {"candidates": one},
-        "anchor-extraction": lambda _: {"relevant": "yes", "spans": [{"start": 70, "end": 76, "claims": ["event-1"]}]},
+        "temporal-proposal": {"candidates": one},
+        "anchor-extraction": {"relevant": "yes", "spans": [{"start": 70, "end": 76, "claims": ["event-1"]}]},
     }
-    settings = TraceSettings(storyboard_frames=3, scan_frames=0)
-    answer = replace(TRACE, settings=settings)(QUESTION, observing(witness := Witness(said), budget=3 + 5 + 5))
+    method = replace(TRACE, settings=TraceSettings(storyboard_frames=3, scan_frames=0))
+    answer, witness, _ = searching(said, method=method, budget=3 + 5 + 5)
     assert not witness.of("evidence-assembly")
     assert [clip.span for clip in answer.bundle] == [clip.span for clip in witness.of("forced-answer")[0].clips]
     assert (len(answer.bundle), answer.option) == (1, "C")
 
 
-def test_faults_of_the_model_never_stop_the_search(observing: Observing) -> None:
-    witness = Witness(
-        overrides=dict.fromkeys(("anchor-prioritization", "trajectory-reconciler"), lambda _: ModelFault("nonsense")),
-        candidates=[[(65, 80), (112, 128)]],
-    )
-    observer = observing(witness)
-    answer = TRACE(QUESTION, observer)
+def test_faults_of_the_model_never_stop_the_search(searching: Searching) -> None:
+    said = dict.fromkeys(("anchor-prioritization", "trajectory-reconciler"), ModelFault("nonsense"))
+    answer, _, observer = searching(said, [(65, 80), (112, 128)])
     assert answer.option is not None
     assert len(answer.record["rounds"]) > 1  # the longest unexplored spans are looked at instead
     assert {call.fault for call in observer.log.calls if call.fault} == {"nonsense"}
@@ -106,13 +101,13 @@ def test_faults_of_the_model_never_stop_the_search(observing: Observing) -> None
 @pytest.mark.parametrize(
     "stage", ["temporal-proposal", "anchor-extraction", "evidence-assembly", "final-answer-replay"]
 )
-def test_a_stage_that_always_fails_ends_honestly(observing: Observing, stage: str) -> None:
-    answer = TRACE(QUESTION, observing(Witness(overrides={stage: lambda _: ModelFault("nonsense")})))
+def test_a_stage_that_always_fails_ends_honestly(searching: Searching, stage: str) -> None:
+    answer, _, _ = searching({stage: ModelFault("nonsense")})
     assert answer.termination is Termination.NO_STABLE_PREFIX
     assert answer.option == ("A" if stage == "evidence-assembly" else "C")  # something is always there to choose from
 
 
-def test_a_budget_too_small_for_one_anchor_and_replay_is_refused(observing: Observing) -> None:
+def test_a_budget_too_small_for_one_anchor_and_replay_is_refused(searching: Searching) -> None:
     with pytest.raises(InputError, match=r"a budget of 37 frames is too small.*need 38"):
-        TRACE(QUESTION, observing(Witness(), budget=37))
-    assert TRACE(QUESTION, observing(Witness(), budget=38)).option is not None
+        searching(budget=37)
+    assert searching(budget=38)[0].option is not None

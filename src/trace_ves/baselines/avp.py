@@ -1,18 +1,8 @@
 """Active Video Perception: plan, observe and reflect in at most three rounds, with evidence as text only.
 
-As published: a text-only planner names one observation per round (the whole video or regions, a frame rate, a spatial
-rate); one call observes every region as a clip; a text-only reflector stops the search when it calls the evidence
-sufficient with a confidence of at least 0.7. After the last round, the answer is forced from the text.
-
-Defaults and their source:
-- Confidence 0.7, 0.1 to 5 fps, at most 512 frames a clip at low and 128 at medium: the published code.
-- 3 rounds: the published code. The paper's audit counted 3.2 planner calls a question; more than 3 rounds or
-  counting all text-only calls would explain that.
-- A plan that does not parse becomes the whole video at 0.5 fps, low: the published code. The fault is recorded.
-- low = 360 and medium = 720 rows: ours. The publication names settings of one provider; low is the height at which
-  every other baseline looks, so that recognition is comparable, and medium is twice that.
-Not as published: frames are decoded here and supplied with exact timestamps instead of being sampled by the provider;
-the first region clip is not sent again in later rounds; an unreadable reply means no answer instead of option A.
+A text-only planner names one observation per round (the whole video or regions, a frame rate, a spatial rate); one call
+observes every region as a clip; a text-only reflector stops the search when it is sure that the evidence is
+sufficient. After the last round, the answer is forced from the text. Sources: `docs/decisions/0030-baselines.md`.
 """
 
 from __future__ import annotations
@@ -71,18 +61,18 @@ class AvpReflection(BaseModel):
     answer: str | None
 
 
-FALLBACK_PLAN: Final = AvpPlan(load_mode="uniform", fps=0.5, spatial="low")
+FALLBACK_PLAN: Final = AvpPlan(load_mode="uniform", fps=0.5, spatial="low")  # as in the published code
 
 
 SPATIAL: Final[dict[SpatialRate, tuple[int, int]]] = {"low": (DEFAULT_HEIGHT, 512), "medium": (2 * DEFAULT_HEIGHT, 128)}
-"""Rows, and most frames in a clip, of each spatial rate."""
+"""Rows, and most frames in a clip, of each spatial rate; low has the rows of every other baseline, for comparison."""
 
 
 @dataclass(frozen=True, slots=True)
 class Avp:
     """Active Video Perception with its published bounds."""
 
-    rounds: int = 3
+    rounds: int = 3  # the paper's audit counted 3.2 planner calls: more rounds, or all text-only calls
     confidence: float = 0.7
     default_budget: int | None = None  # Supplied frames for one question; None for no limit
 

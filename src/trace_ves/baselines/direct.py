@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from trace_ves.core import Clip, Question
     from trace_ves.observer import Observer
 
-DIRECT_ANSWER: Final = "direct-answer"  # The stage of a call that answers only from its clips
-
 DEFAULT_HEIGHT: Final = 360
 """The height of every baseline's frames, so that recognition is comparable; also the default of TRACE's anchors."""
 
@@ -43,7 +41,7 @@ def ask_stage(
 def answer_request(question: Question, clips: tuple[Clip, ...] = (), *, sample: int = 0) -> Request[AnswerReply]:
     """Ask for an answer from these clips: one of the options, never null."""
     reply = answer_reply(question, forced=True)
-    return Request(prompt(DIRECT_ANSWER), question_variables(question), reply, clips, sample)
+    return Request(prompt("direct-answer"), question_variables(question), reply, clips, sample)
 
 
 def answer_of(reply: AnswerReply | ModelFault) -> str | None:

@@ -1,26 +1,16 @@
 """Video Curious Agent: a tree search over segments, guided by a reward call, with a frame memory of fixed size.
 
-As published (no code is public): the root segment is the whole video. N frames strictly inside the chosen segment
-split it into N + 1 children; a reward call sees the new frames and rates every child from 0 to 100; a frame is as
-relevant as the better of its two neighbouring segments, and the memory keeps the most relevant ones in order of time.
-An exploration call sees the memory and the rated candidates, and explores one of them or answers. The expanded segment
-leaves the candidates; older, coarser ones may still be chosen. Frames that a call sees again are paid for again.
-
-Defaults and their source:
-- N = 7: not published; N <= 7 follows from the published 7.2 frames on short videos. Two steps then cost
-  7 + 7 + 7 + 14 = 35 supplied frames, and the paper's audit measured 34.6.
-- A memory of 16 frames: published, for long videos (8 for short ones).
-- 16 steps, then a forced answer: not published; one of two limits found in reproductions.
-- 360 rows: ours, the height at which every other baseline looks.
-- The published temperature of 0.5 is not set: the backbone's setting applies to all methods.
-If a reply stays invalid, a child without a rating keeps its parent's (the root's is 0), and the best-rated candidate is
-explored. The fault is recorded.
+The root segment is the whole video. N frames strictly inside the chosen segment split it into N + 1 children; a reward
+call sees the new frames and rates every child from 0 to 100; a frame is as relevant as the better of its neighbours,
+and the memory keeps the most relevant ones in order of time. An exploration call sees the memory and the rated
+candidates, and explores one of them or answers. The expanded segment leaves the candidates; older, coarser ones may
+still be chosen. Frames that a call sees again are paid for again. Sources: `docs/decisions/0030-baselines.md`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import BaseModel, Field, create_model
@@ -32,7 +22,7 @@ from trace_ves.core import Answer, Clip, Frame, Interval, ObservationStrategy, Q
 from trace_ves.records.search import Fault, VcaDecision, VcaRating, VcaRecord, VcaSegment, VcaStep
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from trace_ves.observer import Observer
 
@@ -76,18 +66,18 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Vca:
-    """Video Curious Agent."""
+    """Video Curious Agent. The published temperature of 0.5 is not set: the backbone's applies to all methods."""
 
     frames: int = 7  # N: new frames of one step; a segment is split into N + 1
-    memory: int = 16
-    steps: int = 16
+    memory: int = 16  # published for long videos; 8 for short ones
+    steps: int = 16  # then the answer is forced; one of two limits found in reproductions
     height: int = DEFAULT_HEIGHT
     default_budget: int | None = None  # Supplied frames for one question; None for no limit
 
     def __call__(self, question: Question, observer: Observer) -> Answer:
         """Expand, rate, remember, decide; step by step."""
         search = _VcaSearch(question, observer, self.memory, self.height)
-        chosen_segment: Segment | None = search.root
+        chosen_segment: Segment | None = Segment(0, observer.whole)
         for step in range(1, self.steps + 1):
             # 1. Split the chosen segment, if the budget covers rating it.
             if chosen_segment is None or observer.remaining < self.frames:
@@ -122,29 +112,27 @@ class _VcaSearch:
     remembered: dict[int, tuple[int, Frame]] = field(default_factory=dict)
     """Relevance and frame, by the frame's identity."""
     steps: list[VcaStep] = field(default_factory=list)
-    _made: int = 0
+    _ids: Iterator[int] = field(default_factory=lambda: count(1))
 
-    @property
-    def root(self) -> Segment:
-        return Segment(0, self.observer.whole)
-
-    def expand(self, segment: Segment, count: int) -> None:
+    def expand(self, segment: Segment, frame_count: int) -> None:
         """Split a segment at the frames strictly inside it, rate the children, and remember the best frames."""
         self.candidates.pop(segment.id, None)
         span = segment.span
-        moments = [span.start + number * span.length / (count + 1) for number in range(1, count + 1)]
+        moments = [span.start + number * span.length / (frame_count + 1) for number in range(1, frame_count + 1)]
         frames = tuple(
             frame
             for frame in self.observer.frames_at(moments, height=self.height)
             if span.start + SHORTEST_SECONDS < frame.seconds < span.end - SHORTEST_SECONDS
         )
-        clip = Clip(span, ObservationStrategy(count / max(span.length, SHORTEST_SECONDS), self.height), frames)
-        self.steps.append(VcaStep(segment.record, tuple(frame.seconds for frame in clip.frames)))
-        if not clip.frames:
+        clip = Clip(span, ObservationStrategy(frame_count / max(span.length, SHORTEST_SECONDS), self.height), frames)
+        self.steps.append(VcaStep(segment.record, tuple(frame.seconds for frame in frames)))
+        if not frames:
             return
-        children = self._rate(self._children(segment, clip.frames), clip)
+        borders = [span.start, *(frame.seconds for frame in frames), span.end]
+        parts = [Segment(next(self._ids), Interval(*part), segment.relevance) for part in pairwise(borders)]
+        children = self._rate(parts, clip)
         self.candidates.update((child.id, child) for child in children)
-        for frame, left, right in zip(clip.frames, children[:-1], children[1:], strict=True):
+        for frame, left, right in zip(frames, children[:-1], children[1:], strict=True):
             self.remembered[frame.pts] = (max(left.relevance, right.relevance), frame)
         self._forget_beyond(self.memory_size)
 
@@ -186,15 +174,6 @@ class _VcaSearch:
     def record(self) -> dict[str, object]:
         return VcaRecord(tuple(self.steps)).to_json()
 
-    def _children(self, parent: Segment, frames: Sequence[Frame]) -> list[Segment]:
-        borders = [parent.span.start, *(frame.seconds for frame in frames), parent.span.end]
-        first = self._made + 1
-        self._made += len(borders) - 1
-        return [
-            Segment(first + number, Interval(start, end), parent.relevance)
-            for number, (start, end) in enumerate(pairwise(borders))
-        ]
-
     def _rate(self, children: Sequence[Segment], clip: Clip) -> list[Segment]:
         shown = [child.record for child in children]
         segments = [{"segment": each.segment, "start": each.start, "end": each.end} for each in shown]
@@ -202,6 +181,7 @@ class _VcaSearch:
         reply = ask_stage(
             self.observer, self.question, "vca-reward", VcaReward, [clip], segments=segments, ratings=ratings
         )
+        # a child without a rating keeps its parent's; the root's is 0
         scores = {} if isinstance(reply, ModelFault) else {score.segment: score for score in reply.scores}
         rated = tuple(
             VcaRating(each.segment, each.start, each.end, score.relevance, score.explanation)

@@ -131,9 +131,9 @@ def synth_command(
     methods never see it.
     """
     from trace_ves.cli.progress import LateProgress
-    from trace_ves.twin.synthetic.actors import Hints
     from trace_ves.twin.synthetic.bench import make_twin, write_twin
     from trace_ves.twin.synthetic.layout import FPS
+    from trace_ves.twin.synthetic.world import Hints
 
     twin = make_twin(questions, seed, Hints(hints, decoys))
     with LateProgress() as progress:

@@ -133,12 +133,6 @@ class Figures(BaseModel):
         return quantiles[above - 1] + part * (quantiles[above] - quantiles[above - 1])
 
 
-@cache
-def figures() -> Figures:
-    """The figures that ship with this package."""
-    return Figures.model_validate(tomllib.loads((files(__package__) / "eyes.toml").read_text(encoding="utf-8")))
-
-
 MOST_VIEWS: Final = 1 << 16  # Size of the cache of views
 
 _NORMAL: Final = NormalDist()
@@ -149,7 +143,8 @@ class SimulatedEyes:
 
     def __init__(self, seed: int = 0) -> None:
         self._seed = seed
-        self._figures = figures()
+        shipped = (files(__package__) / "eyes.toml").read_text(encoding="utf-8")
+        self._figures = Figures.model_validate(tomllib.loads(shipped))
         self._seen = lru_cache(MOST_VIEWS)(self._view)
 
     def __call__(self, picture: Picture, factor: float) -> View:
@@ -184,7 +179,7 @@ class SimulatedEyes:
         score = measured.quantile(by_size, self._chance(name, number, "seen"))
         ratio = measured.quantile(shown.size_ratios, self._chance(name, number, "size", measured.size_likeness))
         off = [measured.place_error * _NORMAL.inv_cdf(self._uniform(f"{name}@{number}", way)) for way in ("x", "y")]
-        return Sighting(there.sprite, score, _move_box(_scale_box(there.box, ratio), off[0], off[1]))
+        return Sighting(there.sprite, score, _misplace(there.box, ratio, *off))
 
     def _misnamed(self, name: str, there: Presence, mistakes: PictureFigures) -> Sighting:
         """A wrong name for a visible thing, the same in all its frames."""
@@ -216,19 +211,15 @@ class SimulatedEyes:
         return (int.from_bytes(digest, "big") + 0.5) / 2**64
 
 
-def _move_box(box: Box, across: float, down: float) -> Box:
-    """The box, moved by multiples of its longer side."""
+def _misplace(box: Box, ratio: float, across: float, down: float) -> Box:
+    """The box, scaled around its centre by a ratio and then moved by multiples of its longer side."""
     left, top, right, bottom = box
+    x, y = (left + right) / 2, (top + bottom) / 2
+    half_width, half_height = ratio * (right - left) / 2, ratio * (bottom - top) / 2
+    left, top, right, bottom = x - half_width, y - half_height, x + half_width, y + half_height
     size_px = max((right - left) * WIDTH, (bottom - top) * HEIGHT)
     x, y = across * size_px / WIDTH, down * size_px / HEIGHT
     return left + x, top + y, right + x, bottom + y
-
-
-def _scale_box(box: Box, ratio: float) -> Box:
-    """The box, scaled around its centre."""
-    left, top, right, bottom = box
-    x, y, across, down = (left + right) / 2, (top + bottom) / 2, ratio * (right - left) / 2, ratio * (bottom - top) / 2
-    return x - across, y - down, x + across, y + down
 
 
 @cache

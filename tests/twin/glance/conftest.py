@@ -1,11 +1,11 @@
-"""A world in coloured codes: pictures whose pixels spell what is in them, and eyes that read such pixels.
+"""A world in grey codes: pictures whose pixels spell what is in them, and eyes that read such pixels.
 
 So every rule is tested through the real methods, without weights and without a renderer.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,25 +51,34 @@ class ArrayPicture:
         return data
 
 
+BLOCK_PX = 16
+STEP = 12
+"""Shades this far apart survive a JPEG of flat blocks."""
+LEVELS = 255 // STEP
+
+
 class CodePicture(ArrayPicture):
-    """The first pixel names the scene; each further one is a thing: its number, its score, its size."""
+    """Blocks of grey that survive a JPEG: each number of the code is two of them, its digits to the base `LEVELS`.
+
+    The first three numbers name the scene; each further three are a thing: its number, its score, its size.
+    """
 
     width = 640
     height = 360
-
-    def jpeg(self, quality: int = 90) -> bytes:
-        raise AssertionError("glance never compresses")
 
 
 def code(scene: str, things: Sequence[tuple[str, float, float]]) -> CodePicture:
     cells = [(SCENES.index(scene) + 1, 0, 0)]
     cells += [(THINGS.index(name), round(100 * score), round(100 * size)) for name, score, size in things]
-    return CodePicture(np.array([cells], dtype=np.uint8))
+    shades = STEP * np.stack(np.divmod(np.array(cells).reshape(-1), LEVELS), axis=-1).reshape(1, -1, 1).astype(np.uint8)
+    return CodePicture(shades.repeat(BLOCK_PX, axis=0).repeat(BLOCK_PX, axis=1).repeat(3, axis=2))
 
 
 def read_code(pixels: NDArray[np.uint8]) -> View:
     """Eyes for such pictures."""
-    (scene, _, _), *cells = pixels[0].tolist()
+    means = pixels.reshape(BLOCK_PX, -1, BLOCK_PX, 3).mean(axis=(0, 2, 3))
+    digits = np.rint(means / STEP).astype(int).reshape(-1, 2)
+    (scene, _, _), *cells = (digits @ [LEVELS, 1]).reshape(-1, 3).tolist()
     sightings = (Sighting(THINGS[n], score / 100, (0.0, 0.0, size / 100, size / 100)) for n, score, size in cells)
     return View(tuple(sightings), SCENES[scene - 1])
 
@@ -93,7 +102,6 @@ class CodeVideo:
     entrances: tuple[Entrance, ...] = ()
     scenes: tuple[tuple[float, str], ...] = ((0.0, "street"),)
     """When each scene begins."""
-    asked: list[float] = field(default_factory=list)
 
     def frames_at(self, seconds: Sequence[float], *, height: int | None = None) -> tuple[Frame, ...]:
         return tuple(self.frame(moment) for moment in seconds)

@@ -10,17 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_ves.twin.glance.judgement import UNDETERMINED, Judgement, force, guess, judge
-from trace_ves.twin.glance.parsed_question import ParsedQuestion, lexicon, understand
+from trace_ves.twin.glance.parsed_question import ParsedQuestion, understand
 from trace_ves.twin.glance.sightings import Visit, Visits, merge_visits
 
 ORDER = understand(
     "In what order are they seen?",
     {"A": "taxi → fox → bee", "B": "taxi → bee → fox", "C": "fox → taxi → bee", "D": "fox → bee → taxi"},
-    lexicon(),
 )
-COUNT = understand("How many times does a fox appear?", {"A": "2", "B": "3", "C": "4", "D": "5"}, lexicon())
-CHOICE = understand("Which of these is seen?", {"A": "a taxi", "B": "a fox", "C": "a bee"}, lexicon())
-UNKNOWN = understand("Why?", {"A": "money", "B": "love"}, lexicon())
+COUNT = understand("How many times does a fox appear?", {"A": "2", "B": "3", "C": "4", "D": "5"})
+CHOICE = understand("Which of these is seen?", {"A": "a taxi", "B": "a fox", "C": "a bee"})
+UNKNOWN = understand("Why?", {"A": "money", "B": "love"})
 
 
 def seen(*visits: tuple[str, float] | tuple[str, float, float]) -> Visits:
@@ -86,7 +85,7 @@ def test_a_choice_fits_what_was_seen_and_is_none_where_two_do() -> None:
 
 @given(st.permutations("ABCD"))
 def test_a_draw_follows_the_words_and_not_the_letters(letters: list[str]) -> None:
-    shuffled = understand(COUNT.question, dict(zip(letters, COUNT.options.values(), strict=True)), lexicon())
+    shuffled = understand(COUNT.question, dict(zip(letters, COUNT.options.values(), strict=True)))
     drawn, again = (force(asked, {}, 3, 0)["answer"] for asked in (COUNT, shuffled))
     assert COUNT.options[drawn] == shuffled.options[again]
 
@@ -94,7 +93,7 @@ def test_a_draw_follows_the_words_and_not_the_letters(letters: list[str]) -> Non
 def test_blind_draws_are_near_chance_and_other_seeds_and_samples_draw_anew() -> None:
     def asked(number: int) -> ParsedQuestion:
         question = f"How many times does a fox appear in part {number}?"
-        return understand(question, {"A": "2", "B": "3", "C": "4", "D": "5"}, lexicon())
+        return understand(question, {"A": "2", "B": "3", "C": "4", "D": "5"})
 
     for seed in (0, 1, 2):
         shares = Counter(force(asked(n), {}, seed, 0)["answer"] for n in range(1000))

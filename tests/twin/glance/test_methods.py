@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.twin.glance.conftest import CodeVideo, Entrance, read_code
+from tests.twin.glance.conftest import ArrayPicture, CodeVideo, Entrance, read_code
 
 from trace_ves.core import Answer, Question, Termination
 from trace_ves.observer import Observer
@@ -106,8 +106,9 @@ def test_nothing_is_kept_between_questions(method: str) -> None:
     assert answers[0] == answers[2]
 
 
-def test_the_eyes_get_pixels_and_nothing_else() -> None:
+def test_the_eyes_get_pixels_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every look is a call with one array, equal to some frame's pixels."""
+    monkeypatch.delattr(ArrayPicture, "jpeg")  # glance never compresses
     looks: list[NDArray[np.uint8]] = []
 
     def watching(pixels: NDArray[np.uint8]) -> View:

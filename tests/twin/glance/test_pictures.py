@@ -15,7 +15,7 @@ from trace_ves.backbone.registry import open_backbone
 from trace_ves.core import BackboneConfigError, Frame, Question
 from trace_ves.observer import Observer
 from trace_ves.runs.methods import open_method
-from trace_ves.twin.glance.eyes import PictureCache, reduce_picture
+from trace_ves.twin.glance.eyes import cache_views, reduce_picture
 from trace_ves.twin.glance.glance import Glance
 from trace_ves.twin.glance.sightings import View
 
@@ -37,22 +37,18 @@ class GreyVideo:
         return tuple(Frame(round(moment * 100), moment, picture(128, (360, 640))) for moment in seconds)
 
 
-def rows_seen(frames: int, sharp_frames: int | None) -> set[int]:
-    seen: set[int] = set()
-
-    def eyes(picture: NDArray[np.uint8]) -> View:
-        seen.add(len(picture))
-        return View((), None)
-
-    open_method(f"uniform-{frames}")(QUESTION, Observer(GreyVideo(), Glance(eyes, sharp_frames=sharp_frames)))
-    return seen
-
-
 @pytest.mark.parametrize(
     ("frames", "sharp_frames", "rows"), [(256, None, 360), (64, 64, 360), (128, 64, 255), (256, 64, 180), (16, 64, 360)]
 )
 def test_many_frames_in_one_call_are_each_seen_smaller(frames: int, sharp_frames: int | None, rows: int) -> None:
-    assert rows_seen(frames, sharp_frames) == {rows}
+    seen: set[int] = set()
+
+    def eyes(picture: NDArray[np.uint8]) -> View:
+        seen.add(len(picture))
+        return View()
+
+    open_method(f"uniform-{frames}")(QUESTION, Observer(GreyVideo(), Glance(eyes, sharp_frames=sharp_frames)))
+    assert seen == {rows}
 
 
 def test_the_spec_names_how_many_frames_are_seen_at_full_size() -> None:
@@ -95,32 +91,32 @@ def test_a_picture_is_looked_at_once_until_it_is_forgotten() -> None:
         looks.append(int(pixels[0, 0, 0]))
         return looks[-1]
 
-    cache = PictureCache(look, size=2)
-    assert [cache(picture(n)) for n in (1, 2, 1, 3, 1, 2)] == [1, 2, 1, 3, 1, 2]
+    cache = cache_views(look, size=2)
+    assert [cache(picture(n), 1.0) for n in (1, 2, 1, 3, 1, 2)] == [1, 2, 1, 3, 1, 2]
     assert looks == [1, 2, 3, 2]
 
 
 def test_a_picture_that_was_looked_at_is_not_even_made_of_its_planes() -> None:
-    cache = PictureCache(lambda pixels: int(pixels.sum()))
+    cache = cache_views(lambda pixels: int(pixels.sum()))
     first, again = (Digested(np.full((4, 6, 3), 9, np.uint8)) for _ in range(2))
-    assert cache(first) == cache(again) == 9 * 72
+    assert cache(first, 1.0) == cache(again, 1.0) == 9 * 72
     assert (first.made, again.made) == (1, 0)
 
 
 def test_a_smaller_view_and_the_same_bytes_in_another_shape_are_other_pictures() -> None:
-    cache = PictureCache(lambda pixels: pixels.shape)
-    assert [cache(picture(7, shape)) for shape in ((4, 6), (6, 4))] == [(4, 6, 3), (6, 4, 3)]
+    cache = cache_views(lambda pixels: pixels.shape)
+    assert [cache(picture(7, shape), 1.0) for shape in ((4, 6), (6, 4))] == [(4, 6, 3), (6, 4, 3)]
     shown = picture(3, (8, 12))
     assert [cache(shown, factor) for factor in (1.0, 2.0, 1.0)] == [(8, 12, 3), (4, 6, 3), (8, 12, 3)]
 
 
 def test_a_view_that_is_not_contiguous_is_the_picture_it_shows() -> None:
-    cache = PictureCache(lambda pixels: int(pixels.sum()))
+    cache = cache_views(lambda pixels: int(pixels.sum()))
     wide = np.arange(72, dtype=np.uint8).reshape(4, 6, 3)
-    assert cache(ArrayPicture(wide[:, ::-1])) == int(wide.sum())
+    assert cache(ArrayPicture(wide[:, ::-1]), 1.0) == int(wide.sum())
 
 
 def test_threads_get_each_their_own_picture() -> None:
-    cache = PictureCache(lambda pixels: int(pixels[0, 0, 0]), size=8)
+    cache = cache_views(lambda pixels: int(pixels[0, 0, 0]), size=8)
     with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(lambda n: cache(picture(n % 50)), range(2000))) == [n % 50 for n in range(2000)]
+        assert list(pool.map(lambda n: cache(picture(n % 50), 1.0), range(2000))) == [n % 50 for n in range(2000)]

@@ -10,71 +10,30 @@ import signal
 import subprocess
 import sys
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import numpy as np
 import pytest
 import simplejpeg
-from tests.twin.glance.conftest import SCENES, THINGS, ArrayPicture, CodeVideo, Entrance
+from tests.twin.glance.conftest import CodeVideo, Entrance, read_code
 
 from trace_ves.backbone.registry import open_backbone
 from trace_ves.cli import main
-from trace_ves.core import Frame, Question
+from trace_ves.core import Question
 from trace_ves.observer import Observer
 from trace_ves.runs.methods import default_budget, open_method
 from trace_ves.twin.glance.glance import Glance
 from trace_ves.twin.glance.server import GlanceServer
-from trace_ves.twin.glance.sightings import Sighting, View
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-BLOCK_PX = 16
-STEP = 12
-"""Colours this far apart survive a JPEG of flat blocks."""
-LEVELS = 255 // STEP
+    from collections.abc import Iterator
 
 
-def blocks_of(code: NDArray[np.uint8]) -> ArrayPicture:
-    """A coded picture that survives a JPEG: each number is two grey blocks, its digits to the base of the levels."""
-    digits = np.array([list(divmod(int(number), LEVELS)) for number in code.reshape(-1)], np.uint8)
-    row = (digits.reshape(1, -1) * STEP).repeat(BLOCK_PX, axis=0).repeat(BLOCK_PX, axis=1)
-    return ArrayPicture(np.ascontiguousarray(np.stack([row] * 3, axis=-1)))
-
-
-def read_blocks(pixels: NDArray[np.uint8]) -> View:
-    """Eyes for such pictures."""
-    means = pixels.reshape(BLOCK_PX, -1, BLOCK_PX, 3).mean(axis=(0, 2, 3))
-    digits = np.rint(means / STEP).astype(int).reshape(-1, 2)
-    (scene, _, _), *cells = (digits @ [LEVELS, 1]).reshape(-1, 3).tolist()
-    sightings = (Sighting(THINGS[n], score / 100, (0.0, 0.0, size / 100, size / 100)) for n, score, size in cells)
-    return View(tuple(sightings), SCENES[scene - 1])
-
-
-@dataclass(frozen=True)
-class BlockVideo:
-    """A coded video whose frames survive a JPEG."""
-
-    coded: CodeVideo
-
-    @property
-    def duration(self) -> float:
-        return self.coded.duration
-
-    def frames_at(self, seconds: Sequence[float], *, height: int | None = None) -> tuple[Frame, ...]:
-        frames = self.coded.frames_at(seconds, height=height)
-        return tuple(Frame(each.pts, each.seconds, blocks_of(each.rgb())) for each in frames)
-
-
-VIDEO = BlockVideo(
-    CodeVideo(
-        180.0,
-        (Entrance("taxi", 20, 32), Entrance("fox", 64, 70), Entrance("taxi", 90, 99), Entrance("taxi", 150, 160)),
-        ((0.0, "street"), (60.0, "forest"), (85.0, "street")),
-    )
+VIDEO = CodeVideo(
+    180.0,
+    (Entrance("taxi", 20, 32), Entrance("fox", 64, 70), Entrance("taxi", 90, 99), Entrance("taxi", 150, 160)),
+    ((0.0, "street"), (60.0, "forest"), (85.0, "street")),
 )
 QUESTIONS = (
     Question("order", "v", "In what order do these happen: a taxi goes by; a fox appears?", ("taxi, fox", "fox, taxi")),
@@ -87,7 +46,7 @@ QUESTIONS = (
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[GlanceServer]:
-    with GlanceServer(0, Glance(read_blocks)) as serving:
+    with GlanceServer(0, Glance(read_code)) as serving:
         thread = threading.Thread(target=serving.serve_forever, daemon=True)
         thread.start()
         yield serving
@@ -100,7 +59,7 @@ def server() -> Iterator[GlanceServer]:
     [("trace", each) for each in QUESTIONS] + [(each, QUESTIONS[1]) for each in ("uniform-32", "blind", "avp", "vca")],
 )
 def test_answers_are_those_of_glance_in_process(method: str, question: Question, server: GlanceServer) -> None:
-    near = Observer(VIDEO, Glance(read_blocks), budget=default_budget(method))
+    near = Observer(VIDEO, Glance(read_code), budget=default_budget(method))
     far = Observer(VIDEO, open_backbone(f"openai:glance@{server.url}", cache=False), budget=default_budget(method))
     ours, theirs = (open_method(method)(question, observer) for observer in (near, far))
     assert (theirs.option, theirs.termination) == (ours.option, ours.termination)
@@ -187,22 +146,16 @@ def test_other_names_and_other_forms_are_refused(server: GlanceServer) -> None:
 
 def test_the_models_are_listed_and_other_paths_are_not_found(server: GlanceServer) -> None:
     for path, status in (("/v1/models", 200), ("/", 404), ("/v1/../etc/passwd", 404)):
-        connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=30)
-        connection.request("GET", path)
-        assert connection.getresponse().status == status
-        connection.close()
+        assert httpx.get(server.url.removesuffix("/v1") + path).status_code == status
 
 
 def test_the_command_serves_until_it_is_interrupted() -> None:
     command = [sys.executable, "-m", "trace_ves", "dev", "serve-glance", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        found = re.search(r"http://127\.0\.0\.1:(\d+)/v1", process.stdout.readline())
+        found = re.search(r"http://127\.0\.0\.1:\d+/v1", process.stdout.readline())
         assert found
-        connection = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=30)
-        connection.request("GET", "/v1/models")
-        assert json.loads(connection.getresponse().read())["data"][0]["id"] == "glance"
-        connection.close()
+        assert httpx.get(f"{found[0]}/models", timeout=30).json()["data"][0]["id"] == "glance"
         process.send_signal(signal.SIGINT)
         _, complaint = process.communicate(timeout=30)
     assert process.returncode == 0

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from trace_ves.core import Interval
 from trace_ves.twin.glance.judgement import judge
-from trace_ves.twin.glance.parsed_question import Kind, lexicon, understand
+from trace_ves.twin.glance.parsed_question import Kind, understand
 from trace_ves.twin.glance.prompt_reading import CallContext
 from trace_ves.twin.glance.sightings import (
     AWAY_SECONDS,
@@ -30,52 +30,7 @@ from trace_ves.twin.glance.sightings import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-
-def sight(seconds: float, size: float = 0.2, *, there: bool = True, scene: str | None = "street") -> Moment:
-    return Moment(seconds, View((Sighting("taxi", 0.8, (0, 0, size, size)),) if there else (), scene))
-
-
-def spans(*moments: Moment) -> list[tuple[float, float]]:
-    return [(visit.start, visit.end) for visit in find_visits(["taxi"], moments)["taxi"]]
-
-
-def test_when_two_sightings_are_one_visit() -> None:
-    assert spans(sight(0), sight(2, there=False), sight(4)) == [(0, 4)]  # missed for a moment
-    assert spans(sight(0), sight(3, there=False), sight(6, there=False), sight(9)) == [(0, 0), (9, 9)]
-    assert spans(sight(0), sight(4, there=False), sight(8)) == [(0, 8)]  # one frame missed, and the same size
-    assert spans(sight(0), sight(4, there=False), sight(8, size=0.4)) == [(0, 0), (8, 8)]
-    assert spans(sight(0), sight(6, there=False), sight(12)) == [(0, 0), (12, 12)]
-    assert spans(sight(0), sight(14)) == [(0, 14)]  # nothing between them: size and time decide
-    assert spans(sight(0), sight(14, size=0.3)) == [(0, 0), (14, 14)]
-    assert spans(sight(0), sight(27)) == [(0, 0), (27, 27)]
-    assert spans(sight(0), sight(1, scene="beach")) == [(0, 0), (1, 1)]
-    assert spans(sight(0), sight(1, scene=None)) == [(0, 1)]  # an unknown scene may be the same
-
-
-def test_glimpses_do_not_count() -> None:
-    weak = Moment(0, View((Sighting("taxi", 0.3),)))
-    assert find_visits(["taxi"], [weak]) == {"taxi": ()}
-    assert len(find_visits(["taxi"], [weak], threshold=0.2)["taxi"]) == 1
-
-
-@given(st.lists(st.tuples(st.floats(0, 500), st.booleans()), max_size=40))
-def test_visits_cover_exactly_the_sightings(seen: list[tuple[float, bool]]) -> None:
-    moments = [sight(seconds, there=there) for seconds, there in sorted(dict(seen).items())]
-    visits = find_visits(["taxi"], moments)["taxi"]
-    times = [m.seconds for m in moments if m.view.sightings]
-    assert all(sum(v.start <= t <= v.end for v in visits) == 1 for t in times)
-    assert all(later.start > earlier.end + AWAY_SECONDS for earlier, later in itertools.pairwise(visits))
-    assert round(sum(v.weight for v in visits), 6) == round(0.8 * len(times), 6)
-
-
-def test_reports_that_touch_are_one_visit() -> None:
-    account = merge_visits(
-        [Visit("taxi", 10, 12), Visit("taxi", 14, 15, 3.0), Visit("taxi", 40, 41), Visit("bee", 11, 12)]
-    )
-    assert account["taxi"] == (Visit("taxi", 10, 15, 3.0), Visit("taxi", 40, 41))
-    assert account["bee"] == (Visit("bee", 11, 12),)
+    from collections.abc import Sequence
 
 
 SIZE = 0.1
@@ -89,13 +44,58 @@ def moment(
     up: float = 0.0,
     growth: float = 1.0,
     *,
-    scene: str = "park",
+    scene: str | None = "park",
     score: float = 0.9,
 ) -> Moment:
-    """A frog that has moved by these multiples of its size, or grown by this factor."""
+    """A rabbit that has moved by these multiples of its size, or grown by this factor."""
     x, foot, half = 0.5 + across * SIZE / ASPECT, 0.6 - up * SIZE, growth * SIZE / 2 / ASPECT
     box = (x - half, foot - growth * SIZE, x + half, foot)
-    return Moment(seconds, View((Sighting("rabbit", score, box),), scene), ASPECT)
+    return Moment(seconds, View((Sighting("rabbit", score, box),) if score else (), scene), ASPECT)
+
+
+def gone(seconds: float) -> Moment:
+    return moment(seconds, score=0)
+
+
+def spans(*moments: Moment) -> list[tuple[float, float]]:
+    return [(visit.start, visit.end) for visit in find_visits(["rabbit"], moments)["rabbit"]]
+
+
+def test_when_two_sightings_are_one_visit() -> None:
+    assert spans(moment(0), gone(2), moment(4)) == [(0, 4)]  # missed for a moment
+    assert spans(moment(0), gone(3), gone(6), moment(9)) == [(0, 0), (9, 9)]
+    assert spans(moment(0), gone(4), moment(8)) == [(0, 8)]  # one frame missed, and the same size
+    assert spans(moment(0), gone(4), moment(8, growth=2.0)) == [(0, 0), (8, 8)]
+    assert spans(moment(0), gone(6), moment(12)) == [(0, 0), (12, 12)]
+    assert spans(moment(0), moment(14)) == [(0, 14)]  # nothing between them: size and time decide
+    assert spans(moment(0), moment(14, growth=1.5)) == [(0, 0), (14, 14)]
+    assert spans(moment(0), moment(27)) == [(0, 0), (27, 27)]
+    assert spans(moment(0), moment(1, scene="beach")) == [(0, 0), (1, 1)]
+    assert spans(moment(0), moment(1, scene=None)) == [(0, 1)]  # an unknown scene may be the same
+
+
+def test_glimpses_do_not_count() -> None:
+    weak = moment(0, score=0.3)
+    assert spans(weak) == []
+    assert len(find_visits(["rabbit"], [weak], threshold=0.2)["rabbit"]) == 1
+
+
+@given(st.lists(st.tuples(st.floats(0, 500), st.booleans()), max_size=40))
+def test_visits_cover_exactly_the_sightings(seen: list[tuple[float, bool]]) -> None:
+    moments = [moment(seconds, score=0.8 * there) for seconds, there in sorted(dict(seen).items())]
+    visits = find_visits(["rabbit"], moments)["rabbit"]
+    times = [m.seconds for m in moments if m.view.sightings]
+    assert all(sum(v.start <= t <= v.end for v in visits) == 1 for t in times)
+    assert all(later.start > earlier.end + AWAY_SECONDS for earlier, later in itertools.pairwise(visits))
+    assert round(sum(v.weight for v in visits), 6) == round(0.8 * len(times), 6)
+
+
+def test_reports_that_touch_are_one_visit() -> None:
+    account = merge_visits(
+        [Visit("taxi", 10, 12), Visit("taxi", 14, 15, 3.0), Visit("taxi", 40, 41), Visit("bee", 11, 12)]
+    )
+    assert account["taxi"] == (Visit("taxi", 10, 15, 3.0), Visit("taxi", 40, 41))
+    assert account["bee"] == (Visit("bee", 11, 12),)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_frames_far_apart_settle_nothing(times: list[float], up: list[float]) ->
 @pytest.mark.parametrize(
     ("moments", "unsettled"),
     [
-        ([Moment(0, View((), "park"), ASPECT), moment(4, up=2), Moment(8, View((), "park"), ASPECT)], [4]),
+        ([gone(0), moment(4, up=2), gone(8)], [4]),
         ([moment(0), moment(2, up=2, scene="farm")], [0, 2]),
         ([moment(0), moment(2, up=2, score=0.3)], [0]),
     ],
@@ -153,11 +153,6 @@ def test_what_is_no_pair_settles_nothing(moments: list[Moment], unsettled: list[
     conduct = observe_conduct("rabbit", moments)
     assert not conduct.bouts
     assert [visit.start for visit in conduct.unsettled] == unsettled
-
-
-def jumping(start: float, end: float, spacing: float, rhythm: Callable[[float], float]) -> list[Moment]:
-    steps = round((end - start) / spacing)
-    return [moment(start + n * spacing, up=rhythm(start + n * spacing)) for n in range(steps + 1)]
 
 
 def test_two_alike_frames_do_not_end_an_act_and_a_long_rest_does() -> None:
@@ -186,9 +181,9 @@ OPTIONS = {"A": "2", "B": "3", "C": "4", "D": "5"}
 
 
 def context_of(question: str, options: dict[str, str], moments: Sequence[Moment]) -> CallContext:
-    asked = understand(question, options, lexicon())
+    asked = understand(question, options)
     clip = SeenClip(Interval(0.0, moments[-1].seconds), tuple(moments))
-    return CallContext(asked, {}, (clip,), lexicon())
+    return CallContext(asked, {}, (clip,))
 
 
 def test_a_question_about_an_act_counts_acts_and_not_visits() -> None:
@@ -214,7 +209,7 @@ def test_each_thing_of_an_order_gets_its_own_act() -> None:
         "A": "the dashing cow → the jumping rabbit → the swelling red balloon",
         "B": "the jumping rabbit → the dashing cow → the swelling red balloon",
     }
-    asked = understand(question, options, lexicon())
+    asked = understand(question, options)
     assert asked.kind is Kind.ORDER
     assert asked.acts == {"cow": "dash", "rabbit": "jump", "red balloon": "swell"}
     assert asked.orders["B"] == ("rabbit", "cow", "red balloon")
@@ -222,5 +217,6 @@ def test_each_thing_of_an_order_gets_its_own_act() -> None:
 
 def test_every_spacing_up_to_the_limit_can_tell_a_steady_act() -> None:
     for spacing in (0.5, 1.0, 2.0, 3.7, 5.0):
-        moments = jumping(0, 40, spacing, lambda t: 1 + math.cos(2.9 * t + math.sin(t)))
+        times = [n * spacing for n in range(round(40 / spacing) + 1)]
+        moments = [moment(t, up=1 + math.cos(2.9 * t + math.sin(t))) for t in times]
         assert observe_conduct("rabbit", moments).doing("jump")

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from tests.program import run
 
 from trace_ves import video
 from trace_ves.backbone.protocol import OpensVideos
 from trace_ves.backbone.registry import open_backbone
 from trace_ves.baselines.direct import Random, answer_of, answer_request, blind
 from trace_ves.benches import load_bench
-from trace_ves.cli import main
 from trace_ves.core import Answer, BackboneConfigError, InputError, Interval, ObservationStrategy, VideoError
 from trace_ves.observer import Observer
 from trace_ves.runs.evaluate import evaluate
@@ -64,12 +64,6 @@ def told(frame: Frame) -> tuple[int, float, int, int]:
     return frame.pts, frame.seconds, frame.picture.width, frame.picture.height
 
 
-def exit_code(arguments: list[str]) -> object:
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    return ended.value.code
-
-
 def test_there_is_no_frame_outside_the_video_and_none_has_pixels(bench: Path) -> None:
     for moment in (-0.1, 1e9, float("nan")):
         with pytest.raises(VideoError, match="no frame at"):
@@ -108,35 +102,31 @@ def test_small_things_are_missed_more_often_and_more_still_in_small_frames(bench
     assert recall[False, 180] < recall[False, 360]
 
 
-def test_a_run_needs_no_videos_and_says_what_it_is(
-    bench: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ["run", str(bench), "--backbone", "lab", "--method", "trace,uniform-64", "--out", str(tmp_path)]
-    assert exit_code(arguments) == 0
-    assert "simulation for policy work" in " ".join(capsys.readouterr().out.split())
+SAID = "simulation for policy work"
+
+
+def test_a_run_needs_no_videos_and_says_what_it_is(bench: Path, tmp_path: Path) -> None:
+    done = run("run", bench, "--backbone", "lab", "--method", "trace,uniform-256", "--out", tmp_path)
+    assert done.returncode == 0
+    assert SAID in " ".join(done.stdout.split())
     lines = (tmp_path / "trace@lab.jsonl").read_text(encoding="utf-8").splitlines()
     predictions = [json.loads(line) for line in lines]
     assert len(predictions) == 12
     assert not any(prediction.get("error") for prediction in predictions)
     assert all(prediction["backbone"] == "lab" for prediction in predictions)
     written = tomllib.loads((tmp_path / "trace@lab.run.toml").read_text(encoding="utf-8"))
-    assert "simulation for policy work" in written["simulation"]
-    assert exit_code(["audit", str(bench), str(tmp_path / "trace@lab.jsonl")]) == 0
-    assert "simulation for policy work" in " ".join(capsys.readouterr().out.split())
+    assert SAID in written["simulation"]
+    for command, name in (("audit", "trace"), ("counterfactual", "uniform-256")):
+        done = run(command, bench, tmp_path / f"{name}@lab.jsonl")
+        assert done.returncode == 0
+        assert SAID in " ".join(done.stdout.split())
 
 
-def test_asking_and_the_counterfactual_check_say_it_too(
-    bench: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    video = str(bench / "videos/v001.mp4")
-    question = ["ask", video, "How many times does a taxi appear?", "-o", "1", "-o", "2", "--backbone", "lab"]
-    assert exit_code(question) == 0
-    assert "simulation for policy work" in capsys.readouterr().err
-    runs = ["run", str(bench), "--backbone", "lab", "--method", "uniform-256", "--out", str(tmp_path)]
-    assert exit_code(runs) == 0
-    capsys.readouterr()
-    assert exit_code(["counterfactual", str(bench), str(tmp_path / "uniform-256@lab.jsonl")]) == 0
-    assert "simulation for policy work" in " ".join(capsys.readouterr().out.split())
+def test_asking_says_it_too(bench: Path) -> None:
+    question = ["How many times does a taxi appear?", "-o", "1", "-o", "2"]
+    done = run("ask", bench / "videos/v001.mp4", *question, "--backbone", "lab")
+    assert done.returncode == 0
+    assert SAID in done.stderr
 
 
 def test_it_is_opened_by_its_spec() -> None:
@@ -214,16 +204,12 @@ TOLERANCE = 3.0
 """Points below the recorded figure that are still accepted."""
 
 
-def measured(folder: Path) -> dict[str, float | None]:
-    """The audit of TRACE on the recorded twin."""
-    write_twin(folder / "twin", make_twin(RECORDED["questions"], RECORDED["seed"]), videos=False)
-    found = evaluate(folder / "twin", "trace", "lab", out=folder / "runs", workers=1, transcripts=False)
-    return dict(found.audit.runs[0].metrics)
-
-
 def test_trace_finds_as_much_as_it_did(tmp_path: Path) -> None:
-    now = measured(tmp_path)
-    found = {name: now[name] or 0.0 for name in ("Cov@2", "ECA@2", "EP")}
+    write_twin(tmp_path / "twin", make_twin(RECORDED["questions"], RECORDED["seed"]), videos=False)
+    [trace] = evaluate(
+        tmp_path / "twin", "trace", "lab", out=tmp_path / "runs", workers=1, transcripts=False
+    ).audit.runs
+    found = {name: trace.metrics[name] or 0.0 for name in ("Cov@2", "ECA@2", "EP")}
     recorded = {name: RECORDED["trace"][name] for name in found}
     decayed = [name for name in found if found[name] < recorded[name] - TOLERANCE]
     assert not decayed, f"{decayed} fell from {recorded} to {found}: better policy, or figures recorded anew on purpose"

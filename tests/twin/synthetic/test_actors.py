@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING, InputError
 from trace_ves.core.question import LETTERS
-from trace_ves.twin.synthetic.actors import Hints
 from trace_ves.twin.synthetic.bench import TwinVideo, make_twin
 from trace_ves.twin.synthetic.drawing import track_stamp
 from trace_ves.twin.synthetic.layout import FPS, HEIGHT, WIDTH
@@ -23,6 +22,7 @@ from trace_ves.twin.synthetic.questions import fair_order_sets
 from trace_ves.twin.synthetic.scenery import paint
 from trace_ves.twin.synthetic.tracks import ACROSS, ACTS, LARGEST, REST, SMALLEST, UP, Act, Track, pose
 from trace_ves.twin.synthetic.vocabulary import vocabulary
+from trace_ves.twin.synthetic.world import Hints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +35,11 @@ SEEDS: Final = (500, 501, 502)
 CHANCE, NEAR = 25.0, 4.0
 
 Span = tuple[int, int]
+
+
+def acts_of(video: TwinVideo) -> list[tuple[str, Act]]:
+    """Everything that happens in a video, and who does it."""
+    return [(track.sprite, act) for track in video.world.tracks for act in track.acts]
 
 
 def presences(video: TwinVideo, number: int) -> dict[str, list[Span]]:
@@ -73,14 +78,14 @@ def worlds() -> list[TwinVideo]:
     return [video for seed in SEEDS for video in make_twin(600, seed)]
 
 
-Asked = tuple[str, "Item", dict[str, list[Span]], tuple[int, int]]
+Asked = tuple["Item", dict[str, list[Span]], tuple[int, int]]
 
 
 @pytest.fixture(scope="module")
 def asked(worlds: list[TwinVideo]) -> list[Asked]:
-    """Family, item, presences of its actors and seed of each question."""
+    """Item, presences of its actors and seed of each question."""
     return [
-        (str(item.question.family), item, presences(video, number), (place, number))
+        (item, presences(video, number), (place, number))
         for place, video in enumerate(worlds)
         for number, item in enumerate(video.items)
     ]
@@ -97,45 +102,42 @@ def likeliest(item: Item, there: dict[str, list[Span]], rng: np.random.Generator
     return int(rng.choice([place for place in range(len(orders)) if votes[place] == most]))
 
 
-def only(there: dict[str, list[Span]]) -> list[Span]:
-    (spans,) = there.values()
-    return spans
+def length(span: Span) -> int:
+    return span[1] - span[0]
 
 
-COUNTING_ORACLES: dict[str, Callable[[Item, dict[str, list[Span]], np.random.Generator], int]] = {
-    "as many as presences": lambda item, there, rng: nearest(item, len(only(there)), rng),
-    "one less": lambda item, there, rng: nearest(item, len(only(there)) - 1, rng),
-    "half of them": lambda item, there, rng: nearest(item, len(only(there)) / 2, rng),
-    "the long ones": lambda item, there, rng: nearest(
-        item, sum(last - first >= fmean(b - a for a, b in only(there)) for first, last in only(there)), rng
-    ),
-    "by the time in view": lambda item, there, rng: nearest(
-        item, sum(last - first for first, last in only(there)) / (25 * FPS), rng
-    ),
+COUNTS: dict[str, Callable[[list[Span]], float]] = {
+    "as many as presences": len,
+    "one less": lambda spans: len(spans) - 1,
+    "half of them": lambda spans: len(spans) / 2,
+    "the long ones": lambda spans: sum(length(span) >= fmean(map(length, spans)) for span in spans),
+    "by the time in view": lambda spans: sum(map(length, spans)) / (25 * FPS),
 }
-ORDERING_ORACLES: dict[str, Callable[[Item, dict[str, list[Span]], np.random.Generator], int]] = {
-    "likeliest": likeliest,
-    "first seen": lambda item, there, rng: fitting(item, {name: each[0][0] for name, each in there.items()}, rng),
-    "last seen": lambda item, there, rng: fitting(item, {name: each[-1][1] for name, each in there.items()}, rng),
-    "longest seen": lambda item, there, rng: fitting(
-        item, {name: max(each, key=lambda span: span[1] - span[0])[0] for name, each in there.items()}, rng
-    ),
-    "shortest seen": lambda item, there, rng: fitting(
-        item, {name: min(each, key=lambda span: span[1] - span[0])[0] for name, each in there.items()}, rng
-    ),
+TIMES: dict[str, Callable[[list[Span]], float]] = {
+    "first seen": lambda spans: spans[0][0],
+    "last seen": lambda spans: spans[-1][1],
+    "longest seen": lambda spans: max(spans, key=length)[0],
+    "shortest seen": lambda spans: min(spans, key=length)[0],
 }
 
 
-@pytest.mark.parametrize(
-    ("family", "name"),
-    [(EVENT_COUNTING, name) for name in COUNTING_ORACLES] + [(TEMPORAL_ORDERING, name) for name in ORDERING_ORACLES],
-)
-def test_who_knows_every_presence_but_no_act_is_at_chance(asked: list[Asked], family: str, name: str) -> None:
-    oracle = (COUNTING_ORACLES if family == EVENT_COUNTING else ORDERING_ORACLES)[name]
+def guess(oracle: str, item: Item, there: dict[str, list[Span]], rng: np.random.Generator) -> int:
+    """The option that an oracle chooses who knows every presence, but no act."""
+    if oracle in COUNTS:
+        (spans,) = there.values()
+        return nearest(item, COUNTS[oracle](spans), rng)
+    if oracle in TIMES:
+        return fitting(item, {name: TIMES[oracle](spans) for name, spans in there.items()}, rng)
+    return likeliest(item, there, rng)
+
+
+@pytest.mark.parametrize("oracle", [*COUNTS, *TIMES, "likeliest"])
+def test_who_knows_every_presence_but_no_act_is_at_chance(asked: list[Asked], oracle: str) -> None:
+    family = EVENT_COUNTING if oracle in COUNTS else TEMPORAL_ORDERING
     right = [
-        LETTERS[oracle(item, there, np.random.default_rng(seed))] == item.answer
-        for of, item, there, seed in asked
-        if of == family
+        LETTERS[guess(oracle, item, there, np.random.default_rng(seed))] == item.answer
+        for item, there, seed in asked
+        if item.question.family == family
     ]
     assert len(right) == 300 * len(SEEDS)
     assert abs(100 * fmean(right) - CHANCE) <= NEAR
@@ -144,14 +146,9 @@ def test_who_knows_every_presence_but_no_act_is_at_chance(asked: list[Asked], fa
 def test_who_knows_all_acts_answers_all(worlds: list[TwinVideo]) -> None:
     for video in worlds:
         for item, events in zip(video.items, video.world.asked, strict=True):
+            acts = acts_of(video)
             done = {
-                event.sprite: sorted(
-                    act.first
-                    for each in video.world.tracks
-                    if each.sprite == event.sprite
-                    for act in each.acts
-                    if act.act == event.act
-                )
+                event.sprite: sorted(act.first for name, act in acts if (name, act.act) == (event.sprite, event.act))
                 for event in events
             }
             if item.question.family == EVENT_COUNTING:
@@ -166,12 +163,7 @@ def test_who_knows_all_acts_answers_all(worlds: list[TwinVideo]) -> None:
 def test_evidence_is_exactly_the_frames_of_the_acts(worlds: list[TwinVideo]) -> None:
     for video in worlds:
         for number, item in enumerate(video.items):
-            acts = sorted(
-                (act.first / FPS, act.last / FPS)
-                for each in video.world.tracks
-                for act in each.acts
-                if act.question == number
-            )
+            acts = sorted((act.first / FPS, act.last / FPS) for _, act in acts_of(video) if act.question == number)
             assert acts == [(interval.start, interval.end) for interval in item.evidence]
 
 
@@ -210,7 +202,7 @@ def test_rest_is_there_as_often_as_the_two_numbers_say() -> None:
 
 
 def test_actors_also_do_other_things(worlds: list[TwinVideo]) -> None:
-    acts = [act for video in worlds for each in video.world.tracks for act in each.acts]
+    acts = [act for video in worlds for _, act in acts_of(video)]
     assert {act.act for act in acts} == set(ACTS)
     assert 0.1 < fmean(act.question is None for act in acts) < 0.4
 
@@ -221,12 +213,11 @@ def test_most_acts_are_where_one_expects_them_and_look_alikes_are_near(worlds: l
         actors = {event.sprite for events in video.world.asked for event in events}
         others = {track.sprite for track in video.world.tracks} - actors
         with_double.append(any(set(vocabulary().events[name].resembles) & others for name in actors))
-        for track in video.world.tracks:
-            sizes += [track.size_px] if track.sprite in actors else []
-            for act in track.acts:
-                if act.question is not None:
-                    scene = next(each.scene for each in video.world.scenes if each.last >= act.first)
-                    at_home.append(scene in vocabulary().events[track.sprite].homes)
+        sizes += [track.size_px for track in video.world.tracks if track.sprite in actors]
+        for name, act in acts_of(video):
+            if act.question is not None:
+                scene = next(each.scene for each in video.world.scenes if each.last >= act.first)
+                at_home.append(scene in vocabulary().events[name].homes)
     assert 0.8 < fmean(at_home) < 0.97
     assert fmean(with_double) > 0.6
     assert (min(sizes), max(sizes)) == (14, 100)
@@ -373,9 +364,9 @@ def look(track: Track, frame: int) -> Look:
     return column, row, size, at.opacity < 1
 
 
-def asked_tracks(video: TwinVideo, number: int) -> Iterator[tuple[str, Track, str]]:
-    """Every presence of the actors of a question: the actor, its track, and the act that is asked about."""
-    for event in video.world.asked[number]:
+def asked_tracks(video: TwinVideo, *numbers: int) -> Iterator[tuple[str, Track, str]]:
+    """Every presence of the actors of these questions: the actor, its track, and the act that is asked about."""
+    for event in itertools.chain(*(video.world.asked[number] for number in numbers or range(len(video.items)))):
         for each in video.world.tracks:
             if each.sprite == event.sprite:
                 yield event.sprite, each, event.act
@@ -391,10 +382,9 @@ def odds() -> dict[Look, float]:
     rng = np.random.default_rng(0)
     seen: dict[bool, Counter[Look]] = {True: Counter(), False: Counter()}
     for video in make_twin(600, STUDIED):
-        for number in range(len(video.items)):
-            for _, track, act in asked_tracks(video, number):
-                for frame in rng.integers(track.first, track.last + 1, FRAMES).tolist():
-                    seen[acts_at(track, act, frame)][look(track, frame)] += 1
+        for _, track, act in asked_tracks(video):
+            for frame in rng.integers(track.first, track.last + 1, FRAMES).tolist():
+                seen[acts_at(track, act, frame)][look(track, frame)] += 1
     totals = {acting: looks.total() + 100 for acting, looks in seen.items()}
     return {
         each: float(np.log((seen[True][each] + 1) / totals[True]) - np.log((seen[False][each] + 1) / totals[False]))
@@ -407,10 +397,9 @@ def test_a_single_frame_does_not_show_whether_its_actor_acts(worlds: list[TwinVi
     rng = np.random.default_rng(1)
     told: dict[bool, list[float]] = {True: [], False: []}
     for video in worlds:
-        for number in range(len(video.items)):
-            for _, track, act in asked_tracks(video, number):
-                frame = int(rng.integers(track.first, track.last + 1))
-                told[acts_at(track, act, frame)].append(odds.get(look(track, frame), 0.0))
+        for _, track, act in asked_tracks(video):
+            frame = int(rng.integers(track.first, track.last + 1))
+            told[acts_at(track, act, frame)].append(odds.get(look(track, frame), 0.0))
     acting, resting = (rng.permutation(told[kind])[:2000] for kind in (True, False))
     assert len(acting) == len(resting) == 2000
     right = 100 * float(np.mean((acting > resting) + 0.5 * (acting == resting)))
@@ -434,9 +423,9 @@ def test_who_judges_each_presence_by_a_single_frame_is_at_chance(
             if family == EVENT_COUNTING:
                 (looks,) = judged.values()
                 likely = sum(each >= median(odds.values()) for each, _ in looks)
-                guess = nearest(item, likely, rng)
+                chosen = nearest(item, likely, rng)
             else:
-                guess = fitting(item, {name: float(max(looks)[1]) for name, looks in judged.items()}, rng)
-            right.append(LETTERS[guess] == item.answer)
+                chosen = fitting(item, {name: float(max(looks)[1]) for name, looks in judged.items()}, rng)
+            right.append(LETTERS[chosen] == item.answer)
     assert len(right) == 300 * len(SEEDS)
     assert abs(100 * fmean(right) - CHANCE) <= NEAR

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import av
 import numpy as np
 import pytest
+from tests.program import run
 
 from trace_ves.benches import load_bench
-from trace_ves.cli import main
 from trace_ves.core import InputError
 from trace_ves.twin.synthetic.bench import TwinVideo, frames_of, make_twin, write_twin
 from trace_ves.twin.synthetic.layout import FPS
@@ -160,39 +160,35 @@ def test_the_world_file_tells_everything_and_the_questions_nothing(written: Path
     assert keys == {"id", "video", "duration", "family", "question", "options", "answer", "evidence"}
 
 
-def test_command_writes_questions_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    outputs = []
+def test_command_writes_questions_alone(tmp_path: Path) -> None:
     for name in ("a", "b"):
-        with pytest.raises(SystemExit) as ended:
-            main(["synth", str(tmp_path / name), "--questions", "30", "--seed", "4", "--no-videos"])
-        assert ended.value.code == 0
-        outputs.append((tmp_path / name / "questions.jsonl").read_bytes())
-    assert outputs[0] == outputs[1]
-    assert len(outputs[0].splitlines()) == 30
+        done = run("synth", tmp_path / name, "--questions", "30", "--seed", "4", "--no-videos")
+        assert done.returncode == 0
+        assert "30 questions, no videos, seed 4." in done.stdout
+    written = (tmp_path / "a/questions.jsonl").read_bytes()
+    assert written == (tmp_path / "b/questions.jsonl").read_bytes()
+    assert len(written.splitlines()) == 30
     assert not (tmp_path / "a/videos").exists()
-    assert "30 questions, no videos, seed 4." in capsys.readouterr().out
 
 
-def test_command_refuses_what_it_cannot_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "arguments",
+    [["x", "--questions", "1"], ["x", "--seed", "-1"], ["x", "--workers", "0"], ["file/below", "--questions", "2"]],
+)
+def test_command_refuses_what_it_cannot_do(tmp_path: Path, arguments: list[str]) -> None:
     (tmp_path / "file").write_text("")
-    for arguments in (["--questions", "1"], ["--seed", "-1"], ["--workers", "0"]):
-        with pytest.raises(SystemExit) as ended:
-            main(["synth", str(tmp_path / "x"), *arguments])
-        assert ended.value.code == 2
-    with pytest.raises(SystemExit) as ended:
-        main(["synth", str(tmp_path / "file" / "below"), "--questions", "2", "--no-videos"])
-    assert ended.value.code == 2
-    assert "Traceback" not in capsys.readouterr().err
+    done = run("synth", *arguments, "--no-videos", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
 
 
 def test_two_commands_do_not_write_one_folder_at_a_time(tmp_path: Path) -> None:
     import fcntl
     import os
 
-    tmp_path.joinpath("twin").mkdir()
-    other = os.open(tmp_path / "twin", os.O_RDONLY)
+    other = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(other, fcntl.LOCK_EX)
     with pytest.raises(InputError, match="another process is writing there"):
-        write_twin(tmp_path / "twin", make_twin(2, 0), videos=False)
+        write_twin(tmp_path, make_twin(2, 0), videos=False)
     os.close(other)
-    write_twin(tmp_path / "twin", make_twin(2, 0), videos=False)
+    write_twin(tmp_path, make_twin(2, 0), videos=False)

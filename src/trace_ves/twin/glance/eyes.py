@@ -10,13 +10,13 @@ from importlib.resources import as_file, files
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from cachetools import LRUCache
+from cachetools import LRUCache, cached
 
 from trace_ves.core.observation import DigestedPicture
 from trace_ves.twin.glance.sightings import GLIMPSED, Sighting, View
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -112,27 +112,18 @@ def fit_picture(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
 MOST_PICTURES: Final = 4096  # several calls and methods look at the same picture
 
 
-class PictureCache:
-    """Caches the views of the latest `size` pictures. Thread-safe."""
+def cache_views(eyes: Eyes, size: int = MOST_PICTURES) -> Callable[[Picture, float], View]:
+    """A `glance.Look` that remembers the views of the latest `size` pictures. Thread-safe."""
 
-    def __init__(self, eyes: Eyes, size: int = MOST_PICTURES) -> None:
-        self._eyes = eyes
-        self._views: LRUCache[tuple[bytes, float], View] = LRUCache(size)
-        self._lock = threading.Lock()
+    @cached(LRUCache(size), key=lambda picture, factor: (_digest(picture), factor), lock=threading.Lock())
+    def look(picture: Picture, factor: float) -> View:
+        return eyes(reduce_picture(picture.rgb(), factor))
 
-    def __call__(self, picture: Picture, factor: float = 1.0) -> View:
-        """The view of this picture, with its sides divided by a factor."""
-        digest = picture.digest() if isinstance(picture, DigestedPicture) else _digest(picture.rgb())
-        with self._lock:
-            view = self._views.get((digest, factor))
-        if view is None:
-            view = self._eyes(reduce_picture(picture.rgb(), factor))
-            with self._lock:
-                self._views[digest, factor] = view
-        return view
+    return look
 
 
-def _digest(pixels: NDArray[np.uint8]) -> bytes:
-    digest = hashlib.blake2b(repr(pixels.shape).encode(), digest_size=16)
-    digest.update(pixels.tobytes())
-    return digest.digest()
+def _digest(picture: Picture) -> bytes:
+    if isinstance(picture, DigestedPicture):
+        return picture.digest()
+    pixels = picture.rgb()
+    return hashlib.blake2b(repr(pixels.shape).encode() + pixels.tobytes(), digest_size=16).digest()

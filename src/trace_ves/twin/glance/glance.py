@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from trace_ves.backbone.protocol import Generation, ModelFault, R, Request
 from trace_ves.core import UnknownStageError
 from trace_ves.twin.glance import proposal, stage_rules, trace_rules
-from trace_ves.twin.glance.eyes import PictureCache, TrainedEyes, reduction_factor
+from trace_ves.twin.glance.eyes import TrainedEyes, cache_views, reduction_factor
 from trace_ves.twin.glance.judgement import UNDETERMINED
-from trace_ves.twin.glance.parsed_question import lexicon, understand
+from trace_ves.twin.glance.parsed_question import understand
 from trace_ves.twin.glance.prompt_reading import CallContext
 from trace_ves.twin.glance.sightings import Moment, SeenClip
 
@@ -35,7 +35,7 @@ STAGES: Final[dict[str, Callable[[CallContext], dict[str, Any]]]] = {
     "trajectory-reconciler": trace_rules.control,
     "final-answer-replay": trace_rules.answer,
     "forced-answer": trace_rules.forced,
-    "same-answer": trace_rules.match_answer,
+    "same-answer": lambda _: {"same_as": None},  # glance always words the same answer in the same way
     "direct-answer": trace_rules.forced,
     "avp-plan": stage_rules.plan,
     "avp-observe": stage_rules.observe,
@@ -91,12 +91,10 @@ class RuleBackbone:
         if rule is None:
             raise UnknownStageError(f"{self.name} has no rule for the stage {stage!r}; it knows {', '.join(STAGES)}.")
         options = variables.get("options")  # text if the question is open
-        asked = understand(
-            str(variables.get("question", "")), dict(options) if isinstance(options, dict) else {}, lexicon()
-        )
+        asked = understand(str(variables.get("question", "")), dict(options) if isinstance(options, dict) else {})
         factor = reduction_factor((frame for clip in clips for frame in clip.frames), self._sharp_frames)
         seen = tuple(self._look_at(clip, factor) for clip in clips)
-        return rule(self.read(stage, CallContext(asked, variables, seen, lexicon(), sample, self._seed)))
+        return rule(self.read(stage, CallContext(asked, variables, seen, sample, self._seed)))
 
     def read(self, stage: str, context: CallContext) -> CallContext:  # noqa: ARG002  subclasses use it
         """What the rule gets; a subclass may misread the frames."""
@@ -119,4 +117,4 @@ class Glance(RuleBackbone):
         With `sharp_frames`, a call sees the pixels of that many frames of 640 x 360; more frames shrink to fit.
         """
         name = ["glance", *([str(sharp_frames)] if sharp_frames else []), *([f"seed={seed}"] if seed else [])]
-        super().__init__(":".join(name), PictureCache(eyes or TrainedEyes()), sharp_frames=sharp_frames, seed=seed)
+        super().__init__(":".join(name), cache_views(eyes or TrainedEyes()), sharp_frames=sharp_frames, seed=seed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from trace_ves.twin.glance.parsed_question import Kind, ParsedQuestion, Pick
 from trace_ves.twin.glance.sightings import strongest
@@ -37,7 +37,7 @@ class Judgement:
 
 def judge(asked: ParsedQuestion, visits: Visits, *, complete: bool = False) -> Judgement:
     """Judge what was seen; `complete` says that the whole video was watched closely."""
-    return _JUDGES[asked.kind](asked, visits, complete)
+    return _RULES[asked.kind][0](asked, visits, complete)
 
 
 def guess(asked: ParsedQuestion, visits: Visits) -> str | None:
@@ -62,7 +62,7 @@ def _fitting(asked: ParsedQuestion, visits: Visits) -> list[str]:
     """The options most compatible with what was seen; for an open question, the text."""
     if not asked.options:
         return [answer] if (answer := judge(asked, visits).answer) else []
-    fit = {letter: _FITS[asked.kind](asked, visits, letter) for letter in asked.options}
+    fit = {letter: _RULES[asked.kind][1](asked, visits, letter) for letter in asked.options}
     return [letter for letter in fit if fit[letter] == max(fit.values())]
 
 
@@ -70,7 +70,7 @@ def _judge_order(asked: ParsedQuestion, visits: Visits, complete: bool) -> Judge
     """If all things were seen, the option with their order. A rival whose order fits another option is a conflict."""
     if missing := tuple(name for name in asked.wanted if not visits.get(name)):
         return Judgement(missing=missing)
-    times = {name: visit.centre for name, visit in _best(asked, visits).items()}
+    times = _times(asked, visits)
     fitting = [letter for letter, order in asked.orders.items() if not _inversions(order, times)]
     if len(fitting) != 1:
         return Judgement(conflicted=True)
@@ -83,8 +83,7 @@ def _judge_order(asked: ParsedQuestion, visits: Visits, complete: bool) -> Judge
 
 
 def _fit_order(asked: ParsedQuestion, visits: Visits, letter: str) -> float:
-    times = {name: visit.centre for name, visit in _best(asked, visits).items()}
-    return -_inversions(asked.orders[letter], times)
+    return -_inversions(asked.orders[letter], _times(asked, visits))
 
 
 def _inversions(order: Sequence[str], times: Mapping[str, float]) -> int:
@@ -93,8 +92,8 @@ def _inversions(order: Sequence[str], times: Mapping[str, float]) -> int:
     return sum(earlier > later for earlier, later in combinations(seen, 2))
 
 
-def _best(asked: ParsedQuestion, visits: Visits) -> dict[str, Visit]:
-    return {name: best for name in asked.wanted if (best := strongest(visits.get(name, ())))}
+def _times(asked: ParsedQuestion, visits: Visits) -> dict[str, float]:
+    return {name: best.centre for name in asked.wanted if (best := strongest(visits.get(name, ())))}
 
 
 def _rivals(visits: Sequence[Visit]) -> list[Visit]:
@@ -146,15 +145,11 @@ def _fit_choice(asked: ParsedQuestion, visits: Visits, letter: str) -> float:
     return values[asked.pick]
 
 
-_JUDGES: Final[dict[Kind, Callable[[ParsedQuestion, Visits, bool], Judgement]]] = {
-    Kind.ORDER: _judge_order,
-    Kind.COUNT: _judge_count,
-    Kind.CHOICE: _judge_choice,
-    Kind.UNKNOWN: lambda _asked, _visits, _complete: Judgement(),
-}
-_FITS: Final[dict[Kind, Callable[[ParsedQuestion, Visits, str], float]]] = {
-    Kind.ORDER: _fit_order,
-    Kind.COUNT: _fit_count,
-    Kind.CHOICE: _fit_choice,
-    Kind.UNKNOWN: lambda _asked, _visits, _letter: 0.0,
+_Judge: TypeAlias = "Callable[[ParsedQuestion, Visits, bool], Judgement]"
+_Fit: TypeAlias = "Callable[[ParsedQuestion, Visits, str], float]"
+_RULES: Final[dict[Kind, tuple[_Judge, _Fit]]] = {
+    Kind.ORDER: (_judge_order, _fit_order),
+    Kind.COUNT: (_judge_count, _fit_count),
+    Kind.CHOICE: (_judge_choice, _fit_choice),
+    Kind.UNKNOWN: (lambda _asked, _visits, _complete: Judgement(), lambda _asked, _visits, _letter: 0.0),
 }

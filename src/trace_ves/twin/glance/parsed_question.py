@@ -39,9 +39,7 @@ class ParsedQuestion:
     options: Mapping[str, str]  # from letters to words; empty for an open question
     kind: Kind
     wanted: tuple[str, ...] = ()  # names of the things that must be seen
-    orders: Mapping[str, tuple[str, ...]] = field(
-        default_factory=dict
-    )  # for an order: the names in the order of each option
+    orders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # for an order: the names of each option
     numbers: Mapping[str, int] = field(default_factory=dict)  # for a count: the number in each option
     choices: Mapping[str, str] = field(default_factory=dict)  # for a choice: the name in each option that has one
     pick: Pick = Pick.ONLY
@@ -66,18 +64,18 @@ _NEGATED: Final = re.compile(r"\bnot\b|n't\b|\bexcept\b", re.IGNORECASE)
 _LEGEND: Final = re.compile(r"(?:^|[\s(;,])([A-Za-z]|\d{1,2})[).:]\s+(.+?)(?=[;\n]|\s\(?(?:[A-Za-z]|\d{1,2})[).:]\s|$)")
 
 
-def understand(question: str, options: Mapping[str, str], lexicon: Lexicon) -> ParsedQuestion:
+def understand(question: str, options: Mapping[str, str]) -> ParsedQuestion:
     """Parse a question with the first rule that fits."""
     for rule in (_order, _count, _choice):
-        if asked := rule(question, options, lexicon):
+        if asked := rule(question, options):
             return asked
     return ParsedQuestion(question, options, Kind.UNKNOWN)
 
 
-def _order(question: str, options: Mapping[str, str], lexicon: Lexicon) -> ParsedQuestion | None:
+def _order(question: str, options: Mapping[str, str]) -> ParsedQuestion | None:
     """Options that are orders of the same two or more things; the question may define labels for them."""
     legend = dict(_LEGEND.findall(question))
-    orders = {letter: lexicon.find_things(_expand_labels(words, legend)) for letter, words in options.items()}
+    orders = {letter: lexicon().find_things(_expand_labels(words, legend)) for letter, words in options.items()}
     first = next(iter(orders.values()), ())
     if (
         len(first) < 2
@@ -85,7 +83,7 @@ def _order(question: str, options: Mapping[str, str], lexicon: Lexicon) -> Parse
         or any(sorted(order) != sorted(first) for order in orders.values())
     ):
         return None
-    acts = lexicon.find_acts(question, first)
+    acts = lexicon().find_acts(question, first)
     return ParsedQuestion(question, options, Kind.ORDER, tuple(sorted(first)), orders=orders, acts=acts)
 
 
@@ -96,13 +94,13 @@ def _expand_labels(option: str, legend: Mapping[str, str]) -> str:
     return option
 
 
-def _count(question: str, options: Mapping[str, str], lexicon: Lexicon) -> ParsedQuestion | None:
+def _count(question: str, options: Mapping[str, str]) -> ParsedQuestion | None:
     """The number of times that the first thing in the question is seen."""
-    things = lexicon.find_things(question)
+    things = lexicon().find_things(question)
     numbers = {letter: number for letter, words in options.items() if (number := number_in(words)) is not None}
     if not things or not _COUNTING.search(question) or len(numbers) < len(options):
         return None
-    acts = lexicon.find_acts(question, things[:1])
+    acts = lexicon().find_acts(question, things[:1])
     return ParsedQuestion(question, options, Kind.COUNT, things[:1], numbers=numbers, acts=acts)
 
 
@@ -114,12 +112,12 @@ def number_in(words: str) -> int | None:
     return int(match[1]) if match[1].isdigit() else _NUMBER_WORDS.get(match[1].casefold())
 
 
-def _choice(question: str, options: Mapping[str, str], lexicon: Lexicon) -> ParsedQuestion | None:
+def _choice(question: str, options: Mapping[str, str]) -> ParsedQuestion | None:
     """Options that each name a thing or a scene. The eyes cannot read, so a question about text is not understood."""
     if _NEGATED.search(question) or _READING.search(question):
         return None
     pick = next((pick for pick, pattern in _PICKS if pattern.search(question.casefold())), Pick.ONLY)
-    for find, among in ((lexicon.find_things, ()), (lexicon.find_scenes, lexicon.find_things(question))):
+    for find, among in ((lexicon().find_things, ()), (lexicon().find_scenes, lexicon().find_things(question))):
         named = {letter: names[0] for letter, words in options.items() if len(names := find(words)) == 1}
         if named and len(set(named.values())) == len(named):
             wanted = (*among, *named.values())
@@ -145,6 +143,10 @@ class Lexicon:
     names: Mapping[str, str]  # from a phrase to the name that it means; empty for something invisible
     pattern: re.Pattern[str]
     acts: Mapping[str, str] = field(default_factory=dict)  # from a phrase to the act that it means
+
+    def thing(self, name: str) -> Thing:
+        """What is known about this name; nothing if it is a scene."""
+        return self.things.get(name, Thing(name))
 
     def find(self, text: str) -> tuple[str, ...]:
         """The names of the things and scenes in a text, in order of first mention."""

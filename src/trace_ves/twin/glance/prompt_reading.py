@@ -13,13 +13,14 @@ from functools import cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.twin.glance.sightings import GLIMPSED, Visit, find_visits, moments_of, observe_conduct
+from trace_ves.twin.glance.parsed_question import lexicon
+from trace_ves.twin.glance.sightings import GLIMPSED, find_visits, moments_of, observe_conduct
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping
 
-    from trace_ves.twin.glance.parsed_question import Lexicon, ParsedQuestion
-    from trace_ves.twin.glance.sightings import Conduct, Moment, SeenClip, Visits
+    from trace_ves.twin.glance.parsed_question import ParsedQuestion
+    from trace_ves.twin.glance.sightings import Conduct, Moment, SeenClip, Visit, Visits
 
 _LABELS: Final = {
     "question": r"question",
@@ -139,7 +140,6 @@ class CallContext:
     asked: ParsedQuestion
     variables: Mapping[str, Any]  # The variables of the prompt
     clips: tuple[SeenClip, ...]
-    lexicon: Lexicon
     sample: int = 0
     seed: int = 0
 
@@ -162,54 +162,13 @@ class CallContext:
         seen = find_visits(self.asked.wanted, self.moments)
         return seen | {name: self.conduct[name].doing(act) for name, act in self.asked.acts.items()}
 
-    def glimpsed(self, name: str) -> Visits:
+    def glimpsed(self, name: str) -> tuple[Visit, ...]:
         """When this name was at least glimpsed; if its act is asked for, when it was unclear what it did."""
         if name in self.asked.acts:
-            return {name: self.conduct[name].unsettled}
-        return find_visits([name], self.moments, threshold=GLIMPSED)
+            return self.conduct[name].unsettled
+        return find_visits([name], self.moments, threshold=GLIMPSED)[name]
 
     def names_in(self, text: str) -> tuple[str, ...]:
         """The wanted names that a text mentions."""
-        mentioned = self.lexicon.find(text)
+        mentioned = lexicon().find(text)
         return tuple(name for name in self.asked.wanted if name in mentioned)
-
-
-_SEEN: Final = re.compile(r"(?P<doubt>perhaps )?(?P<name>.+) is seen, strength (?P<weight>\d+\.\d)")
-_WATCHED: Final = re.compile(r"watched (?P<start>\d+\.\d)-(?P<end>\d+\.\d) s, a frame every (?P<spacing>\d+\.\d) s")
-_CAPTIONED: Final = re.compile(r"(?:^|; |: )(?P<name>[^;:]+?) from (?P<start>\d+\.\d) to (?P<end>\d+\.\d) s")
-
-
-def seen_text(visit: Visit, *, doubtful: bool = False) -> str:
-    """The sentence that a thing is seen."""
-    return f"{'perhaps ' if doubtful else ''}{visit.name} is seen, strength {visit.weight:.1f}"
-
-
-def read_seen(text: str, start: float, end: float) -> tuple[Visit, bool] | None:
-    """The visit that such a sentence reports, and whether it is doubtful; None for other text."""
-    match = _SEEN.fullmatch(text)
-    return (Visit(match["name"], start, end, float(match["weight"])), bool(match["doubt"])) if match else None
-
-
-def watched_text(clips: Iterable[SeenClip]) -> str:
-    """What was watched and how closely."""
-    return "; ".join(
-        f"watched {clip.span.start:.1f}-{clip.span.end:.1f} s, a frame every {clip.spacing_seconds:.1f} s"
-        for clip in clips
-    )
-
-
-def read_watched(text: str) -> list[tuple[float, float, float]]:
-    """Start, end and seconds between frames of everything that such a text reports as watched."""
-    return [(float(m["start"]), float(m["end"]), float(m["spacing"])) for m in _WATCHED.finditer(text)]
-
-
-def caption_text(scenes: Sequence[str], visits: Iterable[Visit]) -> str:
-    """A caption: the scenes, and what is seen from when to when."""
-    where = ", then ".join(scenes) or "somewhere"
-    seen = "; ".join(f"{visit.name} from {visit.start:.1f} to {visit.end:.1f} s" for visit in visits)
-    return f"{where}: {seen or 'nothing that has a name'}"
-
-
-def read_caption(text: str) -> list[Visit]:
-    """The visits that such a caption names."""
-    return [Visit(m["name"].strip(), float(m["start"]), float(m["end"])) for m in _CAPTIONED.finditer(text)]

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
-from itertools import groupby, pairwise, zip_longest
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.core.interval import Interval, subtract
-from trace_ves.twin.glance.parsed_question import Kind
+from trace_ves.core.interval import Interval, clipped, subtract
+from trace_ves.twin.glance.parsed_question import Kind, lexicon
 from trace_ves.twin.glance.sightings import GLIMPSED, SEEN, moments_of
 
 if TYPE_CHECKING:
@@ -131,17 +131,16 @@ def propose(context: CallContext) -> dict[str, Any]:
     shown = storyboard_frames(moments_of(context.clips), context.asked.wanted)
     noted = frames_in_notes(context.variables["notes"])
     frames = tuple(sorted({frame.seconds: frame for frame in (*noted, *shown)}.values(), key=lambda f: f.seconds))
-    chosen = choose_spans(context, frames, int(context.variables["limit"]))
     ids = {name: claim["id"] for claim in context.variables["claims"] for name in context.names_in(claim["claim"])}
     candidates = [
         {
-            "start": start,
-            "end": end,
-            "moment": _moment(frames, place, (start, end)),
+            "start": part.start,
+            "end": part.end,
+            "moment": _moment(frames, place, part),
             "claims": [ids[name] for name in place.names if name in ids and place.rank >= GLIMPSE_RANK],
             "look_for": _look_for(context, place),
         }
-        for place, (start, end) in chosen
+        for place, part in choose_spans(context, frames)
     ]
     notes = notes_of(shown) if not noted else [note for frame in shown for note in notes_of([frame], half=0.6)]
     return {"notes": notes, "candidates": candidates, "one_frame": not context.asked.acts}
@@ -149,31 +148,45 @@ def propose(context: CallContext) -> dict[str, Any]:
 
 def expansion(context: CallContext) -> tuple[list[list[float]], str]:
     """The spans for EXPAND, by the same ranks, and what to look for in them."""
-    frames = frames_in_notes(context.variables["notes"])
-    chosen = choose_spans(context, frames, int(context.variables["limit"]))
+    chosen = choose_spans(context, frames_in_notes(context.variables["notes"]))
     look_for = _look_for(context, chosen[0][0]) if chosen else "general"
-    return [[start, end] for _, (start, end) in chosen], look_for
+    return [[part.start, part.end] for _, part in chosen], look_for
 
 
-def choose_spans(context: CallContext, frames: Sequence[StoryboardFrame], limit: int) -> list[tuple[RankedSpan, Span]]:
-    """The best unexplored places."""
+def choose_spans(context: CallContext, frames: Sequence[StoryboardFrame]) -> list[tuple[RankedSpan, Interval]]:
+    """The best places, one after another, each reduced to its unexplored part."""
+    limit = int(context.variables["limit"])
     names = _open_names(context)
-    unexplored = [_span(piece) for piece in context.variables["unexplored_segments"]]
-    anchors = [_span(anchor) for anchor in context.variables["anchors"]]
+    unexplored, anchors = (
+        [Interval(float(piece["start"]), float(piece["end"])) for piece in context.variables[name]]
+        for name in ("unexplored_segments", "anchors")
+    )
     brief = context.asked.acts if context.asked.kind is Kind.ORDER else ()
     places = [
         *_sightings(frames, names, anchors if context.asked.kind is Kind.COUNT else [], limit, brief),
         *_stretches(frames, names, context),
     ]
-    return _choose(places, unexplored, limit)
+    chosen: list[tuple[RankedSpan, Interval]] = []
+    for _ in range(limit):
+        free = [left for piece in unexplored for left in subtract(piece, [part for _, part in chosen])]
+        known = {name for place, _ in chosen for name in place.names if place.rank >= GLIMPSE_RANK}
+        parts = [max(clipped(*place.span, free), key=lambda part: part.length, default=None) for place in places]
+        pairs = zip(places, parts, strict=True)
+        options = [(place, part) for place, part in pairs if part and part.length >= WORTHWHILE_SECONDS]
+        if not options:
+            break
+        chosen.append(max(options, key=lambda option: _merit(option[0], option[1], known, free)))
+    longest = sorted(unexplored, key=lambda piece: (-piece.length, piece.start))[:limit]
+    fitted = [_fitted((piece.start, piece.end)) for piece in longest]
+    return chosen or [(RankedSpan(span, 0.0, ()), Interval(*span)) for span in fitted]
 
 
-def _moment(frames: Sequence[StoryboardFrame], place: RankedSpan, part: Span) -> float | None:
+def _moment(frames: Sequence[StoryboardFrame], place: RankedSpan, part: Interval) -> float | None:
     """The first frame in a part of a place that shows, or may show, what the place was chosen for."""
     if place.rank < GLIMPSE_RANK:
         return None
-    inside = [frame for frame in frames if part[0] <= frame.seconds <= part[1]]
-    return next((f.seconds for f in inside if (f.seen | f.glimpsed) & set(place.names)), None)
+    shown = (f.seconds for f in frames if f.seconds in part and (f.seen | f.glimpsed) & set(place.names))
+    return next(shown, None)
 
 
 def _open_names(context: CallContext) -> tuple[str, ...]:
@@ -186,7 +199,7 @@ def _open_names(context: CallContext) -> tuple[str, ...]:
 def _sightings(
     frames: Sequence[StoryboardFrame],
     names: Sequence[str],
-    done: Sequence[Span],
+    done: Sequence[Interval],
     limit: int,
     acting: Collection[str],
 ) -> Iterator[RankedSpan]:
@@ -201,7 +214,7 @@ def _sightings(
             for shown, group in groupby(frames, key=lambda frame: name in getattr(frame, how)):
                 run = list(group)
                 whole = (run[0].seconds - half, run[-1].seconds + half)
-                if shown and not any(_common(whole, span) for span in done):
+                if shown and not clipped(*whole, done):
                     runs.append((whole if name in acting else _fitted(whole), (name,)))
         for span, found in _together(runs, limit):
             yield RankedSpan(span, rank, found)
@@ -222,11 +235,10 @@ def _together(runs: list[tuple[Span, tuple[str, ...]]], limit: int) -> list[tupl
 
 def _stretches(frames: Sequence[StoryboardFrame], names: Sequence[str], context: CallContext) -> Iterator[RankedSpan]:
     """Parts of scenes that are short enough to search; the more open names are expected there, the better."""
-    homes = {name: set(context.lexicon.things[name].homes) for name in names if name in context.lexicon.things}
     duration = max((float(piece["end"]) for piece in context.variables["unexplored_segments"]), default=0.0)
     look_seconds = float(context.variables.get("look_seconds", LONGEST_SECONDS))
     for scene, start, end in _scenes(frames, float(context.variables.get("duration", duration))):
-        expected = tuple(name for name in names if scene in homes.get(name, ()))
+        expected = tuple(name for name in names if scene in lexicon().thing(name).homes)
         parts = max(1, math.ceil((end - start) / look_seconds))
         for part in range(parts):
             piece = tuple(round(start + (end - start) * (part + step) / parts, 1) for step in (0, 1))
@@ -235,36 +247,16 @@ def _stretches(frames: Sequence[StoryboardFrame], names: Sequence[str], context:
 
 def _scenes(frames: Sequence[StoryboardFrame], duration_seconds: float) -> Iterator[tuple[str | None, float, float]]:
     """Each scene of the storyboard with its start and end, halfway between its frames and the next."""
-    start = 0.0
     stretches = [list(group) for _, group in groupby(frames, key=lambda frame: frame.scene)]
-    for stretch, following in zip_longest(stretches, stretches[1:]):
-        end = (stretch[-1].seconds + following[0].seconds) / 2 if following else duration_seconds
-        yield stretch[0].scene, start, end
-        start = end
-    if not frames:
-        yield None, 0.0, duration_seconds
+    borders = [(before[-1].seconds + after[0].seconds) / 2 for before, after in pairwise(stretches)]
+    scenes = [stretch[0].scene for stretch in stretches] or [None]
+    return zip(scenes, [0.0, *borders], [*borders, duration_seconds], strict=True)
 
 
-def _choose(places: Sequence[RankedSpan], unexplored: Sequence[Span], limit: int) -> list[tuple[RankedSpan, Span]]:
-    """The best places, one after another, each reduced to its unexplored part."""
-    chosen: list[tuple[RankedSpan, Span]] = []
-    for _ in range(limit):
-        taken = [Interval(*span) for _, span in chosen]
-        free = [(left.start, left.end) for piece in unexplored for left in subtract(Interval(*piece), taken)]
-        names = {name for place, _ in chosen for name in place.names if place.rank >= GLIMPSE_RANK}
-        options = [(place, part) for place in places if (part := _longest_common(place.span, free))]
-        if not options:
-            break
-        merits = [_merit(place, part, names, free) for place, part in options]
-        chosen.append(options[merits.index(max(merits))])
-    longest = sorted(unexplored, key=lambda piece: (piece[0] - piece[1], piece[0]))[:limit]
-    return chosen or [(RankedSpan(part, 0.0, ()), part) for part in map(_fitted, longest)]
-
-
-def _merit(place: RankedSpan, part: Span, named: set[str], free: Sequence[Span]) -> tuple[float, float, float]:
+def _merit(place: RankedSpan, part: Interval, named: set[str], free: Sequence[Interval]) -> tuple[float, float, float]:
     """Rank, less half a point if a better place has the same names; distance from what was seen; time."""
-    centre = (part[0] + part[1]) / 2
-    distance = min(abs(centre - end) for piece in free for end in piece)
+    centre = (part.start + part.end) / 2
+    distance = min(abs(centre - end) for piece in free for end in (piece.start, piece.end))
     again = bool(place.names) and named.issuperset(place.names)
     return (place.rank - 0.5 * again, distance, -centre)
 
@@ -276,24 +268,10 @@ def _fitted(span: Span) -> Span:
     return round(start, 1), round(start + length, 1)
 
 
-def _longest_common(span: Span, pieces: Sequence[Span]) -> Span | None:
-    parts = [part for piece in pieces if (part := _common(span, piece)) and part[1] - part[0] >= WORTHWHILE_SECONDS]
-    return max(parts, key=lambda part: part[1] - part[0], default=None)
-
-
-def _common(one: Span, other: Span) -> Span | None:
-    start, end = max(one[0], other[0]), min(one[1], other[1])
-    return (start, end) if start < end else None
-
-
 def _look_for(context: CallContext, place: RankedSpan) -> str:
     """How to look for what is expected there."""
     name = next(iter(place.names), "")
     if name in context.asked.acts:
         brief = context.asked.kind is Kind.ORDER and place.rank >= GLIMPSE_RANK
         return "state-change" if brief else "general"
-    return context.lexicon.things[name].look_for if name in context.lexicon.things else "general"
-
-
-def _span(piece: Mapping[str, float]) -> Span:
-    return float(piece["start"]), float(piece["end"])
+    return lexicon().thing(name).look_for

@@ -84,18 +84,8 @@ class JpegPicture:
         return pixels
 
 
-@dataclass(frozen=True, slots=True)
-class ChatCall:
-    """A request, read."""
-
-    text: str
-    clips: tuple[Clip, ...]
-    reply_properties: Mapping[str, Any]  # Properties in the schema of the reply; empty without a schema
-    seed: int
-
-
-def read_call(body: bytes) -> ChatCall:
-    """Read the body of a request; an unusable one is an `InputError`."""
+def complete(body: bytes, glance: Glance) -> dict[str, object]:
+    """The completion in OpenAI's format, with words counted as tokens; an unusable body is an `InputError`."""
     try:
         request = ChatRequest.model_validate_json(body)
     except ValidationError as error:
@@ -105,15 +95,36 @@ def read_call(body: bytes) -> ChatCall:
         raise InputError(f"unknown model {request.model!r}; use {MODEL}.")
     if request.stream:
         raise InputError("stream: glance does not stream; leave it out.")
-    asked = next((message for message in request.messages if message.role == "user"), None)
-    if asked is None:
+    content = next((message.content for message in request.messages if message.role == "user"), None)
+    if content is None:
         raise InputError("messages: there is no user message; add one.")
-    content = asked.content
     text, clips = (content, ()) if isinstance(content, str) else _parse_content(content)
-    wanted: Any = request.response_format
+    properties: Any = request.response_format  # in the schema of the reply; none without a schema
     for key in ("json_schema", "schema", "properties"):
-        wanted = wanted.get(key) if isinstance(wanted, dict) else None
-    return ChatCall(text, clips, wanted if isinstance(wanted, dict) else {}, request.seed or 0)
+        properties = properties.get(key) if isinstance(properties, dict) else None
+    stage, variables = read_prompt(text, properties if isinstance(properties, dict) else {})
+    said = _answer(glance, stage, variables, clips, request.seed or 0)
+    asked, answered = len(text.split()), len(said.split())
+    return {
+        "id": "chatcmpl-glance",
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "model": MODEL,
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": said}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered},
+    }
+
+
+def _answer(glance: Glance, stage: str, variables: Mapping[str, Any], clips: tuple[Clip, ...], seed: int) -> str:
+    """The JSON of the stage's rule, or a sentence if the prompt makes no sense."""
+    try:
+        said = glance.reply_to(stage, variables, clips, sample=seed)
+    except InputError:
+        raise
+    except Exception as error:  # noqa: BLE001  a prompt may say anything; the client gets a reply that is not JSON
+        return f"glance cannot make sense of this prompt, read as {stage}: {type(error).__name__}: {error}"
+    said.pop(UNDETERMINED, None)  # models never send it
+    return json.dumps(said, ensure_ascii=False)
 
 
 def _parse_content(parts: list[Content]) -> tuple[str, tuple[Clip, ...]]:
@@ -204,25 +215,18 @@ class Handler(BaseHTTPRequestHandler):
         """A chat completion."""
         if not self._accepts("/v1/chat/completions"):
             return
+        length = self.headers.get("Content-Length", "")
         if self.headers.get_content_type() != "application/json":
             self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body must be application/json.")
-            return
-        length = self.headers.get("Content-Length", "")
-        if not re.fullmatch(r"\d{1,12}", length):
+        elif not re.fullmatch(r"\d{1,12}", length):
             self._refuse(HTTPStatus.LENGTH_REQUIRED, "send a Content-Length.")
         elif int(length) > MAX_BODY_BYTES:
             self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body may have at most {MAX_BODY_BYTES} bytes.")
         else:
-            self._complete(self.rfile.read(int(length)))
-
-    def _complete(self, body: bytes) -> None:
-        try:
-            call = read_call(body)
-            said = answer(call, self.server.glance)
-        except InputError as error:
-            self._refuse(HTTPStatus.BAD_REQUEST, str(error))
-            return
-        self._send(HTTPStatus.OK, _completion(call, said))
+            try:
+                self._send(HTTPStatus.OK, complete(self.rfile.read(int(length)), self.server.glance))
+            except InputError as error:
+                self._refuse(HTTPStatus.BAD_REQUEST, str(error))
 
     def _accepts(self, path: str) -> bool:
         """Whether a request names this server and this path; if not, refuse it."""
@@ -250,29 +254,3 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(data)
-
-
-def answer(call: ChatCall, glance: Glance) -> str:
-    """The reply: the JSON of its rules, or a sentence if the prompt makes no sense."""
-    stage, variables = read_prompt(call.text, call.reply_properties)
-    try:
-        said = glance.reply_to(stage, variables, call.clips, sample=call.seed)
-    except InputError:
-        raise
-    except Exception as error:  # noqa: BLE001  a prompt may say anything; the client gets a reply that is not JSON
-        return f"glance cannot make sense of this prompt, read as {stage}: {type(error).__name__}: {error}"
-    said.pop(UNDETERMINED, None)  # models never send it
-    return json.dumps(said, ensure_ascii=False)
-
-
-def _completion(call: ChatCall, said: str) -> dict[str, object]:
-    """The response in OpenAI's format, with words counted as tokens."""
-    asked, answered = len(call.text.split()), len(said.split())
-    return {
-        "id": "chatcmpl-glance",
-        "object": "chat.completion",
-        "created": int(time.time()),
-        "model": MODEL,
-        "choices": [{"index": 0, "message": {"role": "assistant", "content": said}, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered},
-    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import pairwise
 from statistics import fmean
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -184,27 +184,17 @@ UNWATCHED_SECONDS_ACTS: Final = 10.0  # longest gap in an act with nothing seen 
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Position and size of a thing, as parts of the picture's height."""
+class Spot:
+    """One sighting of a thing, with its position and size as parts of the picture's height."""
 
+    moment: Moment
+    score: float
     across: float  # the middle of its box
     foot: float
     size: float  # its longer side
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """Two consecutive sightings of a thing that are close in time."""
-
-    before: Moment
-    after: Moment
-    places: tuple[Place, Place]
-    weight: float
-
-    @property
-    def changed(self) -> bool:
-        """Whether it moved or grew between them."""
-        return bool(ways_between(self.places))
+Pair = tuple[Spot, Spot]  # two consecutive sightings that are close in time
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,44 +212,34 @@ class Conduct:
 
 def observe_conduct(name: str, moments: Sequence[Moment]) -> Conduct:
     """What the thing of this name did, among moments in order of time."""
-    best = ((moment, moment.view.best(name)) for moment in moments)
-    seen = [(moment, sighting) for moment, sighting in best if sighting is not None and sighting.score >= SEEN]
-    pairs = [_pair(*earlier, *later) for earlier, later in pairwise(seen)]
-    gapless = [list(group) for is_pair, group in groupby(pairs, key=bool) if is_pair]
-    runs = [[pair for pair in run if pair] for run in gapless]
+    stretches: list[list[Spot]] = []  # sightings that are close in time and in one scene
+    for moment in moments:
+        sighting = moment.view.best(name)
+        if sighting is None or sighting.score < SEEN:
+            continue
+        left, top, right, bottom = sighting.box
+        across, size = moment.aspect * (left + right) / 2, max(moment.aspect * (right - left), bottom - top)
+        before = stretches[-1][-1].moment if stretches else None
+        if before is None or moment.seconds - before.seconds > CLOSE_SECONDS or not _one_scene(before, moment):
+            stretches.append([])
+        stretches[-1].append(Spot(moment, sighting.score, across, bottom, size))
+    alone = tuple(_visit(name, [(spot, spot)]) for spot, *others in stretches if not others)
+    runs = [list(pairwise(stretch)) for stretch in stretches if len(stretch) > 1]
+    rests = tuple(_visit(name, run) for run in runs if not any(map(ways_between, run)))
     bouts = _merge_bouts([_bouts(name, run) for run in runs])
-    paired = {m.seconds for run in runs for pair in run for m in (pair.before, pair.after)}
-    rests = tuple(_visit(name, run) for run in runs if not any(pair.changed for pair in run))
-    alone = (Visit(name, m.seconds, m.seconds, s.score) for m, s in seen if m.seconds not in paired)
-    return Conduct(tuple((act, visit) for act, visit, _ in bouts), rests, tuple(alone))
+    return Conduct(tuple((act, visit) for act, visit, _ in bouts), rests, alone)
 
 
-def _pair(before: Moment, one: Sighting, after: Moment, other: Sighting) -> Pair | None:
-    """The pair; None if they are too far apart or in different scenes."""
-    if after.seconds - before.seconds > CLOSE_SECONDS or not _one_scene(before, after):
-        return None
-    return Pair(before, after, (_locate(one, before.aspect), _locate(other, after.aspect)), other.score)
-
-
-def ways_between(places: Sequence[Place]) -> frozenset[Way]:
-    """How a thing changed between these places; empty at rest."""
-    sizes = [place.size for place in places]
+def ways_between(spots: Sequence[Spot]) -> frozenset[Way]:
+    """How a thing changed between these sightings; empty at rest."""
+    across, feet, sizes = zip(*((spot.across, spot.foot, spot.size) for spot in spots), strict=True)
     unit = max(fmean(sizes), 1e-9)
     gone: dict[Way, bool] = {
-        "across": _spread([place.across for place in places]) > MOVED * unit,
-        "up": _spread([place.foot for place in places]) > MOVED * unit,
+        "across": max(across) - min(across) > MOVED * unit,
+        "up": max(feet) - min(feet) > MOVED * unit,
         "growth": max(sizes) > GROWN * max(min(sizes), 1e-9),
     }
     return frozenset(way for way, far in gone.items() if far)
-
-
-def _spread(values: Sequence[float]) -> float:
-    return max(values) - min(values)
-
-
-def _locate(sighting: Sighting, aspect: float) -> Place:
-    left, top, right, bottom = sighting.box
-    return Place(aspect * (left + right) / 2, bottom, max(aspect * (right - left), bottom - top))
 
 
 def _one_scene(one: Moment, other: Moment) -> bool:
@@ -272,24 +252,24 @@ Bout = tuple[str, Visit, "Moment"]  # an act, its time, and the last moment of i
 def _bouts(name: str, run: Sequence[Pair]) -> list[Bout]:
     """The acts of a run: pairs that show a change, with no long rest in between."""
     bouts: list[list[Pair]] = []
-    for pair in (pair for pair in run if pair.changed):
-        if bouts and pair.before.seconds - bouts[-1][-1].after.seconds <= STILL_SECONDS:
-            bouts[-1].append(pair)
-        else:
-            bouts.append([pair])
-    return [(_act(bout), _visit(name, bout), bout[-1].after) for bout in bouts]
+    for before, after in filter(ways_between, run):
+        if not bouts or before.moment.seconds - bouts[-1][-1][1].moment.seconds > STILL_SECONDS:
+            bouts.append([])
+        bouts[-1].append((before, after))
+    return [(_act(bout), _visit(name, bout), bout[-1][1].moment) for bout in bouts]
 
 
 def _act(pairs: Sequence[Pair]) -> str:
     """The act that explains how these sightings differ."""
-    ways = ways_between([place for pair in pairs for place in pair.places])
+    ways = ways_between([spot for pair in pairs for spot in pair])
     if {"across", "up"} <= ways:
         return "dance"
     return "dash" if "across" in ways else "jump" if "up" in ways else "swell"
 
 
 def _visit(name: str, pairs: Sequence[Pair]) -> Visit:
-    return Visit(name, pairs[0].before.seconds, pairs[-1].after.seconds, sum(pair.weight for pair in pairs))
+    start, end = pairs[0][0].moment.seconds, pairs[-1][1].moment.seconds
+    return Visit(name, start, end, sum(after.score for _, after in pairs))
 
 
 def _merge_bouts(runs: Sequence[Sequence[Bout]]) -> list[Bout]:

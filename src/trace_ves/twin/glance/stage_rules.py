@@ -10,22 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING
 from trace_ves.core.question import LETTERS
 from trace_ves.twin.glance.judgement import force, guess, judge
-from trace_ves.twin.glance.parsed_question import Kind
-from trace_ves.twin.glance.prompt_reading import (
-    caption_text,
-    read_caption,
-    read_seen,
-    read_watched,
-    seen_text,
-    watched_text,
-)
-from trace_ves.twin.glance.sightings import SEEN, find_visits, merge_visits, moments_of, sort_visits
+from trace_ves.twin.glance.parsed_question import Kind, lexicon
+from trace_ves.twin.glance.sightings import SEEN, Visit, find_visits, merge_visits, moments_of, sort_visits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from trace_ves.twin.glance.prompt_reading import CallContext
-    from trace_ves.twin.glance.sightings import View, Visit, Visits
+    from trace_ves.twin.glance.sightings import View, Visits
 
 # --- AVP --------------------------------------------------------------------------------------------
 
@@ -36,14 +28,15 @@ SURE, UNSURE = 0.9, 0.3
 
 _OPENING: Final = re.compile(r"\b(?:opening|beginning|start) of the video\b", re.IGNORECASE)
 _ENDING: Final = re.compile(r"\b(?:ending|end) of the video\b", re.IGNORECASE)
+_SEEN: Final = re.compile(r"(?P<doubt>perhaps )?(?P<name>.+) is seen, strength (?P<weight>\d+\.\d)")
+_WATCHED: Final = re.compile(r"watched (\d+\.\d)-(\d+\.\d) s, a frame every (\d+\.\d) s")
 
 
 def plan(context: CallContext) -> dict[str, Any]:
     """Regions that the question mentions, that were doubtful or where missing things are expected; else everything."""
     duration = float(context.variables["duration"])
     criteria = f"see {', '.join(context.asked.wanted) or 'whatever bears on the question'}"
-    things = context.lexicon.things
-    small = any(things[name].look_for == "small-object" for name in context.asked.wanted if name in things)
+    small = any(lexicon().thing(name).look_for == "small-object" for name in context.asked.wanted)
     step = {"spatial": "medium" if small else "low", "completion_criteria": criteria}
     cues = ((_OPENING, 0.0), (_ENDING, duration))
     regions = [_around(moment, duration) for pattern, moment in cues if pattern.search(context.asked.question)]
@@ -62,9 +55,8 @@ def plan(context: CallContext) -> dict[str, Any]:
 
 def _homes(context: CallContext, names: Sequence[str]) -> list[list[float]]:
     """Scenes where these things are expected, as the first observation described them."""
-    things = context.lexicon.things
-    homes = {home for name in names if name in things for home in things[name].homes}
-    scenes = read_caption(str(context.variables["evidence"][0]["description"]))
+    homes = {home for name in names for home in lexicon().thing(name).homes}
+    scenes = _read_caption(str(context.variables["evidence"][0]["description"]))
     return [[visit.start, visit.end] for visit in scenes if visit.name in homes]
 
 
@@ -78,20 +70,26 @@ def observe(context: CallContext) -> dict[str, Any]:
     evidence = [_piece(visit) for visit in sort_visits(context.visits)]
     for name in context.asked.wanted:
         if not context.visits[name]:
-            evidence += [_piece(visit, doubtful=True) for visit in context.glimpsed(name)[name]]
-    scenes = sort_visits(find_visits(sorted(context.lexicon.scenes), moments_of(context.clips)))
-    description = "; ".join([watched_text(context.clips), *([caption_text((), scenes)] if scenes else [])])
+            evidence += [_piece(visit, doubtful=True) for visit in context.glimpsed(name)]
+    scenes = sort_visits(find_visits(sorted(lexicon().scenes), moments_of(context.clips)))
+    watched = [
+        f"watched {clip.span.start:.1f}-{clip.span.end:.1f} s, a frame every {clip.spacing_seconds:.1f} s"
+        for clip in context.clips
+    ]
+    description = "; ".join([*watched, *([_word_caption((), scenes)] if scenes else [])])
     return {"description": description, "key_evidence": evidence}
 
 
 def _piece(visit: Visit, *, doubtful: bool = False) -> dict[str, Any]:
-    return {"start": visit.start, "end": visit.end, "description": seen_text(visit, doubtful=doubtful)}
+    description = f"{'perhaps ' if doubtful else ''}{visit.name} is seen, strength {visit.weight:.1f}"
+    return {"start": visit.start, "end": visit.end, "description": description}
 
 
 def reflect(context: CallContext) -> dict[str, Any]:
     """Sufficient if the reported visits settle the question."""
     duration = float(context.variables["duration"])
-    watched = [piece for entry in context.variables["evidence"] for piece in read_watched(entry["description"])]
+    reports = [match for entry in context.variables["evidence"] for match in _WATCHED.finditer(entry["description"])]
+    watched = [tuple(map(float, match.groups())) for match in reports]
     complete = context.asked.kind is not Kind.ORDER and any(
         start <= 1.0 and end >= duration - 1.0 and spacing <= CLOSELY_SECONDS for start, end, spacing in watched
     )
@@ -115,10 +113,12 @@ def _visits(context: CallContext) -> Visits:
 
 
 def _reported(context: CallContext) -> Iterator[tuple[Visit, bool]]:
+    """Each visit that a `_piece` of the evidence reports, and whether it is doubtful."""
     for entry in context.variables["evidence"]:
         for piece in entry["key_evidence"]:
-            if read := read_seen(str(piece["description"]), float(piece["start"]), float(piece["end"])):
-                yield read
+            if match := _SEEN.fullmatch(str(piece["description"])):
+                visit = Visit(match["name"], float(piece["start"]), float(piece["end"]), float(match["weight"]))
+                yield visit, bool(match["doubt"])
 
 
 # --- VCA --------------------------------------------------------------------------------------------
@@ -145,9 +145,8 @@ def _judge_segments(context: CallContext, borders: list[View]) -> tuple[int, str
     shown = [name for name in context.asked.wanted if any(view.shows(name) for view in borders)]
     if shown:
         return SIGHT, f"{', '.join(shown)} at its border"
-    things = context.lexicon.things
-    scenes = {view.scene for view in borders if view.scene}
-    expected = [name for name in context.asked.wanted if name in things and scenes & set(things[name].homes)]
+    scenes = {view.scene for view in borders}
+    expected = [name for name in context.asked.wanted if scenes & set(lexicon().thing(name).homes)]
     if expected:
         return HOME, f"{', '.join(expected)} may be found in such a scene"
     return ELSEWHERE, "nothing at its borders"
@@ -181,17 +180,30 @@ ORDERS: Final = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0))  # without any one 
 APART_SECONDS: Final = 5.0  # things whose order is asked for must be this far apart
 MOST_ITEMS: Final = 8
 
+_CAPTIONED: Final = re.compile(r"(?:^|; |: )(?P<name>[^;:]+?) from (?P<start>\d+\.\d) to (?P<end>\d+\.\d) s")
+
 
 def caption(context: CallContext) -> dict[str, Any]:
     """The scenes, and everything that is seen from when to when."""
     names = {s.name for moment in context.moments for s in moment.view.sightings if s.score >= SEEN}
     scenes = list(dict.fromkeys(moment.view.scene for moment in context.moments if moment.view.scene))
-    return {"caption": caption_text(scenes, sort_visits(find_visits(sorted(names), context.moments)))}
+    return {"caption": _word_caption(scenes, sort_visits(find_visits(sorted(names), context.moments)))}
+
+
+def _word_caption(scenes: Sequence[str], visits: Iterable[Visit]) -> str:
+    """The scenes, and what is seen from when to when, as `_read_caption` reads it."""
+    where = ", then ".join(scenes) or "somewhere"
+    seen = "; ".join(f"{visit.name} from {visit.start:.1f} to {visit.end:.1f} s" for visit in visits)
+    return f"{where}: {seen or 'nothing that has a name'}"
+
+
+def _read_caption(text: str) -> list[Visit]:
+    return [Visit(m["name"].strip(), float(m["start"]), float(m["end"])) for m in _CAPTIONED.finditer(text)]
 
 
 def propose_items(context: CallContext) -> dict[str, Any]:
     """Questions of the wanted family that the captions support."""
-    said = [visit for entry in context.variables["captions"] for visit in read_caption(str(entry["caption"]))]
+    said = [visit for entry in context.variables["captions"] for visit in _read_caption(str(entry["caption"]))]
     makers = {TEMPORAL_ORDERING: _orderings, EVENT_COUNTING: _countings}
     make = makers.get(str(context.variables["family"]))
     return {"items": make(merge_visits(said))[:MOST_ITEMS] if make else []}
@@ -199,7 +211,7 @@ def propose_items(context: CallContext) -> dict[str, Any]:
 
 def answer_from_summary(context: CallContext) -> dict[str, Any]:
     """A choice from a summary of the video, if it is in our format; otherwise like blind."""
-    said = merge_visits(read_caption(str(context.variables.get("summary", ""))))
+    said = merge_visits(_read_caption(str(context.variables.get("summary", ""))))
     return {"answer": guess(context.asked, said)}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.twin.glance.judgement import force, guess, judge
@@ -98,11 +97,6 @@ def make_claims(context: CallContext) -> dict[str, Any]:
     return {"claims": [{"claim": text, "kind": kind, "values": []} for text in texts]}
 
 
-def match_answer(context: CallContext) -> dict[str, Any]:  # noqa: ARG001  one signature for all stages
-    """Glance words its answers consistently, so two wordings are never the same answer."""
-    return {"same_as": None}
-
-
 def assemble(context: CallContext) -> dict[str, Any]:
     """Facts, open claims, status and answer, from only the frames of these clips."""
     judgement = judge(context.asked, context.visits, complete=context.asked.kind is Kind.COUNT)
@@ -139,7 +133,6 @@ def _spans(visits: Sequence[Visit]) -> list[dict[str, float]]:
     return [{"start": visit.start, "end": visit.end} for visit in visits]
 
 
-CLOSER_LOOK: Final = "raise-frame-rate"
 REFINE_FRAMES: Final = 40  # Frames for a closer look at an anchor: up to 16 to look, and as many to read it again
 
 
@@ -156,11 +149,8 @@ def control(context: CallContext) -> dict[str, Any]:
     needs_look = context.asked.kind is Kind.ORDER and context.variables["unmet_needs"] and idle
     closer = needs_look and int(context.variables["budget_remaining"]) >= REFINE_FRAMES
     if "REFINE" in offered and (closer or "EXPAND" not in offered):
-        return nothing | {
-            "action": "REFINE",
-            "target_anchors": [*idle, *anchors, *looks],
-            "observation_strategy": CLOSER_LOOK,
-        }
+        names = [*idle, *anchors, *looks]
+        return nothing | {"action": "REFINE", "target_anchors": names, "observation_strategy": "raise-frame-rate"}
     if "EXPAND" not in offered:
         return nothing | {"action": "DROP", "target_anchors": idle}
     spans, look_for = expansion(context)
@@ -169,18 +159,15 @@ def control(context: CallContext) -> dict[str, Any]:
 
 def _idle_anchors(trajectory: list[Mapping[str, Any]]) -> list[str]:
     """Anchors whose addition settled no claim and changed no count."""
-    before: Mapping[str, Any] = {"prefix_id": "", "facts_supported": {}}
-    return [
-        str(after["prefix_id"]).rpartition("+")[2]
-        for earlier, after in pairwise([before, *trajectory])
-        if _news(earlier["facts_supported"], after["facts_supported"]) == 0
-    ]
-
-
-def _news(before: Mapping[str, str], after: Mapping[str, str]) -> int:
-    """The number of newly settled claims and changed counts."""
-    counted = (claim for claim in before if before[claim].startswith("at least") and after.get(claim) != before[claim])
-    return len(after.keys() - before.keys()) + len(list(counted))
+    idle: list[str] = []
+    before: Mapping[str, str] = {}
+    for prefix in trajectory:
+        after = prefix["facts_supported"]
+        recounted = any(fact.startswith("at least") and after.get(claim) != fact for claim, fact in before.items())
+        if after.keys() <= before.keys() and not recounted:
+            idle.append(str(prefix["prefix_id"]).rpartition("+")[2])
+        before = after
+    return idle
 
 
 def forced(context: CallContext) -> dict[str, Any]:

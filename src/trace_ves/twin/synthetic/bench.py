@@ -6,27 +6,27 @@ import multiprocessing
 import os
 import threading
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.core import InputError, Interval, MissingExtraError, Question
 from trace_ves.core.files import atomic_path, write_atomic
 from trace_ves.core.jsonl import claim, dump_line
 from trace_ves.records import Item
-from trace_ves.twin.synthetic.actors import Hints, make_world
 from trace_ves.twin.synthetic.drawing import draw, make_planes
 from trace_ves.twin.synthetic.layout import FPS, HEIGHT, WIDTH, choose_layout
 from trace_ves.twin.synthetic.questions import word_question
 from trace_ves.twin.synthetic.scenery import paint
 from trace_ves.twin.synthetic.truth import WORLD_FILE, VideoTruth
+from trace_ves.twin.synthetic.world import Hints, make_world
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from trace_ves.twin.synthetic.drawing import Planes
-    from trace_ves.twin.synthetic.layout import VideoLayout
     from trace_ves.twin.synthetic.world import VideoWorld
 
 ENCODING: Final = {
@@ -88,7 +88,13 @@ class TwinVideo:
     @property
     def truth(self) -> VideoTruth:
         """Everything that can be seen in the video, for tests and training, never for a method."""
-        return VideoTruth.of(self.name, self.world, FPS, tuple(item.question.id for item in self.items))
+        ids: dict[int | str | None, str | None] = dict(enumerate(item.question.id for item in self.items))
+        tracks = tuple(
+            replace(track, acts=tuple(replace(act, question=ids.get(act.question)) for act in track.acts))
+            for track in self.world.tracks
+        )
+        world = self.world
+        return VideoTruth(video=self.name, fps=FPS, frames=world.frames, scenes=world.scenes, tracks=tracks)
 
 
 def make_twin(questions: int, seed: int, hints: Hints = DEFAULT_HINTS) -> tuple[TwinVideo, ...]:
@@ -97,28 +103,19 @@ def make_twin(questions: int, seed: int, hints: Hints = DEFAULT_HINTS) -> tuple[
         raise InputError(f"A twin needs at least {FEWEST_QUESTIONS} questions and a seed of 0 or more.")
     layouts = choose_layout(questions, seed)
     digits = max(3, len(str(len(layouts))))
+    ids = count(1)
     videos = []
-    asked = 0
     for number, layout in enumerate(layouts):
         world = make_world(layout, [seed, _WORLD, number], hints)
         name = f"videos/v{number + 1:0{digits}}.mp4"
-        items = tuple(_make_items(layout, world, name, first=asked + 1, seed=[seed, _WORDS, number]))
-        asked += len(items)
-        videos.append(TwinVideo(name, world, items, (seed, _PAINT, number)))
+        items = []
+        for place, (question, events) in enumerate(zip(layout.questions, world.asked, strict=True)):
+            wording = word_question(question, events, [seed, _WORDS, number, place])
+            asked = Question(f"q{next(ids):04}", name, wording.text, wording.options, question.family)
+            evidence = tuple(Interval(start / FPS, end / FPS) for start, end in question.intervals)
+            items.append(Item(asked, wording.answer, evidence, layout.duration_s))
+        videos.append(TwinVideo(name, world, tuple(items), (seed, _PAINT, number)))
     return tuple(videos)
-
-
-def _make_items(
-    layout: VideoLayout, world: VideoWorld, video: str, *, first: int, seed: Sequence[int]
-) -> Iterator[Item]:
-    for number, (question, events) in enumerate(zip(layout.questions, world.asked, strict=True)):
-        wording = word_question(question, events, [*seed, number])
-        yield Item(
-            Question(f"q{first + number:04}", video, wording.text, wording.options, question.family),
-            wording.answer,
-            tuple(Interval(start / FPS, end / FPS) for start, end in question.intervals),
-            layout.duration_s,
-        )
 
 
 def write_twin(

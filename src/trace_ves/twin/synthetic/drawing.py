@@ -33,16 +33,6 @@ class Cutout:
     rgb: NDArray[np.float32]
     alpha: NDArray[np.float32]
 
-    @property
-    def height(self) -> int:
-        """Rows of pixels."""
-        return int(self.alpha.shape[0])
-
-    @property
-    def width(self) -> int:
-        """Columns of pixels."""
-        return int(self.alpha.shape[1])
-
 
 def cutout(name: str, size_px: int, *, mirrored: bool = False) -> Cutout:
     """The picture of this name, with a longer side of about `size_px`."""
@@ -147,13 +137,12 @@ class Canvas:
 
     def paste(self, picture: Cutout, x: float, foot_y: float, *, shadow: bool = False, brightness: float = 1.0) -> None:
         """Paste a cutout with its foot at (x, foot_y), clipped to the canvas."""
+        height, width = picture.alpha.shape
         if shadow:
-            self.ellipse(
-                x, foot_y - 2, picture.width * 0.42, max(2.0, picture.width * 0.07), (20, 20, 25), opacity=0.28
-            )
-        left, top = round(x - picture.width / 2), round(foot_y - picture.height)
-        rows = slice(max(0, -top), min(picture.height, HEIGHT - top))
-        columns = slice(max(0, -left), min(picture.width, WIDTH - left))
+            self.ellipse(x, foot_y - 2, width * 0.42, max(2.0, width * 0.07), (20, 20, 25), opacity=0.28)
+        left, top = round(x - width / 2), round(foot_y - height)
+        rows = slice(max(0, -top), min(height, HEIGHT - top))
+        columns = slice(max(0, -left), min(width, WIDTH - left))
         if rows.start >= rows.stop or columns.start >= columns.stop:
             return
         target = self.rgb[top + rows.start : top + rows.stop, left + columns.start : left + columns.stop]
@@ -220,12 +209,7 @@ class Stamp:
 
     planes: tuple[NDArray[np.float32], ...]
     alphas: tuple[NDArray[np.float32], ...]
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Width and height in pixels; both are even."""
-        height, width = self.alphas[0].shape
-        return width, height
+    size: tuple[int, int]  # width and height in pixels; both are even
 
 
 def make_planes(backdrop: Backdrop) -> Planes:
@@ -244,7 +228,7 @@ def _stamp(sprite: str, size_px: int, mirrored: bool) -> Stamp:
     half = _halve(picture.alpha)
     weight: NDArray[np.float32] = np.maximum(half, 1e-4).astype(np.float32)
     blue, red = (_halve(plane * picture.alpha) / weight for plane in chromas)
-    return Stamp((luma, blue, red), (picture.alpha, half, half))
+    return Stamp((luma, blue, red), (picture.alpha, half, half), cutout_size(sprite, size_px))
 
 
 def track_stamp(track: Track, scale: float = 1.0) -> Stamp:

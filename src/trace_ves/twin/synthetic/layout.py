@@ -80,7 +80,7 @@ def draw_layout(questions: int, seed: Sequence[int]) -> tuple[VideoLayout, ...]:
     durations = rng.permutation(np.array([np.exp(normal.inv_cdf(float(part))) for part in slices]))
     owners = np.concatenate([np.arange(videos), rng.permutation(videos)[: questions - videos]])
     families = rng.permutation(np.arange(questions) % 2)
-    drawn: list[tuple[int, QuestionLayout]] = []
+    drawn: dict[int, QuestionLayout] = {}
     for family, draw in ((0, _draw_ordering), (1, _draw_counting)):
         slots = np.flatnonzero(families == family)
         # A lattice over (duration, count, length): neighbours in duration get counts and lengths far apart.
@@ -88,13 +88,9 @@ def draw_layout(questions: int, seed: Sequence[int]) -> tuple[VideoLayout, ...]:
         shifts = rng.random(2)
         for rank, slot in enumerate(by_duration):
             first, second = (shifts + (rank + 1) * _LATTICE) % 1.0
-            drawn.append((int(slot), draw(rng, float(durations[owners[slot]]), first, second)))
-    ordered = [question for _, question in sorted(drawn, key=lambda pair: pair[0])]
+            drawn[int(slot)] = draw(rng, float(durations[owners[slot]]), first, second)
     return tuple(
-        VideoLayout(
-            round(durations[video] * FPS),
-            tuple(ordered[slot] for slot in np.flatnonzero(owners == video)),
-        )
+        VideoLayout(round(durations[video] * FPS), tuple(drawn[int(slot)] for slot in np.flatnonzero(owners == video)))
         for video in range(videos)
     )
 

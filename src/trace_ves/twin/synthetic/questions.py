@@ -26,21 +26,15 @@ Order = tuple[int, ...]  # events by number, in the order in which they happen
 @cache
 def fair_order_sets(events: int) -> tuple[tuple[Order, ...], ...]:
     """All sets of orders of which at least two remain possible without any one event, whichever is correct."""
-    return tuple(
-        orders
-        for orders in combinations(tuple(permutations(range(events))), OPTIONS)
-        if all(_needs_all_events(orders, right) for right in orders)
-    )
 
+    def is_fair(orders: tuple[Order, ...]) -> bool:
+        for unseen in range(events):
+            remaining = [tuple(event for event in order if event != unseen) for order in orders]
+            if any(remaining.count(order) < 2 for order in remaining):
+                return False
+        return True
 
-def _needs_all_events(orders: Sequence[Order], right: Order) -> bool:
-    return all(
-        sum(_without(order, unseen) == _without(right, unseen) for order in orders) >= 2 for unseen in range(len(right))
-    )
-
-
-def _without(order: Order, event: int) -> Order:
-    return tuple(number for number in order if number != event)
+    return tuple(filter(is_fair, combinations(permutations(range(events)), OPTIONS)))
 
 
 Rng = np.random.Generator

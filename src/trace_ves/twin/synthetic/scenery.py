@@ -46,7 +46,7 @@ def _place_props(canvas: Canvas, rng: Rng, scene: str, horizon: float) -> None:
     """Place props along the horizon and above it, the far ones first."""
     kinds = vocabulary().scenes[scene]
     props = vocabulary().props
-    light = _LIGHT.get(scene, 1.0)
+    light = 0.55 if scene == "city at night" else 1.0
     for name in rng.permutation(kinds.above)[: rng.integers(1, 3)]:
         size = int(rng.integers(*props[name].size, endpoint=True))
         centre = rng.uniform(30, max(31, horizon * 0.55))
@@ -57,9 +57,6 @@ def _place_props(canvas: Canvas, rng: Rng, scene: str, horizon: float) -> None:
     for name, foot, x in zip(rng.choice(kinds.ground, size=count), feet, rng.permutation(columns), strict=True):
         size = int(rng.integers(*props[name].size, endpoint=True))
         canvas.paste(cutout(str(name), size), x, foot, shadow=True, brightness=light)
-
-
-_LIGHT: Final = {"city at night": 0.55}  # brightness of props, if not 1
 
 
 def _shade(rng: Rng, colour: Colour, spread: float = 12.0) -> Colour:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
 from trace_ves.twin.synthetic.layout import FPS, HEIGHT, WIDTH
@@ -101,26 +102,18 @@ def _lingering(part: float, where: float) -> float:
     return where + (1.0 - where) * (2.0 * part - 1.0) ** 3
 
 
-def _crossing(bob: float, hertz: float, *, lingers: bool, hops: bool = False) -> Callable[[_Moment], Pose]:
+def _crossing(moment: _Moment, bob: float, hertz: float, *, lingers: bool, hops: bool = False) -> Pose:
     """Motion along the ground that bobs by the part `bob` of the sprite's height."""
-
-    def motion(moment: _Moment) -> Pose:
-        swing = moment.swing(hertz)
-        lift = bob * moment.height * (abs(swing) if hops else (1 + swing) / 2)
-        return Pose(moment.column(lingers=lingers), moment.level(moment.ground) - lift)
-
-    return motion
+    swing = moment.swing(hertz)
+    lift = bob * moment.height * (abs(swing) if hops else (1 + swing) / 2)
+    return Pose(moment.column(lingers=lingers), moment.level(moment.ground) - lift)
 
 
-def _flying(bob: float, hertz: float, *, lingers: bool) -> Callable[[_Moment], Pose]:
+def _flying(moment: _Moment, bob: float, hertz: float, *, lingers: bool) -> Pose:
     """Motion through the air within the frame."""
-
-    def motion(moment: _Moment) -> Pose:
-        middle = moment.level(moment.air) + bob * moment.height * moment.swing(hertz)
-        middle = min(max(middle, 0.3 * moment.height), HEIGHT - 0.3 * moment.height)
-        return Pose(moment.column(lingers=lingers), middle + moment.height / 2)
-
-    return motion
+    middle = moment.level(moment.air) + bob * moment.height * moment.swing(hertz)
+    middle = min(max(middle, 0.3 * moment.height), HEIGHT - 0.3 * moment.height)
+    return Pose(moment.column(lingers=lingers), middle + moment.height / 2)
 
 
 def _rising(moment: _Moment) -> Pose:
@@ -137,9 +130,6 @@ def _faded(moment: _Moment) -> float:
     """The opacity of something that fades in and out."""
     left_s = (moment.track.last - moment.track.first) / FPS - moment.seconds
     return min(1.0, 0.3 + min(moment.seconds, left_s) / _FADE_S)
-
-
-_FADE_S: Final = 0.5
 
 
 def _resting(moment: _Moment) -> Pose:
@@ -170,22 +160,18 @@ def _phase(moment: _Moment, way: Way) -> float:
         part = min(max((frame - act.first) / max(1, act.last - act.first), 0.0), 1.0)
         acting_s += part * length_s
         if way in ACTS[act.act]:
-            cycles += _cycles(part, max(1, round(ACTS[act.act][way] * length_s)))
+            whole = max(1, round(ACTS[act.act][way] * length_s))
+            # uneven, because frames at even intervals might show no motion otherwise
+            cycles += whole * part + UNEVEN * math.sin(2 * math.pi * max(1, round(0.38 * whole)) * part)
     return start + (moment.seconds - acting_s) / REST_S[way] + cycles
 
 
-def _cycles(part: float, whole: int) -> float:
-    """Cycles of an act so far; uneven, because frames at even intervals might show no motion otherwise."""
-    turns = max(1, round(0.38 * whole))
-    return whole * part + UNEVEN * math.sin(2 * math.pi * turns * part)
-
-
+_FADE_S: Final = 0.5
 UNEVEN: Final = 0.6  # deviation of an act from an even rhythm, in cycles
 Way = Literal["across", "up", "growth"]
 WAYS: Final[tuple[Way, ...]] = ("across", "up", "growth")
-_START: Final[
-    dict[Way, tuple[float, float]]
-] = {  # factors of a track's place and depth that give the start of the wave
+# factors of a track's place and depth that give the start of the wave
+_START: Final[dict[Way, tuple[float, float]]] = {
     "across": (997.13, 331.71),
     "up": (1597.37, 577.29),
     "growth": (2584.61, 911.53),
@@ -209,14 +195,14 @@ def scaled_px(size_px: int, scale: float) -> int:
 
 
 MOTIONS: Final[dict[str, Callable[[_Moment], Pose]]] = {
-    "drive": _crossing(0.02, 2.0, lingers=False),
-    "roll": _crossing(0.03, 1.0, lingers=True),
-    "walk": _crossing(0.08, 1.6, lingers=True, hops=True),
-    "hop": _crossing(0.45, 1.0, lingers=True, hops=True),
-    "sail": _crossing(0.10, 0.4, lingers=False),
-    "swim": _crossing(0.50, 0.4, lingers=True),
-    "fly": _flying(0.30, 0.4, lingers=False),
-    "flutter": _flying(0.80, 0.7, lingers=True),
+    "drive": partial(_crossing, bob=0.02, hertz=2.0, lingers=False),
+    "roll": partial(_crossing, bob=0.03, hertz=1.0, lingers=True),
+    "walk": partial(_crossing, bob=0.08, hertz=1.6, lingers=True, hops=True),
+    "hop": partial(_crossing, bob=0.45, hertz=1.0, lingers=True, hops=True),
+    "sail": partial(_crossing, bob=0.10, hertz=0.4, lingers=False),
+    "swim": partial(_crossing, bob=0.50, hertz=0.4, lingers=True),
+    "fly": partial(_flying, bob=0.30, hertz=0.4, lingers=False),
+    "flutter": partial(_flying, bob=0.80, hertz=0.7, lingers=True),
     "rise": _rising,
     "appear": _appearing,
     REST: _resting,

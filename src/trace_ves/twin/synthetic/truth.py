@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -17,16 +17,12 @@ from trace_ves.twin.synthetic.vocabulary import vocabulary
 from trace_ves.twin.synthetic.world import SceneSpan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
-
-    from trace_ves.twin.synthetic.world import VideoWorld
 
 WORLD_FILE: Final = "world.jsonl"
 
-TYPICAL_BANDS: Final = Bands(
-    ground=(214.0, HEIGHT - 6.0), air=(34.0, 196.0)
-)  # the file does not contain those of each scene
+# the file does not contain those of each scene
+TYPICAL_BANDS: Final = Bands(ground=(214.0, HEIGHT - 6.0), air=(34.0, 196.0))
 
 
 class VideoTruth(BaseModel):
@@ -55,17 +51,6 @@ class VideoTruth(BaseModel):
                     )
         return tracks
 
-    @classmethod
-    def of(cls, video: str, world: VideoWorld, fps: int, questions: tuple[str, ...]) -> VideoTruth:
-        """The truth of a world; `questions` are the ids of its questions."""
-        return cls(
-            video=video,
-            fps=fps,
-            frames=world.frames,
-            scenes=world.scenes,
-            tracks=tuple(_name_questions(track, questions) for track in world.tracks),
-        )
-
     @cached_property
     def digest(self) -> str:
         """Identifies this world."""
@@ -82,12 +67,6 @@ class VideoTruth(BaseModel):
             for number, track in enumerate(self.tracks)
             if track.first <= frame <= track.last
         ]
-
-
-def _name_questions(track: Track, questions: Sequence[str]) -> Track:
-    """The track with the ids of questions in place of their numbers."""
-    named: dict[int | str | None, str | None] = {None: None, **dict(enumerate(questions))}
-    return replace(track, acts=tuple(replace(act, question=named[act.question]) for act in track.acts))
 
 
 @dataclass(frozen=True, slots=True)
