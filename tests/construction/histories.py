@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from trace_ves.construction.judged_item import ProposedItem
-from trace_ves.construction.leave_one_out import HumanAnswer, Probe
+from trace_ves.construction.judged_item import (
+    Evidence,
+    HumanAnswer,
+    Probe,
+    ProposedItem,
+    Shortcut,
+    Verification,
+    evidence_to_json,
+)
 from trace_ves.construction.ledger import GIST_SLOT, GOLD_SLOT, LANGUAGE_SLOT, PROPOSAL_SLOT, Change, Ledger
 from trace_ves.construction.looking import Looking
-from trace_ves.construction.shortcut_probe import Shortcut
-from trace_ves.construction.visual_verification import Evidence, Verification, evidence_to_json
 from trace_ves.core import Interval
 
 LOOKED = Looking(watched_share=1.0, took_seconds=60.0, clip_seconds=15.0)

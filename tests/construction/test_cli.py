@@ -17,9 +17,9 @@ from tests.web.web_bench import write_video
 from trace_ves.cli.build import COMMANDS
 from trace_ves.cli.build import build_command as command
 from trace_ves.cli.main import group
+from trace_ves.construction.judged_item import Verification
 from trace_ves.construction.ledger import PROPOSAL_SLOT, Change
 from trace_ves.construction.project import open_project
-from trace_ves.construction.visual_verification import Verification
 from trace_ves.core import InputError, Interval
 
 from .histories import proposal

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from trace_ves.construction.gold import add_gold, count_decimals, match_decimals, move_interval
-from trace_ves.construction.judged_item import GoldAnswer, ProposedItem, list_all_items
+from trace_ves.construction.judged_item import GoldAnswer, ProposedItem, list_all_items, mean_iou
 from trace_ves.construction.ledger import GOLD_SLOT, Change
 from trace_ves.construction.proposal import DraftError, check_evidence
 from trace_ves.construction.reports import make_report
-from trace_ves.construction.visual_verification import mean_iou
 from trace_ves.core import InputError, Interval
 
 from .histories import EVIDENCE, proposal

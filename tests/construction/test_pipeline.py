@@ -16,14 +16,13 @@ from trace_ves.backbone.protocol import ModelFault, ScriptedBackbone
 from trace_ves.benches import load_bench
 from trace_ves.construction import looking
 from trace_ves.construction.export import export_bench
-from trace_ves.construction.judged_item import judged_item, list_items
-from trace_ves.construction.leave_one_out import probe_leave_one_out
+from trace_ves.construction.judged_item import judged_item
 from trace_ves.construction.ledger import PROPOSAL_SLOT, Change, Stage
 from trace_ves.construction.looking import cut_clip
 from trace_ves.construction.people import Role, authenticate, find_person, invite, list_people
+from trace_ves.construction.probes import probe_leave_one_out, probe_shortcuts
 from trace_ves.construction.project import BuildSettings, Project, create_project, open_project
 from trace_ves.construction.proposal import caption_video, propose_items
-from trace_ves.construction.shortcut_probe import probe_shortcuts
 from trace_ves.core import InputError, Interval
 
 from .histories import LOOKED, proposal
@@ -74,13 +73,11 @@ def quiet(_done: int, _total: int) -> None:
 
 
 def probe(project: Project, store: Store, model: Model) -> int:
-    items = list_items(store.ledger())
-    return probe_leave_one_out(project, store, items, model.backbone, on_progress=quiet)
+    return probe_leave_one_out(project, store, model.backbone, on_progress=quiet)
 
 
 def shortcut(store: Store, model: Model) -> tuple[int, int]:
-    items = list_items(store.ledger())
-    return probe_shortcuts(store, items, model.backbone, model.backbone, on_progress=quiet)
+    return probe_shortcuts(store, model.backbone, model.backbone, on_progress=quiet)
 
 
 def propose(project: Project, store: Store, model: Model) -> tuple[int, list[str]]:

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
+from trace_ves.construction.judged_item import Verification
 from trace_ves.construction.ledger import Stage
 from trace_ves.construction.looking import Looking
 from trace_ves.construction.project import BuildSettings
 from trace_ves.construction.reports import Report, closure_statement, funnel_table, list_facts, make_report
-from trace_ves.construction.visual_verification import Verification
 from trace_ves.core import Interval
 
 from .histories import EVIDENCE, LOOKED, Pen, moved

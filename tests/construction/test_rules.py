@@ -11,11 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_ves.benches.bench import construction_warnings, model_of, overlap_warning
-from trace_ves.construction.adjudication import BOUNDARIES, GROUNDING, SUFFICIENCY
 from trace_ves.construction.assignments import Assignment, current_assignment, order_of
-from trace_ves.construction.judged_item import ItemState, ProposedItem, judged_item, list_items
-from trace_ves.construction.leave_one_out import partial_set
+from trace_ves.construction.judged_item import (
+    BOUNDARIES,
+    GROUNDING,
+    SUFFICIENCY,
+    ItemState,
+    ProposedItem,
+    judged_item,
+    list_items,
+    mean_iou,
+    merge_intervals,
+    partial_set,
+    same_intervals,
+)
 from trace_ves.construction.ledger import Stage
+from trace_ves.construction.probes import above_chance
 from trace_ves.construction.proposal import (
     OVERLAP_SECONDS,
     SHORTEST_SECONDS,
@@ -26,8 +37,6 @@ from trace_ves.construction.proposal import (
     list_windows,
 )
 from trace_ves.construction.requests import original_letter, rotate_options
-from trace_ves.construction.shortcut_probe import above_chance
-from trace_ves.construction.visual_verification import mean_iou, merge_intervals, same_intervals
 from trace_ves.core import Interval, Question
 from trace_ves.core.interval import iou, union_length
 

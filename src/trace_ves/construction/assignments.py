@@ -13,14 +13,14 @@ from trace_ves.construction.exposure import Blindness, Exposures
 from trace_ves.construction.judged_item import (
     VERDICTS_NEEDED,
     JudgedItem,
+    evidence_to_json,
     judged_item,
     list_all_items,
     list_items,
+    partial_set,
 )
-from trace_ves.construction.leave_one_out import partial_set
 from trace_ves.construction.ledger import MACHINE, Ledger, Stage, StaleError
 from trace_ves.construction.people import RefusedError, Role, active_names
-from trace_ves.construction.visual_verification import evidence_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -193,10 +193,7 @@ class AssignmentQueue:
             raise RefusedError(f"{who} is not an annotator who can sign in to this build.")
         if (held := self.current(who)) is not None:
             raise RefusedError(f"{who} holds {held.item}; one assignment at a time: give that back first.")
-        try:
-            judged = judged_item(ledger, item)
-        except KeyError:
-            raise RefusedError(f"There is no item {item[:40]!r}.") from None
+        judged = judged_item(ledger, item)
         theirs = list(held_assignments(judged, instead_of)) if instead_of else []
         if instead_of and not theirs:
             raise RefusedError(f"{instead_of} does not hold {item}.")

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.construction.leave_one_out import partial_set
+from trace_ves.construction.judged_item import Evidence, partial_set
 from trace_ves.construction.ledger import PROPOSAL_SLOT, Ledger, LedgerEntry, Stage
 from trace_ves.construction.people import PERSON_SLOT
-from trace_ves.construction.visual_verification import Evidence
 from trace_ves.records.base import validated
 
 if TYPE_CHECKING:

@@ -5,11 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from trace_ves.construction.adjudication import Settlement
 from trace_ves.construction.assignments import Assignment, AssignmentQueue
 from trace_ves.construction.exposure import Blindness
-from trace_ves.construction.judged_item import JudgedItem, ProposedItem, judged_item
-from trace_ves.construction.leave_one_out import HumanAnswer, partial_set
+from trace_ves.construction.judged_item import (
+    Evidence,
+    HumanAnswer,
+    JudgedItem,
+    ProposedItem,
+    Settlement,
+    Verification,
+    judged_item,
+    partial_set,
+)
 from trace_ves.construction.ledger import Change, Ledger, LedgerEntry, Stage, StaleError
 from trace_ves.construction.looking import (
     FASTEST_RATE,
@@ -24,7 +31,6 @@ from trace_ves.construction.looking import (
 )
 from trace_ves.construction.people import Person, RefusedError, Role
 from trace_ves.construction.proposal import DraftError, check_count, check_evidence
-from trace_ves.construction.visual_verification import Evidence, Verification
 from trace_ves.core import Interval, TraceVesError
 from trace_ves.core.interval import clipped
 
@@ -60,10 +66,7 @@ class Judgements:
 
     def item(self, item: str) -> JudgedItem:
         """An item; a `RefusedError` if there is none of this id."""
-        try:
-            return judged_item(self.store.ledger(), item)
-        except KeyError:
-            raise RefusedError(f"There is no item {item[:40]!r}.") from None
+        return judged_item(self.store.ledger(), item)
 
     def assignment(self, person: Person) -> Assignment | None:
         """The assignment that an annotator holds."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from trace_ves.construction.visual_verification import Evidence
+    from trace_ves.construction.judged_item import Evidence
     from trace_ves.core import Interval
 
 FASTEST_RATE: Final = 4.0  # the player's highest speed

@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.construction.adjudication import SUFFICIENCY
 from trace_ves.construction.gold import gold_results
-from trace_ves.construction.judged_item import JudgedItem, list_all_items, list_items
+from trace_ves.construction.judged_item import SUFFICIENCY, JudgedItem, list_all_items, list_items, mean_iou
 from trace_ves.construction.ledger import Ledger, Stage
 from trace_ves.construction.project import BuildSettings
 from trace_ves.construction.requests import calls_in
-from trace_ves.construction.visual_verification import mean_iou
 from trace_ves.ves.table import Column, Row, Section, Table, Value, number
 
 if TYPE_CHECKING:

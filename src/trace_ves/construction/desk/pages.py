@@ -11,19 +11,25 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from trace_ves.construction.adjudication import list_sides
 from trace_ves.construction.assignments import Assignment
 from trace_ves.construction.desk.context import Context, SignedIn, SignedInRequest
 from trace_ves.construction.desk.media import Id
 from trace_ves.construction.desk.sessions import SECRET_BYTES
 from trace_ves.construction.export import accepted_items
-from trace_ves.construction.judged_item import JudgedItem, judged_item, list_items
+from trace_ves.construction.judged_item import (
+    Evidence,
+    JudgedItem,
+    evidence_to_json,
+    judged_item,
+    list_items,
+    mean_iou,
+    merge_intervals,
+)
 from trace_ves.construction.judging import Judgements
 from trace_ves.construction.ledger import JUDGEMENT_SLOTS, Ledger, LedgerEntry, Stage
 from trace_ves.construction.next_steps import next_steps
 from trace_ves.construction.people import Role, active_names, list_people
 from trace_ves.construction.reports import closure_statement, funnel_table, list_facts, make_report
-from trace_ves.construction.visual_verification import Evidence, evidence_to_json, mean_iou, merge_intervals
 from trace_ves.core.interval import union
 from trace_ves.core.jsonl import dump_line
 from trace_ves.web.views import render
@@ -222,8 +228,8 @@ def dispute(caller: SignedIn, item: Id) -> Response:
     if found is None:
         return RedirectResponse("/", 303)
     caller.context.judgements.note_watched(caller.person, item, (), sent=())  # their time begins here
-    sides = list_sides(judged, found)
-    accepted = [side.verdict.evidence for side in sides if side.verdict and side.verdict.accepted]
+    verdicts = {} if found.evidence else judged.verifications
+    accepted = [verdict.evidence for verdict in verdicts.values() if verdict.accepted]
     both = accepted if len(accepted) == 2 else []
     alike = bool(both) and len(both[0]) == len(both[1])
     start = merge_intervals(*both) if alike else accepted[0] if accepted else found.evidence
@@ -234,7 +240,8 @@ def dispute(caller: SignedIn, item: Id) -> Response:
         dispute=found,
         proposal=judged.proposal,
         letters=judged.proposal.question(item).letters,
-        sides=sides,
+        verdicts=verdicts,
+        answers=_partial_answers(judged, found.evidence) if found.evidence else {},
         iou=mean_iou(*both) if both else 0.0,
         union=union((*both[0], *both[1])) if both else (),
         middle=merge_intervals(*both) if alike else (),
@@ -245,13 +252,24 @@ def dispute(caller: SignedIn, item: Id) -> Response:
             about=list(found.about),
             fixed=bool(found.evidence),
             sides=[
-                {"name": side.name, "spans": evidence_to_json(side.verdict.evidence)}
-                for side in sides
-                if side.verdict and side.verdict.accepted
+                {"name": who, "spans": evidence_to_json(verdict.evidence)}
+                for who, verdict in verdicts.items()
+                if verdict.accepted
             ],
         ),
     )
     return HTMLResponse(page)
+
+
+def _partial_answers(judged: JudgedItem, evidence: Evidence) -> dict[str, dict[int, str | None]]:
+    """What annotators and model chose without each interval, None for undecided."""
+    answers = {
+        who: {left_out: each.answer for left_out, each in sorted(mine.items())}
+        for who, mine in judged.answers_about(evidence).items()
+    }
+    probes = judged.probes_about(evidence).items()
+    model = {left_out: judged.proposal.answer if probe.determines else None for left_out, probe in probes}
+    return answers | {"the model": model}
 
 
 @router.get("/status")
