@@ -198,8 +198,8 @@ def test_an_absent_annotators_item_goes_back(make_team: Callable[..., Team]) -> 
     team.play("bob", "c1", [[0, 1]])  # bob is at work
     team.clock.now += 1000
     assert team.next("cat") == held
-    assert team.judgements.assignment(team["ann"]) is None
-    assert team.judgements.assignment(team["bob"]) == held
+    assert team.judgements.queue.current("ann") is None
+    assert team.judgements.queue.current("bob") == held
     with pytest.raises(RefusedError, match="not the assignment"):
         team.judgements.verify(team["ann"], "c1", ACCEPT, revision=0)
     told = [entry.after for entry in team.judgements.store.ledger().entries if entry.slot.startswith("seat/")]
@@ -221,8 +221,8 @@ def test_an_item_is_given_to_a_person_by_name(team: Team) -> None:
     assert queue.assign("c1", "eve", by="olga") == held
     assert team.next("eve") == held
     assert queue.assign("c1", "dan", by="olga", instead_of="eve") == held
-    assert team.judgements.assignment(team["eve"]) is None
-    assert team.judgements.assignment(team["dan"]) == held
+    assert team.judgements.queue.current("eve") is None
+    assert team.judgements.queue.current("dan") == held
     told = [
         (entry.who, entry.after) for entry in team.judgements.store.ledger().entries if entry.slot.startswith("seat/")
     ]
@@ -251,7 +251,7 @@ def test_nobody_is_given_what_the_queue_would_not_give_them(team: Team) -> None:
         queue.assign("c1", "cat", by="olga")
     with pytest.raises(RefusedError, match="bob may not judge"):
         queue.assign("c1", "bob", by="olga", instead_of="cat")
-    assert team.judgements.assignment(team["cat"]) == given  # what was refused changed nothing
+    assert team.judgements.queue.current("cat") == given  # what was refused changed nothing
     moved = queue.assign("c1", "dan", by="olga", instead_of="cat")
     assert moved == given
     assert team.next("cat") == given  # the other seat of the same set, of whose video cat has seen no more

@@ -15,7 +15,7 @@ from trace_ves.construction.assignments import Assignment
 from trace_ves.construction.judged_item import ProposedItem
 from trace_ves.construction.judging import JudgementError, Verdict
 from trace_ves.construction.ledger import Stage, StaleError
-from trace_ves.construction.looking import join_spans, playable_seconds, unwatched, watched_share
+from trace_ves.construction.looking import join_spans, playable_seconds, watched_share
 from trace_ves.construction.people import RefusedError
 from trace_ves.construction.proposal import DraftError, check_evidence
 from trace_ves.core import EVENT_COUNTING, Interval
@@ -153,7 +153,7 @@ def test_only_the_assignment_that_is_held_can_be_judged(team: Team) -> None:
     with pytest.raises(RefusedError):
         judgements.verify(ann, "c1", ACCEPT, revision=1)
     judgements.undo(ann, "c1")
-    assert judgements.assignment(ann) == Assignment("c1", Stage.VERIFICATION)
+    assert judgements.queue.current("ann") == Assignment("c1", Stage.VERIFICATION)
     with pytest.raises(StaleError, match="nothing of yours"):
         judgements.undo(team["bob"], "c1")
     with pytest.raises(RefusedError, match="Only an adjudicator"):
@@ -245,7 +245,6 @@ def test_a_share_is_a_share(pairs: list[tuple[float, float]], start: float, leng
     assert watched_share(interval, [[0, 200]]) == pytest.approx(1)
     found = join_spans(spans)
     assert all(one[1] < two[0] for one, two in pairwise(found))
-    assert (unwatched((interval,), spans, 0.95) == [interval]) == (share < 0.95)
     assert 0 <= playable_seconds(0.0, length) <= playable_seconds(1.0, length) <= 82
 
 
@@ -256,4 +255,4 @@ def test_what_is_undone_comes_back_before_what_was_taken_since(team: Team) -> No
     team.clock.now += 1
     assert team.next("ann") == Assignment("c2", Stage.VERIFICATION)
     team.judgements.undo(team["ann"], "c1")
-    assert team.judgements.assignment(team["ann"]) == Assignment("c1", Stage.VERIFICATION)
+    assert team.judgements.queue.current("ann") == Assignment("c1", Stage.VERIFICATION)

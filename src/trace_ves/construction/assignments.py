@@ -127,11 +127,6 @@ class AssignmentQueue:
             if not self._take(wanted, who):
                 refused.add(wanted)
 
-    def blindness(self, ledger: Ledger, who: str, assignment: Assignment, *, since: int = 0) -> Blindness:
-        """How blind an annotator is to the partial set of a leave-one-out assignment."""
-        judged = judged_item(ledger, assignment.item)
-        return self.exposures.blindness(who, judged, assignment.left_out or 0, since=since)
-
     def may_judge(self, blindness: Blindness) -> bool:
         """Whether an annotator of this blindness may ever judge a partial set."""
         return blindness <= (Blindness.REPEAT if self.settings.allow_not_blind else Blindness.FRESH)

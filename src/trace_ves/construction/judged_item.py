@@ -20,7 +20,7 @@ from trace_ves.core.interval import iou
 from trace_ves.records.base import Counts, Flag, Number, Record, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 R = TypeVar("R", bound=Record)
@@ -32,7 +32,7 @@ AGREEING_IOU: Final = 0.5  # two annotators mean the same interval from this ove
 GROUNDING, BOUNDARIES, SUFFICIENCY = "grounding", "boundaries", "sufficiency"
 
 
-def evidence_to_json(evidence: Evidence) -> list[list[float]]:
+def evidence_to_json(evidence: Iterable[Interval]) -> list[list[float]]:
     """Intervals as pairs of seconds."""
     return [[interval.start, interval.end] for interval in evidence]
 
@@ -102,10 +102,6 @@ class HumanAnswer(Record):
     evidence: Evidence
     answer: str | None
     looking: Looking | None = None
-
-    def determines(self, gold: str) -> bool:
-        """Whether the partial set gave the right option away."""
-        return self.answer == gold
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +247,7 @@ class JudgedItem:
         answers = [self.answers_without(evidence, left_out) for left_out in range(len(evidence))]
         if len(probes) < len(evidence) or any(len(each) < VERDICTS_NEEDED for each in answers):
             return replace(state, waits_at=Stage.LEAVE_ONE_OUT)
-        deciders = {who for each in answers for who, answer in each.items() if answer.determines(state.answer)}
+        deciders = {who for each in answers for who, answer in each.items() if answer.answer == state.answer}
         if len(deciders) >= VERDICTS_NEEDED:
             return replace(state, rejected_at=Stage.LEAVE_ONE_OUT)
         if not deciders:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import numpy as np
 from pydantic import PlainSerializer
@@ -20,12 +20,11 @@ from trace_ves.records.base import Flag, Number, Record
 from trace_ves.video import open as open_video
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from trace_ves.construction.judged_item import Evidence
     from trace_ves.core import Interval
 
 FASTEST_RATE: Final = 4.0  # the player's highest speed
@@ -81,6 +80,13 @@ def playable_seconds(credit: float, elapsed_seconds: float) -> float:
     return min(credit + FASTEST_RATE * elapsed_seconds, FASTEST_RATE * REPORT_SECONDS + SLACK_SECONDS)
 
 
+def add_played(known: Mapping[str, Any], spans: Sequence[Sequence[float]], elapsed_seconds: float) -> dict[str, Any]:
+    """What was played and for how long, after one more report; a credit below 0 says that this is not possible."""
+    credit = playable_seconds(known.get("credit", SLACK_SECONDS), elapsed_seconds) - length(spans)
+    active = known.get("active", 0.0) + min(elapsed_seconds, PAUSE_SECONDS)
+    return {"spans": join_spans([*known.get("spans", []), *spans]), "credit": credit, "active": active}
+
+
 @lru_cache(maxsize=64)
 def _frame_bytes(path: Path, _size: int, _changed: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Where each frame lies in a file, and the moments at which they begin; the last moment is the end."""
@@ -92,7 +98,7 @@ def _frame_bytes(path: Path, _size: int, _changed: int) -> tuple[NDArray[np.int6
     return places, moments
 
 
-def spans_of_bytes(path: Path, ranges: Iterable[tuple[int, int]]) -> tuple[list[list[float]], float]:
+def spans_of_bytes(path: Path, ranges: Iterable[Sequence[float]]) -> tuple[list[list[float]], float]:
     """The spans of a video whose frames lie wholly in these ranges of bytes, and the duration of all of it."""
     status = path.stat()
     places, moments = _frame_bytes(path, status.st_size, status.st_mtime_ns)
@@ -102,11 +108,6 @@ def spans_of_bytes(path: Path, ranges: Iterable[tuple[int, int]]) -> tuple[list[
     changes = np.flatnonzero(inside[1:] != inside[:-1])
     spans = [[float(moments[a]), float(moments[b])] for a, b in zip(changes[::2], changes[1::2], strict=True)]
     return spans, float(moments[-1])
-
-
-def unwatched(evidence: Evidence, spans: Sequence[Sequence[float]], needed: float) -> list[Interval]:
-    """The intervals that were not played enough."""
-    return [interval for interval in evidence if watched_share(interval, spans) < needed]
 
 
 FPS: Final = 12.0

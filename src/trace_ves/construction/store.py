@@ -280,16 +280,16 @@ class Store:
             return _read_watched(connection, item, assignment, who)
 
     def note_watched(
-        self, item: str, assignment: str, who: str, change: Callable[[float, dict[str, Any]], Mapping[str, Any]]
-    ) -> None:
+        self, item: str, assignment: str, who: str, change: Callable[[float, dict[str, Any]], dict[str, Any]]
+    ) -> dict[str, Any]:
         """Replace what an annotator has played by the result of `change`, which also gets the last report's time."""
         # One transaction, because players report several clips at the same moment.
         with self._lock, writing(self._engine) as connection:
-            spans = json.dumps(change(*_read_watched(connection, item, assignment, who)))
+            played = change(*_read_watched(connection, item, assignment, who))
             connection.execute(WATCHED.delete().where(*_watched_key(item, assignment, who)))
-            connection.execute(
-                WATCHED.insert().values(item=item, assignment=assignment, who=who, at=self.clock(), spans=spans)
-            )
+            row = {"item": item, "assignment": assignment, "who": who, "at": self.clock(), "spans": json.dumps(played)}
+            connection.execute(WATCHED.insert().values(row))
+            return played
 
     def last_watched(self) -> dict[tuple[str, str, str], float]:
         """The time of the last report for each item, assignment and person."""

@@ -71,7 +71,7 @@ def test_looking_at_the_sign_in_page_signs_nobody_out(world: World) -> None:
         assert stranger.get("/sign-in").status_code == 200
     assert ann.get("/").status_code == 200
     sessions = Sessions()
-    cookie, _ = sessions.start(person_of(world, "ann"))
+    cookie = sessions.start(person_of(world, "ann"))
     for _ in range(100):
         sessions.start(person_of(world, "bob"))
     assert sessions.find(cookie) is not None
@@ -80,19 +80,19 @@ def test_looking_at_the_sign_in_page_signs_nobody_out(world: World) -> None:
 def test_sessions_end_by_themselves(world: World) -> None:
     now = 0.0
     sessions = Sessions(clock=lambda: now)
-    cookie, _ = sessions.start(person_of(world, "ann"))
+    cookie = sessions.start(person_of(world, "ann"))
     for _ in range(int(LONGEST_SECONDS / (IDLE_SECONDS - 1))):
         now += IDLE_SECONDS - 1
         assert sessions.find(cookie) is not None
     now = LONGEST_SECONDS + 1
     assert sessions.find(cookie) is None
-    cookie, _ = sessions.start(person_of(world, "ann"))
+    cookie = sessions.start(person_of(world, "ann"))
     now += IDLE_SECONDS + 1
     assert sessions.find(cookie) is None
     cookies = []
     for _ in range(SESSIONS_PER_PERSON + 3):
         now += 1
-        cookies.append(sessions.start(person_of(world, "ann"))[0])
+        cookies.append(sessions.start(person_of(world, "ann")))
     assert [sessions.find(each) is not None for each in cookies] == [False] * 3 + [True] * SESSIONS_PER_PERSON
 
 

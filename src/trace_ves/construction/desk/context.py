@@ -24,7 +24,7 @@ SAME_SITE: Final = frozenset({"same-origin", "none"})  # `Sec-Fetch-Site` of our
 class Sent:
     """What was sent of one file to one annotator."""
 
-    ranges: list[tuple[int, int]] = field(default_factory=list)  # bytes, each range up to and without its last number
+    ranges: list[list[float]] = field(default_factory=list)  # bytes, each range up to and without its last number
     stills: list[list[float]] = field(default_factory=list)  # spans of the video that single frames show
 
 
@@ -39,9 +39,7 @@ class Served:
         """Note that a range of the file's bytes was sent."""
         with self._lock:
             sent = self._known.setdefault((who, item, part), Sent())
-            touching = [each for each in sent.ranges if each[0] <= last and first <= each[1]]
-            whole = min([first, *(each[0] for each in touching)]), max([last, *(each[1] for each in touching)])
-            sent.ranges = [*(each for each in sent.ranges if each not in touching), whole]
+            sent.ranges = join_spans([*sent.ranges, [first, last]])
 
     def add_still(self, who: str, item: str, seconds: float) -> None:
         """Note that the frame at a moment of the item's video was sent as a picture."""

@@ -134,7 +134,7 @@ async def clip(caller: SignedIn, item: Id, left_out: Place, part: Place) -> File
 
 def _clip(caller: SignedInRequest, item: str, left_out: int, part: int) -> Future[Path]:
     context, person = caller.context, caller.person
-    mine = context.judgements.assignment(person) == Assignment(item, Stage.LEAVE_ONE_OUT, left_out)
+    mine = context.judgements.queue.current(person.name) == Assignment(item, Stage.LEAVE_ONE_OUT, left_out)
     if not mine and person.role is not Role.ADJUDICATOR:
         raise HTTPException(403, "These clips are not of the assignment that you hold.")
     judged = context.judgements.item(item)
@@ -186,6 +186,7 @@ def prepare_items(context: DeskContext, items: Iterable[JudgedItem]) -> None:
 def _whole(caller: SignedInRequest, item: str) -> Path:
     """The file of an item's video, if this person may see all of it."""
     judgements, person = caller.context.judgements, caller.person
-    if person.role is not Role.ADJUDICATOR and judgements.assignment(person) != Assignment(item, Stage.VERIFICATION):
+    verifies = judgements.queue.current(person.name) == Assignment(item, Stage.VERIFICATION)
+    if not verifies and person.role is not Role.ADJUDICATOR:
         raise HTTPException(403, "This video is not of the assignment that you hold.")
     return caller.context.project.need_path(judgements.item(item).proposal.video)

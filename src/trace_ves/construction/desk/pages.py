@@ -135,7 +135,7 @@ def home(caller: SignedIn) -> str:
         caller,
         "desk/home.html",
         is_adjudicator=is_adjudicator,
-        task=judgements.assignment(person),
+        task=judgements.queue.current(person.name),
         kept_hours=judgements.settings.seat_hours,
         left=0 if is_adjudicator else judgements.queue.count_items(person.name),
         disputes=disputes if is_adjudicator else [],
@@ -163,7 +163,7 @@ def guidelines(caller: SignedIn) -> str:
 @router.get("/task")
 def task(caller: SignedIn) -> Response:
     """The assignment that the caller holds."""
-    held = caller.context.judgements.assignment(caller.person)
+    held = caller.context.judgements.queue.current(caller.person.name)
     if held is None:
         return RedirectResponse("/", 303)
     return HTMLResponse((_verification if held.stage is Stage.VERIFICATION else _partial)(caller, held))
@@ -345,5 +345,4 @@ def _admin(caller: SignedInRequest) -> str:
         found=report,
         last_day=sum(each.at > now - 86400 for each in entries),
         seat_hours=judgements.settings.seat_hours,
-        gold_share=judgements.settings.gold_share,
     )

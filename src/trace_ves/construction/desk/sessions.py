@@ -50,16 +50,15 @@ class Sessions:
             math.inf, lambda _, session, now: min(now + IDLE_SECONDS, session.started + LONGEST_SECONDS), timer=clock
         )
 
-    def start(self, person: Person) -> tuple[str, Session]:
-        """Start a session; returns its cookie too."""
+    def start(self, person: Person) -> str:
+        """Start a session; returns its cookie."""
         cookie, csrf = secrets.token_urlsafe(SECRET_BYTES), secrets.token_urlsafe(SECRET_BYTES)
-        session = Session(csrf, person.name, person.token_sha256, self._clock())
         with self._lock:
             own = [(each.started, key) for key, each in self._known.items() if each.name == person.name]
             for _, key in sorted(own)[: max(0, len(own) - SESSIONS_PER_PERSON + 1)]:
                 del self._known[key]
-            self._known[digest_secret(cookie)] = session
-        return cookie, session
+            self._known[digest_secret(cookie)] = Session(csrf, person.name, person.token_sha256, self._clock())
+        return cookie
 
     def find(self, cookie: str) -> Session | None:
         """The session of a cookie. Looked up by digest, so that timing reveals nothing about a guess."""
