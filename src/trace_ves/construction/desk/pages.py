@@ -3,7 +3,6 @@
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
@@ -57,9 +56,14 @@ class Day:
         return self.judged / self.hours if self.hours >= 1 / 60 else None
 
 
+def list_judgements(ledger: Ledger) -> list[LedgerEntry]:
+    """Every judgement that was made, undone ones included."""
+    return [each for each in ledger.entries if each.slot.startswith(JUDGEMENT_SLOTS) and each.undoes is None]
+
+
 def own_entries(ledger: Ledger, who: str) -> list[LedgerEntry]:
     """An annotator's current judgements, oldest first."""
-    mine = [each for each in ledger.entries if each.who == who and each.slot.startswith(JUDGEMENT_SLOTS)]
+    mine = [each for each in list_judgements(ledger) if each.who == who]
     return [each for each in mine if each in ledger.slot(each.subject, each.slot).entries[-1:]]
 
 
@@ -96,12 +100,8 @@ def verdict_text(kind: str, value: Mapping[str, Any]) -> str:
 
 def today(ledger: Ledger, who: str, now: float) -> Day:
     """An annotator's judgements since midnight UTC, undone ones included."""
-    midnight = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
-    mine = [
-        each
-        for each in ledger.entries
-        if each.who == who and each.at >= midnight and each.undoes is None and each.slot.startswith(JUDGEMENT_SLOTS)
-    ]
+    midnight = now - now % 86400
+    mine = [each for each in list_judgements(ledger) if each.who == who and each.at >= midnight]
     return Day(len(mine), sum(each.seconds for each in mine) / 3600)
 
 
@@ -224,38 +224,34 @@ def dispute(caller: SignedIn, item: Id) -> Response:
     """A disagreement side by side, for an adjudicator."""
     caller.person.require(Role.ADJUDICATOR)
     judged = caller.context.judgements.item(item)
-    found = judged.state.dispute
-    if found is None:
+    disagreement = judged.state.dispute
+    if disagreement is None:
         return RedirectResponse("/", 303)
     caller.context.judgements.note_watched(caller.person, item, (), sent=())  # their time begins here
-    verdicts = {} if found.evidence else judged.verifications
-    accepted = [verdict.evidence for verdict in verdicts.values() if verdict.accepted]
-    both = accepted if len(accepted) == 2 else []
-    alike = bool(both) and len(both[0]) == len(both[1])
-    start = merge_intervals(*both) if alike else accepted[0] if accepted else found.evidence
+    final = disagreement.evidence  # known where it is about sufficiency
+    verdicts = {} if final else judged.verifications
+    accepted = {who: verdict.evidence for who, verdict in verdicts.items() if verdict.accepted}
+    both = [*accepted.values()] if len(accepted) == 2 else []
+    middle = merge_intervals(*both) if both and len(both[0]) == len(both[1]) else ()
     page = _render(
         caller,
         "desk/settle.html",
         item=item,
-        dispute=found,
+        dispute=disagreement,
         proposal=judged.proposal,
         letters=judged.proposal.question(item).letters,
         verdicts=verdicts,
-        answers=_partial_answers(judged, found.evidence) if found.evidence else {},
+        answers=_partial_answers(judged, final) if final else {},
         iou=mean_iou(*both) if both else 0.0,
         union=union((*both[0], *both[1])) if both else (),
-        middle=merge_intervals(*both) if alike else (),
+        middle=middle,
         data=_data(
             judged,
-            start,
+            middle or next(iter(accepted.values()), final),
             caller.context.judgements.watched(caller.person, item),
-            about=list(found.about),
-            fixed=bool(found.evidence),
-            sides=[
-                {"name": who, "spans": evidence_to_json(verdict.evidence)}
-                for who, verdict in verdicts.items()
-                if verdict.accepted
-            ],
+            about=list(disagreement.about),
+            fixed=bool(final),
+            sides=[{"name": who, "spans": evidence_to_json(evidence)} for who, evidence in accepted.items()],
         ),
     )
     return HTMLResponse(page)
@@ -316,7 +312,7 @@ def _admin(caller: SignedInRequest) -> str:
     queue, ledger, now = judgements.queue, judgements.store.ledger(), judgements.store.clock()
     report = make_report(ledger, judgements.settings)
     held = queue.held()
-    entries = [each for each in ledger.entries if each.slot.startswith(JUDGEMENT_SLOTS) and each.undoes is None]
+    entries = list_judgements(ledger)
     rows = [
         {
             "person": person,
