@@ -9,21 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trace_ves.construction.assignments import Assignment, judges_of
-from trace_ves.construction.judged_item import judged_item
-from trace_ves.construction.judging import Judgements, Verdict
+from trace_ves.construction.judged_item import evidence_to_json, judged_item
+from trace_ves.construction.judging import Verdict
 from trace_ves.construction.ledger import Stage
 from trace_ves.construction.next_steps import next_steps
 from trace_ves.construction.people import RefusedError, Role, invite, revoke
-from trace_ves.construction.project import BuildSettings
 from trace_ves.construction.reports import make_report
-from trace_ves.construction.store import Store
 from trace_ves.core import Interval
 
 from .histories import Pen, proposal
-from .teams import ACCEPT, Clock, Team
+from .teams import ACCEPT, new_team
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from .teams import Team
 
 
 def test_who_saw_the_video_never_judges_its_partial_sets(team: Team) -> None:
@@ -35,7 +35,6 @@ def test_who_saw_the_video_never_judges_its_partial_sets(team: Team) -> None:
     assert team.next("bob") is None
     for name in ("cat", "dan"):
         held = team.next(name)
-        assert held is not None
         assert held.stage is Stage.LEAVE_ONE_OUT
 
 
@@ -54,7 +53,7 @@ def two_items(team: Team) -> None:
     team.verified("c1")
     for name in ("ann", "bob"):
         assert team.next(name) == Assignment("c2", Stage.VERIFICATION)
-        team.verify(name, "c2", Verdict("accept", [[span.start, span.end] for span in OTHER]))
+        team.verify(name, "c2", Verdict("accept", evidence_to_json(OTHER)))
 
 
 def answer_all(team: Team, name: str) -> list[Assignment]:
@@ -103,7 +102,6 @@ def test_where_it_is_allowed_clips_that_show_what_is_hidden_still_count(make_tea
     assert len(answer_all(team, "cat")) >= 3
     shown: list[tuple[str, list[float]]] = []
     for entry in [each for each in team.judgements.store.ledger().entries if each.slot.startswith("without/cat/")]:
-        assert entry.after is not None
         left_out = int(entry.slot.rpartition("/")[2])
         hidden = entry.after["evidence"][left_out]
         assert not [
@@ -116,12 +114,9 @@ def test_where_it_is_allowed_clips_that_show_what_is_hidden_still_count(make_tea
 @given(st.data())
 def test_whatever_people_do_nobody_judges_a_set_of_which_they_saw_more(data: st.DataObject) -> None:
     """Any order of taking, giving back, verifying and answering, over two items of one video."""
-    clock = Clock()
-    store = Store("sqlite://", clock=clock)
     names = [f"p{number}" for number in range(6)]
-    for name in names:
-        invite(store, name, Role.ANNOTATOR)
-    team = Team(Judgements(store, BuildSettings()), clock)
+    team = new_team(*names)
+    store = team.judgements.store
     team.propose("c1")
     team.propose("c2", made=proposal(evidence=OTHER))
     seen: dict[str, list[list[float]]] = {name: [] for name in names}
@@ -131,7 +126,7 @@ def test_whatever_people_do_nobody_judges_a_set_of_which_they_saw_more(data: st.
         held = team.next(name)
         if held is None:
             continue
-        evidence = [[span.start, span.end] for span in team.judgements.item(held.item).proposal.evidence]
+        evidence = evidence_to_json(team.judgements.item(held.item).proposal.evidence)
         if held.left_out is not None:
             partial = [span for place, span in enumerate(evidence) if place != held.left_out]
             not_blind += [(name, held) for span in seen[name] if span not in partial]
@@ -176,7 +171,6 @@ def test_no_second_answer_after_seeing_more(team: Team) -> None:
     team.propose("c1")
     team.verified()
     held = team.next("cat")
-    assert held is not None
     team.answer("cat", held)
     team.judgements.undo(team["cat"], "c1")  # at once, nothing was seen since
     assert team.next("cat") == held
@@ -209,7 +203,6 @@ def test_an_absent_annotators_item_goes_back(make_team: Callable[..., Team]) -> 
 def test_an_operator_releases_by_command(team: Team) -> None:
     team.propose("c1")
     held = team.next("ann")
-    assert held is not None
     assert team.judgements.queue.release(held, "ann", by="build", reason="ill")
     assert not team.judgements.queue.release(held, "ann", by="build", reason="ill")
     assert team.next("ann") == held  # who comes back may take it again

@@ -48,7 +48,6 @@ def test_gold_items_are_mixed_in_and_never_come_into_the_bench(make_team: Callab
     for name in ("ann", "bob"):
         for _ in range(16):
             held = team.next(name)
-            assert held is not None
             team.verify(name, held.item)  # accepts whatever comes
     found = make_report(team.judgements.store.ledger())
     assert found.proposed == 16
@@ -127,7 +126,7 @@ def test_gold_of_leave_one_out_is_answered_blind_and_counted(make_team: Callable
     assert make_report(team.judgements.store.ledger()).partial_answers == 12
 
 
-def test_gold_lines_say_what_partial_sets_decide(project: Project, project_store: Store, tmp_path: Path) -> None:
+def test_gold_lines_say_what_partial_sets_decide(project: Project, store: Store, tmp_path: Path) -> None:
     line = {
         "video": "videos/a.mp4",
         "question": "In which order?",
@@ -138,8 +137,8 @@ def test_gold_lines_say_what_partial_sets_decide(project: Project, project_store
     }
     (tmp_path / "gold.jsonl").write_text(json.dumps(line) + "\n")
     with pytest.raises(InputError, match=r"gold\.jsonl:1: rationales"):  # a stock sentence would give gold away
-        add_gold(project, project_store, tmp_path / "gold.jsonl")
+        add_gold(project, store, tmp_path / "gold.jsonl")
     (tmp_path / "gold.jsonl").write_text(json.dumps(line | {"rationales": ["one", "two", "three"]}) + "\n")
-    assert add_gold(project, project_store, tmp_path / "gold.jsonl") == (1, 0)
-    [judged] = list_all_items(project_store.ledger())
+    assert add_gold(project, store, tmp_path / "gold.jsonl") == (1, 0)
+    [judged] = list_all_items(store.ledger())
     assert judged.gold == GoldAnswer(accept=True, without={0: None, 2: "B"})

@@ -175,11 +175,6 @@ def test_whatever_a_file_holds_is_spans_or_a_sentence(
 # Into a build, and out of it
 
 
-@pytest.fixture
-def store(project_store: Store) -> Store:
-    return project_store
-
-
 def tasks(*spans: tuple[int, int, str], video: str = "a.mp4") -> str:
     result: list[dict[str, Any]] = [
         {"value": {"ranges": [{"start": first, "end": last}], "timelinelabels": [label]}}

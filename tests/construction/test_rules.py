@@ -121,7 +121,6 @@ def test_an_option_of_a_turned_question_is_found_again(draw: int, count: int) ->
     assert sorted(other.options) == sorted(question.options)
     for letter in question.letters:
         found = original_letter(letter, draw, question)
-        assert found is not None
         assert question.option(found) == other.option(letter)
     assert original_letter(None, draw, question) is None
     places = {rotate_options(question, draw + turn).options.index("option 0") for turn in range(count)}
@@ -161,17 +160,14 @@ def test_what_both_reject_is_rejected_and_what_one_rejects_is_a_dispute() -> Non
     for pen in (verified(None, EVIDENCE), verified(EVIDENCE, None)):
         found = state(pen)
         assert found.waits_at is Stage.ADJUDICATION
-        assert found.dispute is not None
         assert found.dispute.kind == GROUNDING
     far = state(verified(EVIDENCE, moved(EVIDENCE, 3)))
-    assert far.dispute is not None
     assert far.dispute.kind == BOUNDARIES
 
 
 def test_an_adjudicator_settles_and_a_new_disagreement_is_a_new_one() -> None:
     pen = verified(EVIDENCE, moved(EVIDENCE, 3))
     dispute = state(pen).dispute
-    assert dispute is not None
     final = moved(EVIDENCE, 1)
     pen.settle("c1", dispute.kind, dispute.about, keep=True, evidence=final)
     assert (state(pen).waits_at, state(pen).evidence) == (Stage.LEAVE_ONE_OUT, final)
@@ -180,7 +176,6 @@ def test_an_adjudicator_settles_and_a_new_disagreement_is_a_new_one() -> None:
     pen.verify("c1", "bob", moved(EVIDENCE, 4))
     assert state(pen).waits_at is Stage.ADJUDICATION
     dispute = state(pen).dispute
-    assert dispute is not None
     pen.settle("c1", dispute.kind, dispute.about, keep=False)
     assert state(pen).rejected_at is Stage.ADJUDICATION
 
@@ -218,7 +213,6 @@ def test_two_people_who_see_the_answer_reject_and_one_is_a_dispute() -> None:
     assert state(answered([None, "B", None], ["B", None, None])).rejected_at is Stage.LEAVE_ONE_OUT
     pen = answered([None, "B", None], NO)
     dispute = state(pen).dispute
-    assert dispute is not None
     assert (dispute.kind, dispute.evidence) == (SUFFICIENCY, EVIDENCE)
     pen.settle("c1", SUFFICIENCY, dispute.about, keep=True)
     assert state(pen).waits_at is Stage.SHORTCUT

@@ -70,7 +70,6 @@ class Client:
 
     def csrf_of(self, path: str) -> str:
         found = re.search(r'<meta name="csrf" content="([^"]+)"', self.http.get(path).text)
-        assert found is not None
         return found[1]
 
     def get(self, path: str, **options: Any) -> httpx.Response:
@@ -88,7 +87,6 @@ class Client:
     def task(self) -> dict[str, Any]:
         """What the page of the assignment tells its scripts."""
         data = re.search(r'id="data">(.*?)</script>', self.get("/task").text)
-        assert data is not None
         found: dict[str, Any] = json.loads(data[1])
         return found
 
@@ -219,7 +217,6 @@ def serving_process(folder: Path, *options: str, **environment: str) -> Iterator
         text=True,
         env=os.environ | {"PYTHONUNBUFFERED": "1"} | environment,
     )
-    assert process.stdout is not None
     try:
         yield process.stdout.readline().strip().rstrip("/"), process
     finally:

@@ -342,7 +342,6 @@ def test_beyond_loopback_a_token_is_needed_before_one_can_sign_in(world: World, 
 def about_of(page: str) -> list[int]:
     """What a disagreement's page says it is about."""
     data = re.search(r'id="data">(.*?)</script>', page)
-    assert data is not None
     return list(json.loads(data[1])["about"])
 
 
