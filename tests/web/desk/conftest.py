@@ -20,6 +20,7 @@ from tests.construction.histories import proposal
 from tests.web.conftest import serving_app
 from tests.web.web_bench import write_video
 from trace_ves.construction.desk.app import create_desk
+from trace_ves.construction.judged_item import evidence_to_json
 from trace_ves.construction.ledger import PROPOSAL_SLOT, Change
 from trace_ves.construction.people import Role, invite
 from trace_ves.construction.project import Project, create_project, open_project
@@ -35,8 +36,9 @@ if TYPE_CHECKING:
     from trace_ves.construction.store import Store
 
 EVIDENCE = (Interval(3, 6), Interval(12, 15), Interval(22, 26))
-SPANS = [[span.start, span.end] for span in EVIDENCE]
+SPANS = evidence_to_json(EVIDENCE)
 NAME = "videos/a.mp4"
+READY = "body:has(#intervals[data-ready]):has(#player[data-ready])"  # the scripts of a page have done their work
 
 
 @dataclass
@@ -69,8 +71,7 @@ class Client:
         return response
 
     def csrf_of(self, path: str) -> str:
-        found = re.search(r'<meta name="csrf" content="([^"]+)"', self.http.get(path).text)
-        return found[1]
+        return re.search(r'<meta name="csrf" content="([^"]+)"', self.http.get(path).text)[1]
 
     def get(self, path: str, **options: Any) -> httpx.Response:
         return self.http.get(path, **options)
@@ -86,9 +87,7 @@ class Client:
 
     def task(self) -> dict[str, Any]:
         """What the page of the assignment tells its scripts."""
-        data = re.search(r'id="data">(.*?)</script>', self.get("/task").text)
-        found: dict[str, Any] = json.loads(data[1])
-        return found
+        return data_of(self.get("/task").text)
 
     def play_clips(self) -> dict[str, Any]:
         """Fetch every clip of the partial set, and report them as played; gives what an answer needs."""
@@ -113,16 +112,16 @@ class World:
     address: str = ""
     clients: list[Client] = field(default_factory=list)
 
-    def client(self, name: str = "") -> Client:
-        made = Client(self.address, clock=self.clock)
+    def client(self, name: str = "", address: str = "") -> Client:
+        made = Client(address or self.address, clock=self.clock)
         self.clients.append(made)
         if name:
             assert made.sign_in(name, self.tokens[name]).is_success
         return made
 
-    def with_task(self, name: str) -> Client:
+    def with_task(self, name: str, address: str = "") -> Client:
         """A client of someone who holds an assignment."""
-        client = self.client(name)
+        client = self.client(name, address)
         assert client.post("/api/next").json() == {"go": "/task"}
         return client
 
@@ -130,6 +129,11 @@ class World:
         """The one entry whose slot begins so."""
         [entry] = [each for each in self.store.ledger().entries if each.slot.startswith(slot)]
         return entry
+
+    def audit(self) -> list[dict[str, object]]:
+        """The lines of the audit log."""
+        path = self.project.folder / "desk-audit.jsonl"
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
     def sign_in(self, page: Any, name: str, path: str = "/") -> None:
         """Open a page of the desk in a browser, with the session of a client that has signed in."""
@@ -142,8 +146,7 @@ class World:
         """Open an item to verify in a browser."""
         self.with_task(name)
         self.sign_in(page, name, "/task")
-        page.wait_for_selector("#intervals[data-ready]")
-        page.wait_for_selector("#player[data-ready]")
+        page.wait_for_selector(READY)
 
     def propose(self, *items: str, made: ProposedItem | None = None) -> None:
         value = (made or proposal(NAME, EVIDENCE)).to_json()
@@ -197,6 +200,11 @@ def page(world: World, new_page: Callable[..., Any]) -> Any:
     opened = new_page()
     world.open_task(opened, "ann")
     return opened
+
+
+def data_of(page: str) -> dict[str, Any]:
+    """What a page tells its scripts."""
+    return json.loads(re.search(r'id="data">(.*?)</script>', page)[1])
 
 
 def wait_until(condition: Callable[[], object]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.construction.histories import proposal
-from tests.web.desk.conftest import EVIDENCE, NAME
+from tests.web.desk.conftest import EVIDENCE, NAME, READY
 from tests.web.desk.test_server import XSS
 from tests.web.test_browser import number_on_screen
 from tests.web.web_bench import write_video
@@ -197,8 +197,7 @@ def test_edits_of_every_kind_and_they_survive_a_reload(page: Any, world: World) 
     page.keyboard.type("the second one is short")
     page.keyboard.press("Escape")
     page.reload()
-    page.wait_for_selector("#intervals[data-ready]")
-    page.wait_for_selector("#player[data-ready]")
+    page.wait_for_selector(READY)
     assert page.locator("#intervals .interval").count() == 4
     assert "your answer" in page.locator(".options li.gold").inner_text()
     play_all(page)

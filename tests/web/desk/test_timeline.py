@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from PIL import Image
 
-from tests.web.desk.conftest import SPANS
+from tests.web.desk.conftest import READY, SPANS
 from tests.web.desk.test_browser import edges, play_all
 from tests.web.desk.test_server import accept
 from tests.web.test_browser import number_on_screen
@@ -134,8 +134,7 @@ def test_two_sides_on_one_timeline_and_a_key_for_each(new_page: Callable[..., An
     world.sign_in(page, "dora")
     page.wait_for_selector("#disputes")
     page.keyboard.press("n")
-    page.wait_for_selector("#intervals[data-ready]")
-    page.wait_for_selector("#player[data-ready]")
+    page.wait_for_selector(READY)
     assert page.locator("#iou").inner_text() == "0.24"
     assert page.locator("#desk-timeline .side0 .piece").count() == 3
     page.keyboard.press("B")
