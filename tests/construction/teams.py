@@ -68,8 +68,7 @@ class Team:
         self.judgements.verify(self[name], item, verdict, revision=revision)
 
     def answer(self, name: str, held: Assignment, answer: str | None = None, revision: int = 0) -> None:
-        evidence = self.judgements.item(held.item).state.evidence
-        self.play(name, held.item, evidence_to_json(evidence))
+        self.play(name, held.item, evidence_to_json(self.judgements.item(held.item).partial_evidence))
         self.judgements.answer_without(self[name], held.item, held.left_out, answer=answer, revision=revision)
 
     def verified(self, item: str = "c1") -> None:

@@ -158,8 +158,7 @@ def test_too_few_people_answer_twice_and_the_report_says_so(make_team: Callable[
 
 
 def test_a_partial_set_is_taken_by_who_holds_it_and_who_answered_it() -> None:
-    pen = Pen()
-    pen.propose("c1")
+    pen = Pen().propose("c1")
     for who in ("ann", "bob"):
         pen.verify("c1", who)
     pen.seat("c1", judged_item(pen.ledger, "c1").assignment_key(Stage.LEAVE_ONE_OUT, 1), 0, "cat")

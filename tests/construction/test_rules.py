@@ -16,6 +16,7 @@ from trace_ves.construction.judged_item import (
     BOUNDARIES,
     GROUNDING,
     SUFFICIENCY,
+    Evidence,
     ItemState,
     ProposedItem,
     judged_item,
@@ -120,8 +121,7 @@ def test_an_option_of_a_turned_question_is_found_again(draw: int, count: int) ->
     other = rotate_options(question, draw)
     assert sorted(other.options) == sorted(question.options)
     for letter in question.letters:
-        found = original_letter(letter, draw, question)
-        assert question.option(found) == other.option(letter)
+        assert question.option(original_letter(letter, draw, question)) == other.option(letter)
     assert original_letter(None, draw, question) is None
     places = {rotate_options(question, draw + turn).options.index("option 0") for turn in range(count)}
     assert places == set(range(count))  # in as many turns as options, each stands once in every place
@@ -136,33 +136,32 @@ def state(pen: Pen) -> ItemState:
     return judged_item(pen.ledger, "c1").state
 
 
-def verified(first: object = EVIDENCE, second: object = EVIDENCE) -> Pen:
-    pen = Pen()
-    pen.propose("c1")
-    pen.verify("c1", "ann", first)  # type: ignore[arg-type]  # None rejects
-    pen.verify("c1", "bob", second)  # type: ignore[arg-type]  # as above
+def verified(first: Evidence | None = EVIDENCE, second: Evidence | None = EVIDENCE) -> Pen:
+    """An item with two verdicts; None rejects."""
+    pen = Pen().propose("c1")
+    pen.verify("c1", "ann", first)
+    pen.verify("c1", "bob", second)
     return pen
 
 
 def test_an_item_waits_for_two_verdicts() -> None:
-    pen = Pen()
-    pen.propose("c1")
+    pen = Pen().propose("c1")
     assert state(pen).waits_at is Stage.VERIFICATION
     pen.verify("c1", "ann")
     assert state(pen).waits_at is Stage.VERIFICATION
     pen.verify("c1", "bob", moved(EVIDENCE, 0.5))
-    assert state(pen).waits_at is Stage.LEAVE_ONE_OUT
-    assert state(pen).evidence == moved(EVIDENCE, 0.25)
+    assert (state(pen).waits_at, state(pen).evidence) == (Stage.LEAVE_ONE_OUT, moved(EVIDENCE, 0.25))
 
 
 def test_what_both_reject_is_rejected_and_what_one_rejects_is_a_dispute() -> None:
     assert state(verified(None, None)).rejected_at is Stage.VERIFICATION
-    for pen in (verified(None, EVIDENCE), verified(EVIDENCE, None)):
-        found = state(pen)
-        assert found.waits_at is Stage.ADJUDICATION
-        assert found.dispute.kind == GROUNDING
-    far = state(verified(EVIDENCE, moved(EVIDENCE, 3)))
-    assert far.dispute.kind == BOUNDARIES
+    for first, second, kind in (
+        (None, EVIDENCE, GROUNDING),
+        (EVIDENCE, None, GROUNDING),
+        (EVIDENCE, moved(EVIDENCE, 3), BOUNDARIES),
+    ):
+        disputed = state(verified(first, second))
+        assert (disputed.waits_at, disputed.dispute.kind) == (Stage.ADJUDICATION, kind)
 
 
 def test_an_adjudicator_settles_and_a_new_disagreement_is_a_new_one() -> None:
@@ -203,20 +202,16 @@ def test_closed_means_that_every_judge_says_so() -> None:
     assert state(pen).accepted
 
 
-def test_the_model_alone_can_open_an_item() -> None:
+def test_the_model_or_two_people_who_see_the_answer_reject_and_one_is_a_dispute() -> None:
     pen = verified()
     pen.probe("c1", [False, True, False])
     assert state(pen).rejected_at is Stage.LEAVE_ONE_OUT
-
-
-def test_two_people_who_see_the_answer_reject_and_one_is_a_dispute() -> None:
     assert state(answered([None, "B", None], ["B", None, None])).rejected_at is Stage.LEAVE_ONE_OUT
     pen = answered([None, "B", None], NO)
     dispute = state(pen).dispute
     assert (dispute.kind, dispute.evidence) == (SUFFICIENCY, EVIDENCE)
     pen.settle("c1", SUFFICIENCY, dispute.about, keep=True)
-    assert state(pen).waits_at is Stage.SHORTCUT
-    assert state(pen).evidence == EVIDENCE
+    assert (state(pen).waits_at, state(pen).evidence) == (Stage.SHORTCUT, EVIDENCE)
 
 
 @pytest.mark.parametrize("which", ["language", "gist"])
@@ -240,9 +235,7 @@ def test_partial_sets_leave_out_one_each() -> None:
 
 
 def test_an_open_leave_one_out_task_comes_before_everything() -> None:
-    pen = Pen()
-    for item in ("c1", "c2"):
-        pen.propose(item)
+    pen = Pen().propose("c1").propose("c2")
     pen.seat("c1", Stage.VERIFICATION, 1, "cat")
     pen.verify("c2", "ann")
     pen.verify("c2", "bob")

@@ -79,6 +79,11 @@ class Client:
     def post(self, path: str, **body: Any) -> httpx.Response:
         return self.http.post(path, json=body, headers={"X-CSRF-Token": self.csrf})
 
+    def raw_get(self, path: str) -> bytes:
+        """The bytes of a request, for a socket."""
+        cookies = "; ".join(f"{name}={value}" for name, value in self.http.cookies.items())
+        return f"GET {path} HTTP/1.1\r\nHost: localhost\r\nCookie: {cookies}\r\n\r\n".encode()
+
     def play(self, item: str, spans: object = SPANS) -> httpx.Response:
         """Fetch an item's video, and report as played after the time that this takes."""
         assert self.http.get(f"/video?id={item}").is_success

@@ -266,10 +266,9 @@ def test_a_script_that_plays_nothing_accepts_nothing(world: World) -> None:
     ann.get("/frame?id=c0001&t=4&height=24")
     ann.get("/strip?id=c0001&start=0&end=32&count=60")
     with socket.create_connection(("127.0.0.1", int(world.address.rpartition(":")[2]))) as hurried:
-        cookie = "; ".join(f"{name}={value}" for name, value in ann.http.cookies.items())
         # The request leaves together with the end of the connection: else the server may send the whole film before it.
         hurried.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
-        hurried.sendall(f"GET /video?id=c0001 HTTP/1.1\r\nHost: localhost\r\nCookie: {cookie}\r\n\r\n".encode())
+        hurried.sendall(ann.raw_get("/video?id=c0001"))
     served = ("served", "GET")  # the sixth is the one that was broken off
     wait_until(lambda: [(line["event"], line.get("method")) for line in world.audit()].count(served) == 6)
     world.clock.added += 300
@@ -375,11 +374,8 @@ def test_a_desk_that_ends_while_a_clip_is_cut_prints_no_traceback(world: World, 
     with serving_process(world.project.folder, PYTHONPATH=f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}") as serving:
         address, process = serving
         cat = world.client("cat", address)
-        url = f"{address}/clip?id=c0001&left_out={left_out}&part={(left_out + 1) % 3}"
-        cookies = "; ".join(f"{name}={value}" for name, value in cat.http.cookies.items())
         with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as waiting:
-            head = f"GET {url.removeprefix(address)} HTTP/1.1\r\nHost: localhost\r\nCookie: {cookies}\r\n\r\n"
-            waiting.sendall(head.encode())
+            waiting.sendall(cat.raw_get(f"/clip?id=c0001&left_out={left_out}&part={(left_out + 1) % 3}"))
             wait_until((tmp_path / "cutting").exists)
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate(timeout=60)
