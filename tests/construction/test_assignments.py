@@ -221,7 +221,7 @@ def test_an_item_is_given_to_a_person_by_name(team: Team) -> None:
     assert told == [("olga", {"who": "eve"}), ("olga", {"who": "dan", "instead_of": "eve"})]
     team.verify("dan", "c1")
     # eve held it, and so has had the video on screen
-    assert queue.exposures.whole_viewers("videos/a.mp4") == {"eve", "dan"}
+    assert queue.exposures.whole_viewers["videos/a.mp4"] == {"eve", "dan"}
 
 
 def test_nobody_is_given_what_the_queue_would_not_give_them(team: Team) -> None:

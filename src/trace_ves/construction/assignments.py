@@ -104,7 +104,13 @@ class AssignmentQueue:
     def __init__(self, store: Store, settings: BuildSettings) -> None:
         self._store = store
         self.settings = settings
-        self.exposures = Exposures(store.ledger())
+        self._exposures = Exposures(store.ledger())
+
+    @property
+    def exposures(self) -> Exposures:
+        """What each person has seen, by the history up to now."""
+        self._exposures.catch_up()
+        return self._exposures
 
     def current(self, who: str) -> Assignment | None:
         """The assignment that an annotator holds."""
@@ -231,7 +237,7 @@ class AssignmentQueue:
         """Annotators who worked lately; no assignment is reserved for others."""
         oldest = self._store.clock() - 3600 * self.settings.seat_hours
         names = active_names(ledger, Role.ANNOTATOR)
-        return [name for name in names if name == who or self.exposures.active_at(name) >= oldest]
+        return [name for name in names if name == who or self.exposures.active_at.get(name, 0.0) >= oldest]
 
     def _offers(self, ledger: Ledger, who: str) -> Iterator[Assignment]:
         """The assignments that an annotator may take, the best first. A gold item comes in the place of one like it."""
@@ -315,12 +321,12 @@ class AssignmentQueue:
         if not self.settings.gold_share:
             return False
         block = max(2, round(1 / self.settings.gold_share))
-        taken = self.exposures.assignments_of(who)
+        taken = self.exposures.assignments[who]
         return taken % block == int.from_bytes(_digest(self.settings.id, who, str(taken // block))) % block
 
     def _may_watch(self, judged: JudgedItem, taken: set[str], who: str, annotators: Sequence[str]) -> bool:
         """Whether an annotator may see the whole video: only if too few others who have seen it are left."""
-        seen = self.exposures.whole_viewers(judged.proposal.video)
+        seen = self.exposures.whole_viewers.get(judged.proposal.video, frozenset())
         if who in seen:
             return True
         able = seen.intersection(annotators) - taken - judged.skipped.keys()

@@ -194,8 +194,7 @@ class JudgedItem:
 
     def answers_without(self, evidence: Evidence, left_out: int) -> dict[str, HumanAnswer]:
         """The annotators' answers without one interval of this evidence."""
-        about = self.answers_about(evidence)
-        return {who: answers[left_out] for who, answers in about.items() if left_out in answers}
+        return {who: mine[left_out] for who, mine in self.answers_about(evidence).items() if left_out in mine}
 
     def probes_about(self, evidence: Evidence) -> dict[int, Probe]:
         """The model's answers without each interval of this evidence."""

@@ -316,7 +316,7 @@ def _admin(caller: SignedInRequest) -> str:
     rows = [
         {
             "person": person,
-            "active_at": queue.exposures.active_at(person.name),
+            "active_at": queue.exposures.active_at.get(person.name, 0.0),
             "judged": sum(each.who == person.name for each in entries),
             "last_day": sum(each.who == person.name and each.at > now - 86400 for each in entries),
             "record": report.annotators.get(person.name),
