@@ -27,7 +27,7 @@ from trace_ves.construction.judged_item import (
     same_intervals,
 )
 from trace_ves.construction.ledger import Stage
-from trace_ves.construction.probes import above_chance
+from trace_ves.construction.probes import above_chance, original_letter, rotate_options
 from trace_ves.construction.proposal import (
     OVERLAP_SECONDS,
     SHORTEST_SECONDS,
@@ -37,7 +37,6 @@ from trace_ves.construction.proposal import (
     check_draft,
     list_windows,
 )
-from trace_ves.construction.requests import original_letter, rotate_options
 from trace_ves.core import Interval, Question
 from trace_ves.core.interval import iou, union_length
 

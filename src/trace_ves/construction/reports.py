@@ -11,7 +11,6 @@ from trace_ves.construction.gold import gold_results
 from trace_ves.construction.judged_item import SUFFICIENCY, JudgedItem, list_all_items, list_items, mean_iou
 from trace_ves.construction.ledger import Ledger, Stage
 from trace_ves.construction.project import BuildSettings
-from trace_ves.construction.requests import calls_in
 from trace_ves.ves.table import Column, Row, Section, Table, Value, number
 
 if TYPE_CHECKING:
@@ -185,7 +184,7 @@ def make_report(ledger: Ledger, settings: BuildSettings | None = None) -> Report
     pairs = [[each.evidence for each in judged.verifications.values() if each.accepted] for judged in accepted]
     agreement = _mean([same for judged in items for same in _agreements(judged)])
     backbones: dict[str, dict[str, None]] = {}
-    for spec, call in calls_in(ledger):
+    for spec, call in ledger.calls():
         backbones.setdefault(call.stage, {})[spec] = None
     return Report(
         proposed=len(items),
