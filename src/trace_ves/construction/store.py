@@ -168,8 +168,7 @@ def _translate_errors() -> Iterator[None]:
 def _prepare_sqlite(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # transactions begin where we say so
     use_write_ahead_log(connection, BUSY_SECONDS)
-    for pragma in ("synchronous=FULL", f"busy_timeout={1000 * BUSY_SECONDS}"):
-        connection.execute(f"PRAGMA {pragma}").close()
+    connection.execute("PRAGMA synchronous=FULL").close()
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:

@@ -138,10 +138,14 @@ def _clip(caller: SignedInRequest, item: str, left_out: int, part: int) -> Futur
     if not mine and person.role is not Role.ADJUDICATOR:
         raise HTTPException(403, "These clips are not of the assignment that you hold.")
     judged = context.judgements.item(item)
-    evidence = judged.partial_evidence
-    if part == left_out or part >= len(evidence):
+    path = context.project.need_path(judged.proposal.video)
+    return context.clips.clip(path, _interval(judged, part, left_out))
+
+
+def _interval(judged: JudgedItem, part: int, left_out: int | None = None) -> Interval:
+    if part == left_out or part >= len(judged.partial_evidence):
         raise HTTPException(404, "This interval is not in the partial set.")
-    return context.clips.clip(context.project.need_path(judged.proposal.video), evidence[part])
+    return judged.partial_evidence[part]
 
 
 def sent_spans(caller: SignedInRequest, item: str, part: int | None) -> list[list[float]]:
@@ -152,26 +156,21 @@ def sent_spans(caller: SignedInRequest, item: str, part: int | None) -> list[lis
         return sent.stills
     judged = context.judgements.item(item)
     path = context.project.need_path(judged.proposal.video)
-    if part is not None:
-        path = context.clips.clip(path, judged.partial_evidence[part]).result()
-    spans, duration = spans_of_bytes(path, sent.ranges)
-    if part is not None:
-        return [[start / duration, end / duration] for start, end in spans]
-    return join_spans([*spans, *sent.stills])
+    if part is None:
+        return join_spans([*spans_of_bytes(path, sent.ranges)[0], *sent.stills])
+    clip = context.clips.clip(path, _interval(judged, part)).result()
+    spans, duration = spans_of_bytes(clip, sent.ranges)
+    return [[start / duration, end / duration] for start, end in spans]
 
 
 def clip_to_video_spans(
     context: DeskContext, item: str, part: int | None, spans: Sequence[Sequence[float]]
 ) -> list[Interval]:
     """Spans of a clip, whose end is 1, in seconds of its video; without a part, they are."""
-    if part is None:
-        return [Interval(start, end) for start, end in spans if end > start]
-    evidence = context.judgements.item(item).partial_evidence
-    if part >= len(evidence):
-        raise HTTPException(404, "This interval is not in the partial set.")
-    interval = evidence[part]
-    edges = [[interval.start + min(edge, 1.0) * interval.length for edge in span] for span in spans]
-    return [Interval(start, end) for start, end in edges if end > start]
+    if part is not None:
+        interval = _interval(context.judgements.item(item), part)
+        spans = [[interval.start + min(edge, 1.0) * interval.length for edge in span] for span in spans]
+    return [Interval(start, end) for start, end in spans if end > start]
 
 
 def prepare_items(context: DeskContext, items: Iterable[JudgedItem]) -> None:

@@ -1,6 +1,5 @@
 """The pages of the desk as HTML, and their routes; the templates escape everything."""
 
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,7 +12,6 @@ from markupsafe import Markup
 from trace_ves.construction.assignments import Assignment
 from trace_ves.construction.desk.context import Context, SignedIn, SignedInRequest
 from trace_ves.construction.desk.media import Id
-from trace_ves.construction.desk.sessions import SECRET_BYTES
 from trace_ves.construction.export import accepted_items
 from trace_ves.construction.judged_item import (
     Evidence,
@@ -27,7 +25,7 @@ from trace_ves.construction.judged_item import (
 from trace_ves.construction.judging import Judgements
 from trace_ves.construction.ledger import JUDGEMENT_SLOTS, Ledger, LedgerEntry, Stage
 from trace_ves.construction.next_steps import next_steps
-from trace_ves.construction.people import Role, active_names, list_people
+from trace_ves.construction.people import Role, active_names, list_people, new_secret
 from trace_ves.construction.reports import closure_statement, funnel_table, list_facts, make_report
 from trace_ves.core.interval import union
 from trace_ves.core.jsonl import dump_line
@@ -115,7 +113,7 @@ def _render(caller: SignedInRequest, template: str, **values: Any) -> str:
 @router.get("/sign-in")
 def sign_in(request: Request, context: Context) -> Response:
     """The sign-in page. Its CSRF token is in a cookie too, so that the server remembers nothing of a visitor."""
-    token = request.cookies.get(context.form_cookie) or secrets.token_urlsafe(SECRET_BYTES)
+    token = request.cookies.get(context.form_cookie) or new_secret()
     response = HTMLResponse(render("desk/sign_in.html", csrf=token, person=None))
     context.set_cookie(response, context.form_cookie, token)
     return response
