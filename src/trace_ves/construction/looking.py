@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 import threading
@@ -11,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import count
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import numpy as np
@@ -157,19 +157,19 @@ class ClipCache:
     def __init__(self, scratch: Path) -> None:
         self._scratch = scratch
         self._lock = threading.Lock()
-        self._clips: dict[str, Future[Path]] = {}
+        self._clips: dict[tuple[Path, int, int, Interval], Future[Path]] = {}
+        self._numbers = count()
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="cut", initializer=_lower_priority)
 
     def clip(self, video: Path, span: Interval) -> Future[Path]:
         """The file of one interval, which holds nothing of the video beyond it; cut once, without the lock."""
         status = video.stat()
-        identity = f"{video}\n{status.st_size}\n{status.st_mtime_ns}\n{span.start!r}\n{span.end!r}"
-        key = hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+        key = (video, status.st_size, status.st_mtime_ns, span)
         with self._lock:
             future = self._clips.get(key)
             if future is None or (future.done() and (future.cancelled() or future.exception())):
-                future = self._pool.submit(self._cut, video, span, self._scratch / f"{key}.mp4")
-                self._clips[key] = future
+                path = self._scratch / f"{next(self._numbers)}.mp4"
+                future = self._clips[key] = self._pool.submit(self._cut, video, span, path)
             return future
 
     @staticmethod

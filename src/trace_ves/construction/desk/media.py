@@ -22,10 +22,10 @@ from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
 from trace_ves.construction.assignments import Assignment, waits_at
-from trace_ves.construction.desk.context import DeskContext, SignedIn, SignedInRequest
+from trace_ves.construction.desk.context import STILLS, DeskContext, SignedIn, SignedInRequest
 from trace_ves.construction.judged_item import JudgedItem
 from trace_ves.construction.ledger import Stage
-from trace_ves.construction.looking import join_spans, spans_of_bytes
+from trace_ves.construction.looking import STILL_SECONDS, join_spans, spans_of_bytes
 from trace_ves.construction.people import Role
 from trace_ves.core import Interval
 from trace_ves.web.app import MOST_ROWS_OF_PIXELS
@@ -46,7 +46,7 @@ def video(caller: SignedIn, item: Id) -> FileResponse:
     kind = CONTENT_TYPES.get(path.suffix.lower())
     if kind is None:
         raise HTTPException(415, f"Files that end with {path.suffix[:20]!r} are sent only frame by frame.")
-    return CountedFile(path, kind, partial(caller.context.served.add_bytes, caller.person.name, item, None))
+    return CountedFile(path, kind, partial(caller.context.served.add, caller.person.name, item, None))
 
 
 class CountedFile(FileResponse):
@@ -98,7 +98,8 @@ def frame(
     """The frame on screen at a moment of an item's video, as JPEG."""
     picture = caller.context.footage.frame_at(_whole(caller, item), t, height)
     if height is None:  # as the player asks for it; the pictures of timelines are too small to judge by
-        caller.context.served.add_still(caller.person.name, item, picture.seconds)
+        span = max(0.0, picture.seconds - STILL_SECONDS), picture.seconds + STILL_SECONDS
+        caller.context.served.add(caller.person.name, item, STILLS, *span)
     headers = {"X-Frame-Seconds": repr(picture.seconds), "X-Frame-Pts": str(picture.pts)}
     return Response(picture.jpeg(85), media_type="image/jpeg", headers=headers)
 
@@ -129,7 +130,7 @@ async def clip(caller: SignedIn, item: Id, left_out: Place, part: Place) -> File
     """One interval of a partial evidence set, cut out of the video. Waiting for the cut takes no thread."""
     cutting = await run_in_threadpool(_clip, caller, item, left_out, part)
     path = await asyncio.wrap_future(cutting)
-    return CountedFile(path, "video/mp4", partial(caller.context.served.add_bytes, caller.person.name, item, part))
+    return CountedFile(path, "video/mp4", partial(caller.context.served.add, caller.person.name, item, part))
 
 
 def _clip(caller: SignedInRequest, item: str, left_out: int, part: int) -> Future[Path]:
@@ -150,16 +151,17 @@ def _interval(judged: JudgedItem, part: int, left_out: int | None = None) -> Int
 
 def sent_spans(caller: SignedInRequest, item: str, part: int | None) -> list[list[float]]:
     """What was sent to an annotator of an item's video, in seconds, or of a clip, whose end is 1."""
-    context = caller.context
-    sent = context.served.sent(caller.person.name, item, part)
-    if not sent.ranges:
-        return sent.stills
+    context, who = caller.context, caller.person.name
+    stills = context.served.sent(who, item, STILLS) if part is None else []
+    ranges = context.served.sent(who, item, part)
+    if not ranges:
+        return stills
     judged = context.judgements.item(item)
     path = context.project.need_path(judged.proposal.video)
     if part is None:
-        return join_spans([*spans_of_bytes(path, sent.ranges)[0], *sent.stills])
+        return join_spans([*spans_of_bytes(path, ranges)[0], *stills])
     clip = context.clips.clip(path, _interval(judged, part)).result()
-    spans, duration = spans_of_bytes(clip, sent.ranges)
+    spans, duration = spans_of_bytes(clip, ranges)
     return [[start / duration, end / duration] for start, end in spans]
 
 
