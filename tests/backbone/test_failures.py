@@ -36,7 +36,7 @@ from trace_ves.backbone import open_backbone
 from trace_ves.backbone.provider import Completion, CompletionRequest, ServiceError, TextPart
 from trace_ves.backbone.retry import NOTICES, PERMANENT_CAUSES, is_retryable, refusal_message
 from trace_ves.benches import write_bench
-from trace_ves.construction.requests import NoFootage
+from trace_ves.construction.proposal import NoFootage
 from trace_ves.core import BackboneError, Interval, Question
 from trace_ves.observer import Observer
 from trace_ves.records import Item, Usage

@@ -8,22 +8,23 @@ import signal
 import subprocess
 import tempfile
 import time
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
 
 from tests.web.web_bench import write_video
-from trace_ves.construction.judging import Judgements
-from trace_ves.construction.people import Role, invite
-from trace_ves.construction.project import BuildSettings, Project, create_project
+from trace_ves.construction.project import Project, create_project
 from trace_ves.construction.store import Store
 
-from .teams import Clock, Team
+from .teams import new_team
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from .teams import Team
 
 PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
 
@@ -36,18 +37,14 @@ def postgresql() -> Iterator[Path]:
     if found is None:
         pytest.skip("no postgresql on this machine")
     folder = Path(tempfile.mkdtemp(prefix="trace-ves-pg-", dir="/tmp"))
-    user = None
-    if os.getuid() == 0:  # the server refuses to run as root
-        user = "postgres"
+    user = "postgres" if os.getuid() == 0 else None  # the server refuses to run as root
+    if user:
         shutil.chown(folder, user)
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "user": user, "cwd": folder}
     try:
-        subprocess.run(
-            [found / "initdb", "-D", folder / "data", "-U", "postgres", "-A", "trust", "-N"], check=True, **quiet
-        )
-        server = subprocess.Popen(
-            [found / "postgres", "-D", folder / "data", "-k", folder, "-c", "listen_addresses="], **quiet
-        )
+        data = ("-D", folder / "data")
+        subprocess.run([found / "initdb", *data, "-U", "postgres", "-A", "trust", "-N"], check=True, **quiet)
+        server = subprocess.Popen([found / "postgres", *data, "-k", folder, "-c", "listen_addresses="], **quiet)
         try:
             for _ in range(600):
                 ready = subprocess.run([found / "pg_isready", "-q", "-h", folder], check=False, **quiet)
@@ -80,39 +77,21 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def open_store(url: str) -> Iterator[Callable[[], Store]]:
     """Opens stores on one database; they are closed at the end."""
-    opened: list[Store] = []
-
-    def make() -> Store:
-        opened.append(Store(url))
-        return opened[-1]
-
-    yield make
-    for store in opened:
-        store.close()
-
-
-@pytest.fixture
-def store(open_store: Callable[[], Store]) -> Store:
-    return open_store()
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(closing(Store(url)))
 
 
 @pytest.fixture
 def make_team() -> Iterator[Callable[..., Team]]:
     """Makes teams with a store in memory, which only one thread can use, unless they get another one."""
-    stores: list[Store] = []
+    with ExitStack() as stack:
 
-    def make(*names: str, url: str = "sqlite://", **settings: float) -> Team:
-        clock = Clock()
-        store = Store(url, clock=clock)
-        stores.append(store)
-        for name in names:
-            invite(store, name, Role.ANNOTATOR)
-        invite(store, "dora", Role.ADJUDICATOR)
-        return Team(Judgements(store, BuildSettings(**settings)), clock)
+        def make(*names: str, **settings: Any) -> Team:
+            team = new_team(*names, **settings)
+            stack.callback(team.judgements.store.close)
+            return team
 
-    yield make
-    for store in stores:
-        store.close()
+        yield make
 
 
 @pytest.fixture
@@ -129,16 +108,21 @@ def footage(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def project(tmp_path: Path, footage: Path) -> Project:
-    """A build over one film, videos/a.mp4."""
+def folder(tmp_path: Path, footage: Path) -> Path:
+    """Where a build can be made: it has one film, videos/a.mp4."""
     (tmp_path / "b" / "videos").mkdir(parents=True)
     (tmp_path / "b" / "videos" / "a.mp4").hardlink_to(footage)
-    return create_project(tmp_path / "b")
+    return tmp_path / "b"
 
 
 @pytest.fixture
-def project_store(project: Project) -> Iterator[Store]:
+def project(folder: Path) -> Project:
+    """A build over that film."""
+    return create_project(folder)
+
+
+@pytest.fixture
+def store(project: Project) -> Iterator[Store]:
     """The store of that build."""
-    opened = project.open_store()
-    yield opened
-    opened.close()
+    with closing(project.open_store()) as opened:
+        yield opened

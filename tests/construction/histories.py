@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from trace_ves.construction.judged_item import ProposedItem
-from trace_ves.construction.leave_one_out import HumanAnswer, Probe
+from trace_ves.construction.judged_item import (
+    Evidence,
+    HumanAnswer,
+    Probe,
+    ProposedItem,
+    Settlement,
+    Shortcut,
+    Verification,
+    evidence_to_json,
+)
 from trace_ves.construction.ledger import GIST_SLOT, GOLD_SLOT, LANGUAGE_SLOT, PROPOSAL_SLOT, Change, Ledger
 from trace_ves.construction.looking import Looking
-from trace_ves.construction.shortcut_probe import Shortcut
-from trace_ves.construction.visual_verification import Evidence, Verification, evidence_to_json
 from trace_ves.core import Interval
+
+if TYPE_CHECKING:
+    from trace_ves.construction.store import Store
 
 LOOKED = Looking(watched_share=1.0, took_seconds=60.0, clip_seconds=15.0)
 EVIDENCE = (Interval(10, 14), Interval(40, 46), Interval(80, 85))
@@ -41,8 +51,9 @@ class Pen:
     def undo(self, item: str, slot: str, who: str) -> None:
         self.ledger.add(self.ledger.undo_entry(item, slot, who, number=self.ledger.last_number + 1, at=self.at))
 
-    def propose(self, item: str, made: ProposedItem | None = None) -> None:
+    def propose(self, item: str, made: ProposedItem | None = None) -> Pen:
         self.write(item, PROPOSAL_SLOT, "build", (made or proposal()).to_json())
+        return self
 
     def verify(
         self,
@@ -81,12 +92,21 @@ class Pen:
             self.write(item, slot, "build", made.to_json())
 
     def settle(self, item: str, kind: str, about: tuple[int, ...], *, keep: bool, evidence: Evidence = ()) -> None:
-        spans = [[span.start, span.end] for span in evidence]
-        value = {"keep": keep, "about": list(about), "evidence": spans, "reason": "" if keep else "no"}
-        self.write(item, f"settlement/{kind}", "dora", value)
+        decision = Settlement(keep, about, evidence, "" if keep else "no")
+        self.write(item, f"settlement/{kind}", "dora", decision.to_json())
 
     def seat(self, item: str, key: str, place: int, who: str, spans: Evidence = ()) -> None:
         self.write(item, f"seat/{key}/{place}", who, {"who": who, "spans": evidence_to_json(spans)})
 
     def gold(self, item: str, *, accept: bool, without: dict[str, str | None] | None = None) -> None:
         self.write(item, GOLD_SLOT, "build", {"accept": accept, "without": without or {}})
+
+
+class StorePen(Pen):
+    """Writes into a store."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def write(self, item: str, slot: str, who: str, after: dict[str, object], seconds: float = 0.0) -> None:
+        self.store.append([Change(item, slot, who, after, seconds=seconds)])

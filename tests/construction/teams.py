@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trace_ves.construction.assignments import Assignment
+from trace_ves.construction.judged_item import evidence_to_json
 from trace_ves.construction.judging import Judgements, Verdict
 from trace_ves.construction.ledger import PROPOSAL_SLOT, Change, Stage
-from trace_ves.construction.people import find_person
+from trace_ves.construction.people import Role, find_person, invite
+from trace_ves.construction.project import BuildSettings
+from trace_ves.construction.store import Store
 from trace_ves.core import Interval
 
 from .histories import EVIDENCE, proposal
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from trace_ves.construction.judged_item import ProposedItem
     from trace_ves.construction.people import Person
 
-SPANS = [[span.start, span.end] for span in EVIDENCE]
+SPANS = evidence_to_json(EVIDENCE)
 ACCEPT = Verdict("accept", SPANS)
 
 
@@ -41,9 +44,7 @@ class Team:
     clock: Clock
 
     def __getitem__(self, name: str) -> Person:
-        found = find_person(self.judgements.store.ledger(), name)
-        assert found is not None
-        return found
+        return find_person(self.judgements.store.ledger(), name)
 
     def propose(self, *items: str, made: ProposedItem | None = None) -> None:
         value = (made or proposal()).to_json()
@@ -67,12 +68,20 @@ class Team:
         self.judgements.verify(self[name], item, verdict, revision=revision)
 
     def answer(self, name: str, held: Assignment, answer: str | None = None, revision: int = 0) -> None:
-        assert held.left_out is not None
-        evidence = self.judgements.item(held.item).state.evidence
-        self.play(name, held.item, [[span.start, span.end] for span in evidence])
+        self.play(name, held.item, evidence_to_json(self.judgements.item(held.item).partial_evidence))
         self.judgements.answer_without(self[name], held.item, held.left_out, answer=answer, revision=revision)
 
     def verified(self, item: str = "c1") -> None:
         for name in ("ann", "bob"):
             assert self.next(name) == Assignment(item, Stage.VERIFICATION)
             self.verify(name, item)
+
+
+def new_team(*names: str, url: str = "sqlite://", **settings: float) -> Team:
+    """Annotators of these names, the adjudicator dora, and their store."""
+    clock = Clock()
+    store = Store(url, clock=clock)
+    for name in names:
+        invite(store, name, Role.ANNOTATOR)
+    invite(store, "dora", Role.ADJUDICATOR)
+    return Team(Judgements(store, BuildSettings(**settings)), clock)

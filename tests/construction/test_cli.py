@@ -6,6 +6,7 @@ import html
 import json
 import re
 import shlex
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,12 +18,10 @@ from tests.web.web_bench import write_video
 from trace_ves.cli.build import COMMANDS
 from trace_ves.cli.build import build_command as command
 from trace_ves.cli.main import group
-from trace_ves.construction.ledger import PROPOSAL_SLOT, Change
 from trace_ves.construction.project import open_project
-from trace_ves.construction.visual_verification import Verification
 from trace_ves.core import InputError, Interval
 
-from .histories import proposal
+from .histories import StorePen, proposal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,17 +32,11 @@ PAGE = (Path(__file__).parents[2] / "docs" / "build.md").read_text(encoding="utf
 
 
 @pytest.fixture(scope="module")
-def short_film(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def footage(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A film with a single window of captions."""
     path = tmp_path_factory.mktemp("short") / "a.mp4"
     write_video(path, seconds=3)
     return path
-
-
-@pytest.fixture
-def folder(tmp_path: Path, short_film: Path) -> Path:
-    (tmp_path / "b" / "videos").mkdir(parents=True)
-    (tmp_path / "b" / "videos" / "a.mp4").hardlink_to(short_film)
-    return tmp_path / "b"
 
 
 def build(*arguments: object) -> Result:
@@ -81,19 +74,20 @@ def test_tokens_are_printed_once_for_each_name(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "sentence"),
     [
-        ["status", "nowhere"],
-        ["init", "nowhere"],
-        ["export", "nowhere", "out"],
-        ["probe", "nowhere", "--backbone", "glance"],
-        ["init", "{b}", "--database", "mysql://x/y"],
-        ["invite", "{b}", "a b"],
+        ("status nowhere", "no build here"),
+        ("init nowhere", "no videos here"),
+        ("export nowhere out", "no build here"),
+        ("probe nowhere --backbone glance", "no build here"),
+        ("init {b} --database mysql://x/y", "no store on 'mysql'"),
+        ("invite {b} ann", "no build here"),
     ],
 )
-def test_a_mistake_is_one_sentence(folder: Path, arguments: list[str]) -> None:
-    refused = build(*(each.format(b=folder) for each in arguments))
+def test_a_mistake_is_one_sentence(folder: Path, arguments: str, sentence: str) -> None:
+    refused = build(*arguments.format(b=folder).split())
     assert isinstance(refused.exception, InputError)
+    assert sentence in str(refused.exception)
     assert "\n" not in str(refused.exception)
 
 
@@ -111,12 +105,11 @@ def test_a_stage_stops_at_its_spending_limit_and_goes_on_later(folder: Path, tmp
     build("init", folder)
     spec = f"openai:m@{model.url}/v1"
     (tmp_path / "prices.toml").write_text(f'["{spec}"]\ninput = 1\ncached = 1\noutput = 1\ndate = 2026-05-01\n')
-    store = open_project(folder).open_store()
     evidence = (Interval(0.2, 0.8), Interval(1, 1.6), Interval(2, 2.6))
-    store.append([Change("c1", PROPOSAL_SLOT, "build", proposal("videos/a.mp4", evidence).to_json())])
-    verdict = Verification(accepted=True, evidence=evidence).to_json()
-    store.append([Change("c1", f"verification/{name}", name, verdict) for name in ("ann", "bob")])
-    store.close()
+    with closing(open_project(folder).open_store()) as store:
+        pen = StorePen(store).propose("c1", proposal(evidence=evidence))
+        for name in ("ann", "bob"):
+            pen.verify("c1", name, evidence)
     money = ("--prices", tmp_path / "prices.toml", "--no-cache", "--max-cost")
     # The caption of the only window, then that of the whole video, then the drafts of two families.
     propose = ("propose", folder, "--captioner", spec, "--proposer", spec, *money)

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from trace_ves.construction.gold import add_gold, count_decimals, match_decimals, move_interval
-from trace_ves.construction.judged_item import GoldAnswer, ProposedItem, list_all_items
-from trace_ves.construction.ledger import GOLD_SLOT, Change
+from trace_ves.construction.judged_item import GoldAnswer, ProposedItem, list_all_items, mean_iou
 from trace_ves.construction.proposal import DraftError, check_evidence
 from trace_ves.construction.reports import make_report
-from trace_ves.construction.visual_verification import mean_iou
 from trace_ves.core import InputError, Interval
 
-from .histories import EVIDENCE, proposal
+from .histories import EVIDENCE, StorePen, proposal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,29 +26,14 @@ if TYPE_CHECKING:
     from .teams import Team
 
 
-def gold(
-    team: Team,
-    item: str,
-    *,
-    accept: bool,
-    made: ProposedItem | None = None,
-    without: dict[str, str | None] | None = None,
-) -> None:
-    value = {"accept": accept, "without": without or {}}
-    team.propose(item, made=made)
-    team.judgements.store.append([Change(item, GOLD_SLOT, "build", value)])
-
-
 def test_gold_items_are_mixed_in_and_never_come_into_the_bench(make_team: Callable[..., Team]) -> None:
     team = make_team("ann", "bob", "cat", "dan", gold_share=0.25)
-    team.propose(*(f"c{n}" for n in range(16)))
+    team.propose(*(f"c{n}" for n in range(24)))
     for n in range(16, 24):
-        gold(team, f"c{n}", accept=n % 2 == 0)
+        StorePen(team.judgements.store).gold(f"c{n}", accept=n % 2 == 0)
     for name in ("ann", "bob"):
         for _ in range(16):
-            held = team.next(name)
-            assert held is not None
-            team.verify(name, held.item)  # accepts whatever comes
+            team.verify(name, team.next(name).item)  # accepts whatever comes
     found = make_report(team.judgements.store.ledger())
     assert found.proposed == 16
     for name in ("ann", "bob"):
@@ -62,15 +45,15 @@ def test_no_third_annotator_gets_a_gold_item_while_others_are_left(make_team: Ca
     team = make_team("ann", "bob", "cat", "dan", "eve", "fay", gold_share=0.5)
     for n in range(8):
         team.propose(f"c{n}", made=proposal(f"videos/{n}.mp4"))
-        gold(team, f"g{n}", accept=True, made=proposal(f"videos/{10 + n}.mp4"), without={"1": None})
+        pen = StorePen(team.judgements.store).propose(f"g{n}", proposal(f"videos/{10 + n}.mp4"))
+        pen.gold(f"g{n}", accept=True, without={"1": None})
     for name in ("ann", "bob"):
         while (held := team.next(name)) is not None:
             team.verify(name, held.item)
     for _ in range(8):
         for name in ("cat", "dan", "eve", "fay"):
             if (held := team.next(name)) is not None:
-                team.play(name, held.item)
-                team.judgements.answer_without(team[name], held.item, held.left_out, answer=None, revision=0)
+                team.answer(name, held)
     judges = [len(each.answers) for each in list_all_items(team.judgements.store.ledger()) if each.gold]
     assert sum(judges) > 12
     assert max(judges) == 2
@@ -105,7 +88,8 @@ def test_gold_of_leave_one_out_is_answered_blind_and_counted(make_team: Callable
     """`without` says what the clips decide; each person gets one such set, of a video they have seen nothing of."""
     team = make_team("ann", "bob", "cat", "dan", gold_share=0.5)
     for n in range(6):
-        gold(team, f"g{n}", accept=True, made=proposal(f"videos/{n}.mp4"), without={"1": None, "2": "B"})
+        pen = StorePen(team.judgements.store).propose(f"g{n}", proposal(f"videos/{n}.mp4"))
+        pen.gold(f"g{n}", accept=True, without={"1": None, "2": "B"})
         team.propose(f"c{n}", made=proposal(f"videos/{10 + n}.mp4"))
     for name in ("ann", "bob"):
         while (held := team.next(name)) is not None:
@@ -114,8 +98,7 @@ def test_gold_of_leave_one_out_is_answered_blind_and_counted(make_team: Callable
     taken: dict[str, list[Assignment]] = {"cat": [], "dan": []}
     for name, answer in (("cat", None), ("dan", "B")):
         while (held := team.next(name)) is not None:
-            team.play(name, held.item)
-            team.judgements.answer_without(team[name], held.item, held.left_out, answer=answer, revision=0)
+            team.answer(name, held, answer)
             if held.item.startswith("g"):
                 taken[name].append(held)
     for mine in taken.values():
@@ -128,7 +111,7 @@ def test_gold_of_leave_one_out_is_answered_blind_and_counted(make_team: Callable
     assert make_report(team.judgements.store.ledger()).partial_answers == 12
 
 
-def test_gold_lines_say_what_partial_sets_decide(project: Project, project_store: Store, tmp_path: Path) -> None:
+def test_gold_lines_say_what_partial_sets_decide(project: Project, store: Store, tmp_path: Path) -> None:
     line = {
         "video": "videos/a.mp4",
         "question": "In which order?",
@@ -139,8 +122,8 @@ def test_gold_lines_say_what_partial_sets_decide(project: Project, project_store
     }
     (tmp_path / "gold.jsonl").write_text(json.dumps(line) + "\n")
     with pytest.raises(InputError, match=r"gold\.jsonl:1: rationales"):  # a stock sentence would give gold away
-        add_gold(project, project_store, tmp_path / "gold.jsonl")
+        add_gold(project, store, tmp_path / "gold.jsonl")
     (tmp_path / "gold.jsonl").write_text(json.dumps(line | {"rationales": ["one", "two", "three"]}) + "\n")
-    assert add_gold(project, project_store, tmp_path / "gold.jsonl") == (1, 0)
-    [judged] = list_all_items(project_store.ledger())
+    assert add_gold(project, store, tmp_path / "gold.jsonl") == (1, 0)
+    [judged] = list_all_items(store.ledger())
     assert judged.gold == GoldAnswer(accept=True, without={0: None, 2: "B"})

@@ -98,38 +98,23 @@ def test_an_object_is_visible_from_key_frame_to_key_frame(shapes: list[tuple[int
     assert {frame for first, last in spans for frame in range(first, last + 1)} == expected
 
 
-EXPORT: list[dict[str, Any]] = [
-    {
-        "data": {"video": "/data/upload/3/1a2b3c4d-a.mp4", "title": "x"},
-        "annotations": [
-            {"was_cancelled": True, "result": [{"value": {"ranges": [{"start": 1, "end": 2}], "labels": ["no"]}}]},
-            {
-                "result": [
-                    {
-                        "value": {"ranges": [{"start": 11, "end": 20}], "timelinelabels": ["fox"]},
-                        "meta": {"text": ["red"]},
-                    },
-                    {"value": {"start": 1.5, "end": 2.5, "labels": ["owl"]}},
-                    {
-                        "value": {
-                            "sequence": [{"frame": 1, "enabled": True}, {"frame": 6, "enabled": False}],
-                            "labels": ["cat"],
-                        }
-                    },
-                    {"type": "textarea"},
-                ]
-            },
-        ],
-    }
+REGIONS: list[dict[str, Any]] = [
+    {"value": {"ranges": [{"start": 11, "end": 20}], "timelinelabels": ["fox"]}, "meta": {"text": ["red"]}},
+    {"value": {"start": 1.5, "end": 2.5, "labels": ["owl"]}},
+    {"value": {"sequence": [{"frame": 1, "enabled": True}, {"frame": 6, "enabled": False}], "labels": ["cat"]}},
+    {"type": "textarea"},
 ]
+CANCELLED = {"was_cancelled": True, "result": [{"value": {"ranges": [{"start": 1, "end": 2}], "labels": ["no"]}}]}
+MEDIA = "/data/upload/3/1a2b3c4d-a.mp4"
+EXPORT = [{"data": {"video": MEDIA, "title": "x"}, "annotations": [CANCELLED, {"result": REGIONS}]}]
 
 
 def test_an_export_is_read(tmp_path: Path) -> None:
     (tmp_path / "export").write_text(json.dumps(EXPORT))
     assert read_spans(tmp_path / "export") == [
-        LabelledSpan("/data/upload/3/1a2b3c4d-a.mp4", "fox", Frames(10, 19), "red"),
-        LabelledSpan("/data/upload/3/1a2b3c4d-a.mp4", "owl", Interval(1.5, 2.5)),
-        LabelledSpan("/data/upload/3/1a2b3c4d-a.mp4", "cat", Frames(0, 4)),
+        LabelledSpan(MEDIA, "fox", Frames(10, 19), "red"),
+        LabelledSpan(MEDIA, "owl", Interval(1.5, 2.5)),
+        LabelledSpan(MEDIA, "cat", Frames(0, 4)),
     ]
 
 
@@ -173,11 +158,6 @@ def test_whatever_a_file_holds_is_spans_or_a_sentence(
 
 
 # Into a build, and out of it
-
-
-@pytest.fixture
-def store(project_store: Store) -> Store:
-    return project_store
 
 
 def tasks(*spans: tuple[int, int, str], video: str = "a.mp4") -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
 
@@ -16,20 +17,18 @@ from trace_ves.backbone.protocol import ModelFault, ScriptedBackbone
 from trace_ves.benches import load_bench
 from trace_ves.construction import looking
 from trace_ves.construction.export import export_bench
-from trace_ves.construction.judged_item import judged_item, list_items
-from trace_ves.construction.leave_one_out import probe_leave_one_out
+from trace_ves.construction.judged_item import judged_item
 from trace_ves.construction.ledger import PROPOSAL_SLOT, Change, Stage
 from trace_ves.construction.looking import cut_clip
 from trace_ves.construction.people import Role, authenticate, find_person, invite, list_people
+from trace_ves.construction.probes import probe_leave_one_out, probe_shortcuts
 from trace_ves.construction.project import BuildSettings, Project, create_project, open_project
 from trace_ves.construction.proposal import caption_video, propose_items
-from trace_ves.construction.shortcut_probe import probe_shortcuts
 from trace_ves.core import InputError, Interval
 
-from .histories import LOOKED, proposal
+from .histories import StorePen, proposal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from trace_ves.backbone.protocol import Request
@@ -46,61 +45,43 @@ DRAFT = {
 }
 
 
-@pytest.fixture
-def store(project_store: Store) -> Store:
-    return project_store
-
-
 REPLIES = {"dense_caption": {"caption": "a road"}, "item_proposal": {"items": [DRAFT]}}
 
 
-class Model(StageModel):
-    """Answers by stage, and remembers what it was asked."""
-
-    def __init__(self, **replies: Any) -> None:
-        super().__init__({stage.replace("_", "-"): said for stage, said in (REPLIES | replies).items()})
-
-    @property
-    def asked(self) -> list[Request[Any]]:
-        return self.requests
-
-    @property
-    def backbone(self) -> ScriptedBackbone:
-        return ScriptedBackbone(self)
+def scripted(**replies: Any) -> StageModel:
+    return StageModel({stage.replace("_", "-"): said for stage, said in (REPLIES | replies).items()})
 
 
 def quiet(_done: int, _total: int) -> None:
     pass
 
 
-def probe(project: Project, store: Store, model: Model) -> int:
-    items = list_items(store.ledger())
-    return probe_leave_one_out(project, store, items, model.backbone, on_progress=quiet)
+def probe(project: Project, store: Store, model: StageModel) -> int:
+    return probe_leave_one_out(project, store, ScriptedBackbone(model), on_progress=quiet)
 
 
-def shortcut(store: Store, model: Model) -> tuple[int, int]:
-    items = list_items(store.ledger())
-    return probe_shortcuts(store, items, model.backbone, model.backbone, on_progress=quiet)
+def shortcut(store: Store, model: StageModel) -> tuple[int, int]:
+    return probe_shortcuts(store, ScriptedBackbone(model), ScriptedBackbone(model), on_progress=quiet)
 
 
-def propose(project: Project, store: Store, model: Model) -> tuple[int, list[str]]:
+def propose(project: Project, store: Store, model: StageModel) -> tuple[int, list[str]]:
     with video.open(project.need_path(NAME)) as source:
-        caption_video(store, NAME, source, model.backbone, on_progress=quiet)
-        return propose_items(store, NAME, source.duration, "event-counting", model.backbone)
+        caption_video(store, NAME, source, ScriptedBackbone(model), on_progress=quiet)
+        return propose_items(store, NAME, source.duration, "event-counting", ScriptedBackbone(model))
 
 
 def test_captions_then_items_and_nothing_twice(project: Project, store: Store) -> None:
-    model = Model(item_proposal={"items": [DRAFT, DRAFT | {"answer": "D"}]})
+    model = scripted(item_proposal={"items": [DRAFT, DRAFT | {"answer": "D"}]})
     taken, refused = propose(project, store, model)
     assert (taken, len(refused)) == (1, 1)
-    stages = [request.stage for request in model.asked]
+    stages = [request.stage for request in model.requests]
     assert stages == ["dense-caption"] * 3 + ["item-proposal"]  # 0-30, 25-32, and 16 frames of the whole
-    assert [request.frames_supplied for request in model.asked] == [30, 7, 16, 0]
-    captions = model.asked[-1].variables["captions"]
+    assert [request.frames_supplied for request in model.requests] == [30, 7, 16, 0]
+    captions = model.requests[-1].variables["captions"]
     assert [(each["start"], each["end"]) for each in captions] == [(0, 30), (25, 32)]
-    assert "$" not in model.asked[-1].text
+    assert "$" not in model.requests[-1].text
     assert propose(project, store, model) == (0, [])
-    assert len(model.asked) == 4
+    assert len(model.requests) == 4
     [item] = [entry.subject for entry in store.ledger().entries if entry.slot == PROPOSAL_SLOT]
     assert judged_item(store.ledger(), item).proposal.evidence == (Interval(3, 6), Interval(12, 15))
     assert store.ledger().caption(NAME) == "a road"
@@ -116,49 +97,42 @@ def test_a_stopped_run_goes_on_where_it_was(project: Project, store: Store) -> N
             raise StoppedError
         return {"caption": "a road"}
 
-    first = Model(dense_caption=stops)
+    first = scripted(dense_caption=stops)
     with pytest.raises(StoppedError):
         propose(project, store, first)
-    second = Model()
+    second = scripted()
     assert propose(project, store, second) == (1, [])
-    assert [request.stage for request in second.asked] == ["dense-caption", "item-proposal"]
+    assert [request.stage for request in second.requests] == ["dense-caption", "item-proposal"]
 
 
 def test_a_fault_is_on_record_and_asked_again(project: Project, store: Store) -> None:
-    broken = Model(dense_caption=ModelFault("no words"), item_proposal=ModelFault("no items"))
+    broken = scripted(dense_caption=ModelFault("no words"), item_proposal=ModelFault("no items"))
     assert propose(project, store, broken) == (0, ["no items"])
     faults = [entry.after for entry in store.ledger().entries]
     assert {"fault": "no words"} in faults
-    mended = Model()
+    mended = scripted()
     assert propose(project, store, mended) == (1, [])
-    assert len(mended.asked) == 4
+    assert len(mended.requests) == 4
 
 
 def accepted_by_people(store: Store) -> None:
     """An item that two people verified and found closed."""
-    made = proposal(NAME, EVIDENCE)
-    store.append([Change("c0001", PROPOSAL_SLOT, "build", made.to_json())])
-    spans = [[span.start, span.end] for span in EVIDENCE]
+    pen = StorePen(store).propose("c0001", proposal(NAME, EVIDENCE))
     for who in ("ann", "bob"):
-        looking = {"looking": LOOKED.to_json()}
-        verdict = {"accepted": True, "evidence": spans, "reason": ""} | looking
-        answers = [
-            Change("c0001", f"without/{who}/{n}", who, {"evidence": spans, "answer": None} | looking, seconds=30)
-            for n in range(3)
-        ]
-        store.append([Change("c0001", f"verification/{who}", who, verdict, seconds=60), *answers])
+        pen.verify("c0001", who, EVIDENCE, seconds=60)
+        pen.answer("c0001", who, [None] * 3, EVIDENCE, seconds=30)
 
 
 def test_the_probe_sees_the_partial_set_and_nothing_else(project: Project, store: Store) -> None:
     accepted_by_people(store)
-    model = Model()
+    model = scripted()
     assert probe(project, store, model) == 1
-    assert len(model.asked) == 9  # three partial sets, three draws each
-    for place, request in enumerate(model.asked):
+    assert len(model.requests) == 9  # three partial sets, three draws each
+    for place, request in enumerate(model.requests):
         kept = [span for n, span in enumerate(EVIDENCE) if n != place // 3]
         assert [clip.span for clip in request.clips] == kept
         assert all(any(frame.seconds in span for span in kept) for clip in request.clips for frame in clip.frames)
-    assert len({json.dumps(request.variables["options"]) for request in model.asked[:3]}) == 3
+    assert len({json.dumps(request.variables["options"]) for request in model.requests[:3]}) == 3
     assert probe(project, store, model) == 0
     assert judged_item(store.ledger(), "c0001").state.waits_at is Stage.SHORTCUT
 
@@ -170,14 +144,14 @@ def knows(request: Request[Any]) -> dict[str, str]:
 
 def test_a_model_that_always_finds_the_option_opens_the_item(project: Project, store: Store) -> None:
     accepted_by_people(store)
-    probe(project, store, Model(leave_one_out_probe=knows))
+    probe(project, store, scripted(leave_one_out_probe=knows))
     assert judged_item(store.ledger(), "c0001").state.rejected_at is Stage.LEAVE_ONE_OUT
 
 
 def test_a_liking_for_a_letter_is_no_knowledge(project: Project, store: Store) -> None:
     """B is the right letter of the question itself, and the wrong one of its other turns."""
     accepted_by_people(store)
-    likes_b = Model(
+    likes_b = scripted(
         leave_one_out_probe={"answer": "B"}, language_only_probe={"answer": "B"}, gist_probe={"answer": "B"}
     )
     probe(project, store, likes_b)
@@ -185,27 +159,26 @@ def test_a_liking_for_a_letter_is_no_knowledge(project: Project, store: Store) -
     assert shortcut(store, likes_b) == (1, 0)
     found = judged_item(store.ledger(), "c0001")
     assert found.state.accepted
-    assert found.language is not None
     assert (found.language.first, sorted(map(str, found.language.repeat))) == ("B", ["A", "B", "C", "D"])
 
 
 @pytest.mark.parametrize("which", ["language_only_probe", "gist_probe"])
 def test_a_shortcut_that_holds_on_the_repeat_rejects(project: Project, store: Store, which: str) -> None:
     accepted_by_people(store)
-    probe(project, store, Model())
-    model = Model(**{which: knows})
+    probe(project, store, scripted())
+    model = scripted(**{which: knows})
     assert shortcut(store, model) == (1, 1)  # no summary yet
     store.append([Change(f"video:{NAME}", "gist", "build", {"caption": "a film with a fox"})])
     shortcut(store, model)
     assert judged_item(store.ledger(), "c0001").state.rejected_at is Stage.SHORTCUT
-    gists = [request for request in model.asked if request.stage == "gist-probe"]
+    gists = [request for request in model.requests if request.stage == "gist-probe"]
     assert all("a film with a fox" in request.text for request in gists)
-    assert all(not request.clips for request in model.asked)
+    assert all(not request.clips for request in model.requests)
 
 
 def test_a_probe_that_fails_judges_nothing(project: Project, store: Store) -> None:
     accepted_by_people(store)
-    probe(project, store, Model(leave_one_out_probe=ModelFault("down")))
+    probe(project, store, scripted(leave_one_out_probe=ModelFault("down")))
     assert judged_item(store.ledger(), "c0001").state.waits_at is Stage.LEAVE_ONE_OUT
     assert any(entry.slot == "fault/probe/0" and entry.calls for entry in store.ledger().entries)
 
@@ -236,9 +209,9 @@ def test_a_cut_that_failed_is_tried_again_and_one_that_succeeded_is_kept(
 def accepted_by_all(project: Project, store: Store) -> None:
     """Bring the item through every stage."""
     accepted_by_people(store)
-    probe(project, store, Model())
+    probe(project, store, scripted())
     store.append([Change(f"video:{NAME}", "gist", "build", {"caption": "a film"})])
-    shortcut(store, Model())
+    shortcut(store, scripted())
 
 
 def test_export_is_a_bench_without_rationales(project: Project, store: Store, tmp_path: Path) -> None:
@@ -295,18 +268,6 @@ def test_people_have_tokens_that_end(store: Store) -> None:
     assert [each.name for each in list_people(store.ledger())] == ["ann"]
 
 
-@pytest.mark.parametrize(
-    ("make", "sentence"),
-    [
-        (open_project, "no build here"),
-        (create_project, "no videos here"),
-    ],
-)
-def test_a_folder_that_is_no_build_is_a_sentence(tmp_path: Path, make: Callable[[Path], Any], sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
-        make(tmp_path)
-
-
 def test_footage_outside_of_the_folder_is_not_seen(project: Project, tmp_path: Path, footage: Path) -> None:
     (project.folder / "videos" / "out.mp4").symlink_to(footage)
     (tmp_path / "b" / "beside.mp4").hardlink_to(footage)
@@ -320,19 +281,15 @@ def test_footage_outside_of_the_folder_is_not_seen(project: Project, tmp_path: P
         open_project(project.folder)
 
 
-def test_a_build_lives_on_either_database(footage: Path, tmp_path: Path, url: str) -> None:
-    (tmp_path / "team" / "videos").mkdir(parents=True)
-    (tmp_path / "team" / NAME).hardlink_to(footage)
-    create_project(tmp_path / "team", BuildSettings(database=url, audited=("glance",)))
+def test_a_build_lives_on_either_database(folder: Path, url: str) -> None:
+    create_project(folder, BuildSettings(database=url, audited=("glance",)))
     for database in ("", f"{url}x"):
         with pytest.raises(InputError, match=r"this build names the database .* --database"):
-            open_project(tmp_path / "team", database=database)
-    found = open_project(tmp_path / "team", database=url)
+            open_project(folder, database=database)
+    found = open_project(folder, database=url)
     assert (found.url, found.settings.audited) == (url, ("glance",))
-    first, second = found.open_store(), found.open_store()
-    token = invite(first, "ann", Role.ANNOTATOR)
-    accepted_by_people(first)
-    assert authenticate(second.ledger(), "ann", token) is not None
-    assert judged_item(second.ledger(), "c0001").state.waits_at is Stage.LEAVE_ONE_OUT
-    first.close()
-    second.close()
+    with closing(found.open_store()) as first, closing(found.open_store()) as second:
+        token = invite(first, "ann", Role.ANNOTATOR)
+        accepted_by_people(first)
+        assert authenticate(second.ledger(), "ann", token) is not None
+        assert judged_item(second.ledger(), "c0001").state.waits_at is Stage.LEAVE_ONE_OUT

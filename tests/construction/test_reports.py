@@ -6,11 +6,11 @@ import json
 
 import pytest
 
+from trace_ves.construction.judged_item import Verification
 from trace_ves.construction.ledger import Stage
 from trace_ves.construction.looking import Looking
 from trace_ves.construction.project import BuildSettings
 from trace_ves.construction.reports import Report, closure_statement, funnel_table, list_facts, make_report
-from trace_ves.construction.visual_verification import Verification
 from trace_ves.core import Interval
 
 from .histories import EVIDENCE, LOOKED, Pen, moved
@@ -75,8 +75,7 @@ def test_the_papers_hours_follow_from_its_minutes(paper: Report) -> None:
 
 
 def test_agreement_counts_every_partial_set_and_person() -> None:
-    pen = Pen()
-    pen.propose("c1")
+    pen = Pen().propose("c1")
     pen.verify("c1", "ann")
     pen.verify("c1", "bob")
     pen.probe("c1", [False, True, False])
@@ -86,8 +85,7 @@ def test_agreement_counts_every_partial_set_and_person() -> None:
 
 
 def test_time_of_a_judgement_that_was_taken_back_was_spent() -> None:
-    pen = Pen()
-    pen.propose("c1")
+    pen = Pen().propose("c1")
     pen.verify("c1", "ann", EVIDENCE, 60)
     pen.undo("c1", "verification/ann", "ann")
     pen.verify("c1", "ann", EVIDENCE, 120)
@@ -108,15 +106,17 @@ def test_an_empty_build_has_no_numbers() -> None:
     assert found.after[Stage.ADJUDICATION] == 0
 
 
-def accepted_item(looking: Looking | None) -> Pen:
+def accepted_items(*looks: Looking | None) -> Pen:
+    """The items c0, c1, … that passed every stage, after looking in these ways."""
     pen = Pen()
-    pen.propose("c1")
-    for who in ("ann", "bob"):
-        pen.verify("c1", who, looking=looking)
-    for who in ("cat", "dan"):
-        pen.answer("c1", who, [None] * 3, looking=looking)
-    pen.probe("c1", [False] * 3)
-    pen.shortcut("c1")
+    for number, looking in enumerate(looks):
+        item = f"c{number}"
+        pen.propose(item)
+        for verifier, other in (("ann", "cat"), ("bob", "dan")):
+            pen.verify(item, verifier, looking=looking)
+            pen.answer(item, other, [None] * 3, looking=looking)
+        pen.probe(item, [False] * 3)
+        pen.shortcut(item)
     return pen
 
 
@@ -129,16 +129,16 @@ def accepted_item(looking: Looking | None) -> Pen:
     ],
 )
 def test_the_statement_is_withheld_where_nobody_looked(looking: Looking | None, reason: str) -> None:
-    found = make_report(accepted_item(looking).ledger)
+    found = make_report(accepted_items(looking).ledger)
     assert found.accepted == 1
     statement = closure_statement(found)
     assert f"withheld for 1 accepted item: {reason} (1)" in statement
     assert "at least two options compatible" not in statement
-    assert found.to_json()["unproven"] == {"c1": reason}
+    assert found.to_json()["unproven"] == {"c0": reason}
 
 
 def test_the_statement_is_withheld_where_gold_was_missed() -> None:
-    pen = accepted_item(LOOKED)
+    pen = accepted_items(LOOKED)
     assert "at least two options compatible" in closure_statement(make_report(pen.ledger))
     for n in range(4):
         pen.propose(f"g{n}")
@@ -176,8 +176,7 @@ def test_an_annotators_record_counts_shares_haste_and_sight() -> None:
 def test_a_gold_item_is_judged_rightly_by_verdict_option_and_edges(
     accept: bool, verdict: Verification, is_right: bool
 ) -> None:
-    pen = Pen()
-    pen.propose("g1")
+    pen = Pen().propose("g1")
     pen.gold("g1", accept=accept)
     pen.write("g1", "verification/ann", "ann", verdict.to_json())
     record = make_report(pen.ledger).annotators["ann"]
@@ -185,14 +184,7 @@ def test_a_gold_item_is_judged_rightly_by_verdict_option_and_edges(
 
 
 def test_some_items_count_and_some_do_not() -> None:
-    pen = accepted_item(LOOKED)
-    pen.propose("c2")
-    for who in ("ann", "bob"):
-        pen.verify("c2", who, looking=None)
-        pen.answer("c2", who, [None] * 3)
-    pen.probe("c2", [False] * 3)
-    pen.shortcut("c2")
-    statement = closure_statement(make_report(pen.ledger))
+    statement = closure_statement(make_report(accepted_items(LOOKED, None).ledger))
     assert "2 of 2 proposed items are accepted" in statement
     assert "withheld for 1 accepted item" in statement
     assert "For 1 of them, annotators who played every clip" in statement

@@ -11,11 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_ves.benches.bench import construction_warnings, model_of, overlap_warning
-from trace_ves.construction.adjudication import BOUNDARIES, GROUNDING, SUFFICIENCY
 from trace_ves.construction.assignments import Assignment, current_assignment, order_of
-from trace_ves.construction.judged_item import ItemState, ProposedItem, judged_item, list_items
-from trace_ves.construction.leave_one_out import partial_set
+from trace_ves.construction.judged_item import (
+    BOUNDARIES,
+    GROUNDING,
+    SUFFICIENCY,
+    Evidence,
+    ItemState,
+    ProposedItem,
+    judged_item,
+    list_items,
+    mean_iou,
+    merge_intervals,
+    partial_set,
+    same_intervals,
+)
 from trace_ves.construction.ledger import Stage
+from trace_ves.construction.probes import above_chance, original_letter, rotate_options
 from trace_ves.construction.proposal import (
     OVERLAP_SECONDS,
     SHORTEST_SECONDS,
@@ -25,9 +37,6 @@ from trace_ves.construction.proposal import (
     check_draft,
     list_windows,
 )
-from trace_ves.construction.requests import original_letter, rotate_options
-from trace_ves.construction.shortcut_probe import above_chance
-from trace_ves.construction.visual_verification import mean_iou, merge_intervals, same_intervals
 from trace_ves.core import Interval, Question
 from trace_ves.core.interval import iou, union_length
 
@@ -111,9 +120,7 @@ def test_an_option_of_a_turned_question_is_found_again(draw: int, count: int) ->
     other = rotate_options(question, draw)
     assert sorted(other.options) == sorted(question.options)
     for letter in question.letters:
-        found = original_letter(letter, draw, question)
-        assert found is not None
-        assert question.option(found) == other.option(letter)
+        assert question.option(original_letter(letter, draw, question)) == other.option(letter)
     assert original_letter(None, draw, question) is None
     places = {rotate_options(question, draw + turn).options.index("option 0") for turn in range(count)}
     assert places == set(range(count))  # in as many turns as options, each stands once in every place
@@ -128,41 +135,37 @@ def state(pen: Pen) -> ItemState:
     return judged_item(pen.ledger, "c1").state
 
 
-def verified(first: object = EVIDENCE, second: object = EVIDENCE) -> Pen:
-    pen = Pen()
-    pen.propose("c1")
-    pen.verify("c1", "ann", first)  # type: ignore[arg-type]  # None rejects
-    pen.verify("c1", "bob", second)  # type: ignore[arg-type]  # as above
+def verified(first: Evidence | None = EVIDENCE, second: Evidence | None = EVIDENCE) -> Pen:
+    """An item with two verdicts; None rejects."""
+    pen = Pen().propose("c1")
+    pen.verify("c1", "ann", first)
+    pen.verify("c1", "bob", second)
     return pen
 
 
 def test_an_item_waits_for_two_verdicts() -> None:
-    pen = Pen()
-    pen.propose("c1")
+    pen = Pen().propose("c1")
     assert state(pen).waits_at is Stage.VERIFICATION
     pen.verify("c1", "ann")
     assert state(pen).waits_at is Stage.VERIFICATION
     pen.verify("c1", "bob", moved(EVIDENCE, 0.5))
-    assert state(pen).waits_at is Stage.LEAVE_ONE_OUT
-    assert state(pen).evidence == moved(EVIDENCE, 0.25)
+    assert (state(pen).waits_at, state(pen).evidence) == (Stage.LEAVE_ONE_OUT, moved(EVIDENCE, 0.25))
 
 
 def test_what_both_reject_is_rejected_and_what_one_rejects_is_a_dispute() -> None:
     assert state(verified(None, None)).rejected_at is Stage.VERIFICATION
-    for pen in (verified(None, EVIDENCE), verified(EVIDENCE, None)):
-        found = state(pen)
-        assert found.waits_at is Stage.ADJUDICATION
-        assert found.dispute is not None
-        assert found.dispute.kind == GROUNDING
-    far = state(verified(EVIDENCE, moved(EVIDENCE, 3)))
-    assert far.dispute is not None
-    assert far.dispute.kind == BOUNDARIES
+    for first, second, kind in (
+        (None, EVIDENCE, GROUNDING),
+        (EVIDENCE, None, GROUNDING),
+        (EVIDENCE, moved(EVIDENCE, 3), BOUNDARIES),
+    ):
+        disputed = state(verified(first, second))
+        assert (disputed.waits_at, disputed.dispute.kind) == (Stage.ADJUDICATION, kind)
 
 
 def test_an_adjudicator_settles_and_a_new_disagreement_is_a_new_one() -> None:
     pen = verified(EVIDENCE, moved(EVIDENCE, 3))
     dispute = state(pen).dispute
-    assert dispute is not None
     final = moved(EVIDENCE, 1)
     pen.settle("c1", dispute.kind, dispute.about, keep=True, evidence=final)
     assert (state(pen).waits_at, state(pen).evidence) == (Stage.LEAVE_ONE_OUT, final)
@@ -171,7 +174,6 @@ def test_an_adjudicator_settles_and_a_new_disagreement_is_a_new_one() -> None:
     pen.verify("c1", "bob", moved(EVIDENCE, 4))
     assert state(pen).waits_at is Stage.ADJUDICATION
     dispute = state(pen).dispute
-    assert dispute is not None
     pen.settle("c1", dispute.kind, dispute.about, keep=False)
     assert state(pen).rejected_at is Stage.ADJUDICATION
 
@@ -199,21 +201,16 @@ def test_closed_means_that_every_judge_says_so() -> None:
     assert state(pen).accepted
 
 
-def test_the_model_alone_can_open_an_item() -> None:
+def test_the_model_or_two_people_who_see_the_answer_reject_and_one_is_a_dispute() -> None:
     pen = verified()
     pen.probe("c1", [False, True, False])
     assert state(pen).rejected_at is Stage.LEAVE_ONE_OUT
-
-
-def test_two_people_who_see_the_answer_reject_and_one_is_a_dispute() -> None:
     assert state(answered([None, "B", None], ["B", None, None])).rejected_at is Stage.LEAVE_ONE_OUT
     pen = answered([None, "B", None], NO)
     dispute = state(pen).dispute
-    assert dispute is not None
     assert (dispute.kind, dispute.evidence) == (SUFFICIENCY, EVIDENCE)
     pen.settle("c1", SUFFICIENCY, dispute.about, keep=True)
-    assert state(pen).waits_at is Stage.SHORTCUT
-    assert state(pen).evidence == EVIDENCE
+    assert (state(pen).waits_at, state(pen).evidence) == (Stage.SHORTCUT, EVIDENCE)
 
 
 @pytest.mark.parametrize("which", ["language", "gist"])
@@ -237,9 +234,7 @@ def test_partial_sets_leave_out_one_each() -> None:
 
 
 def test_an_open_leave_one_out_task_comes_before_everything() -> None:
-    pen = Pen()
-    for item in ("c1", "c2"):
-        pen.propose(item)
+    pen = Pen().propose("c1").propose("c2")
     pen.seat("c1", Stage.VERIFICATION, 1, "cat")
     pen.verify("c2", "ann")
     pen.verify("c2", "bob")

@@ -33,11 +33,17 @@ from trace_ves.construction.project import BuildSettings, create_project
 from trace_ves.construction.store import HISTORY, Store, StoreError, open_engine, reading, writing
 from trace_ves.core import InputError
 
-from .histories import proposal
+from .histories import StorePen, proposal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+
+@pytest.fixture
+def store(open_store: Callable[[], Store]) -> Store:
+    return open_store()
+
 
 HOSTILE = {
     "text": "'; DROP TABLE history; -- \0 \ud800 <script>alert(1)</script> 🎬 \u202e",
@@ -198,12 +204,10 @@ def test_kill_in_the_middle_of_writes_loses_nothing(url: str, open_store: Callab
             for name in names
         ]
         for writer in writers:
-            assert writer.stdout is not None
             assert [writer.stdout.readline(), writer.stdout.readline()] == ["ready\n", "1\n"]
         time.sleep(chance.uniform(0.02, 0.4))
         for name, writer in zip(names, writers, strict=True):
             writer.send_signal(signal.SIGKILL)
-            assert writer.stdout is not None
             with writer.stdout:
                 told = writer.stdout.read().split()
             writer.wait(30)
@@ -231,37 +235,30 @@ def test_kill_in_the_middle_of_writes_loses_nothing(url: str, open_store: Callab
         ("nonsense", "not valid"),
         ("postgresql://nobody@127.0.0.1:9/d", "is not usable"),
         ("sqlite:////nowhere/at/all.sqlite", "is not usable"),
+        ("sqlite:///{folder}/text.sqlite", "is not usable"),
     ],
 )
-def test_a_database_that_cannot_be_is_a_sentence(given: str, sentence: str) -> None:
+def test_a_database_that_cannot_be_is_a_sentence(tmp_path: Path, given: str, sentence: str) -> None:
+    (tmp_path / "text.sqlite").write_bytes(b"not a database at all, " * 100)
     with pytest.raises(StoreError, match=sentence) as caught:
-        Store(given)
+        Store(given.format(folder=tmp_path))
     assert "secret" not in str(caught.value)
-
-
-def test_a_file_that_is_no_database_is_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "x.sqlite").write_bytes(b"not a database at all, " * 100)
-    with pytest.raises(StoreError, match="is not usable"):
-        Store(f"sqlite:///{tmp_path / 'x.sqlite'}")
 
 
 def test_two_builds_on_one_database_do_not_mix(url: str) -> None:
     one, other = "0123456789abcdef", "fedcba9876543210"
-    first = Store(url, one)
-    invite(first, "ann", Role.ANNOTATOR)
-    if url.startswith("sqlite"):
-        with pytest.raises(StoreError, match="belongs to another build"):
-            Store(url, other)
-    else:
-        second = Store(url, other)
-        assert second.ledger().entries == []
-        invite(second, "bob", Role.ANNOTATOR)
-        assert find_person(first.ledger(), "bob") is None
-        second.close()
-    again = Store(url, one)
-    assert find_person(again.ledger(), "ann") is not None
-    again.close()
-    first.close()
+    with closing(Store(url, one)) as first:
+        invite(first, "ann", Role.ANNOTATOR)
+        if url.startswith("sqlite"):
+            with pytest.raises(StoreError, match="belongs to another build"):
+                Store(url, other)
+        else:
+            with closing(Store(url, other)) as second:
+                assert second.ledger().entries == []
+                invite(second, "bob", Role.ANNOTATOR)
+            assert find_person(first.ledger(), "bob") is None
+    with closing(Store(url, one)) as again:
+        assert find_person(again.ledger(), "ann") is not None
 
 
 def test_a_database_is_its_owners_alone(tmp_path: Path) -> None:
@@ -275,14 +272,6 @@ def test_a_database_is_its_owners_alone(tmp_path: Path) -> None:
         os.umask(before)
     assert set(modes.values()) == {0o600}
     assert "build.sqlite-wal" in modes
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Where a build can be made, with a file that only looks like a film."""
-    (tmp_path / "b" / "videos").mkdir(parents=True)
-    (tmp_path / "b" / "videos" / "a.mp4").write_bytes(b"not a film, but a file")
-    return tmp_path / "b"
 
 
 pack_quietly = partial(pack, on_progress=lambda _done, _total: None)
@@ -301,7 +290,7 @@ def test_a_build_moves_as_one_archive(folder: Path, tmp_path: Path, url: str) ->
     moved = unpack(tmp_path / "b.tar", tmp_path / "there", database=database)
     assert (moved.settings.gold_share, moved.settings.id) == (0.2, project.settings.id)
     assert moved.guidelines() == "# Ours"
-    assert (tmp_path / "there" / "videos" / "a.mp4").read_bytes() == b"not a film, but a file"
+    assert (tmp_path / "there" / "videos" / "a.mp4").read_bytes() == (folder / "videos" / "a.mp4").read_bytes()
     again = moved.open_store()
     assert [entry.number for entry in again.ledger().entries] == [entry.number for entry in store.ledger().entries]
     assert authenticate(again.ledger(), "ann", token) is not None
@@ -316,28 +305,20 @@ def test_a_build_moves_as_one_archive(folder: Path, tmp_path: Path, url: str) ->
         pack_quietly(moved, store, tmp_path / "b.tar")
 
 
-@pytest.mark.parametrize("name", ["../evil", "/etc/evil", "videos/../../evil", "evil.py", "videos"])
+@pytest.mark.parametrize("name", ["../evil", "/etc/evil", "videos/../../evil", "evil.py", "videos", "videos/link.mp4"])
 def test_an_archive_of_a_stranger_writes_nothing_elsewhere(tmp_path: Path, name: str) -> None:
     with tarfile.open(tmp_path / "x.tar", "w") as archive:
         made = tarfile.TarInfo(name)
         made.size = 4
+        if "link" in name:
+            made.type, made.linkname, made.size = tarfile.SYMTYPE, "/etc/passwd", 0
         archive.addfile(made, io.BytesIO(b"evil"))
     with pytest.raises(InputError, match="is not part of a build"):
         unpack(tmp_path / "x.tar", tmp_path / "new")
-    assert [path.name for path in tmp_path.iterdir()] == ["x.tar"]
-
-
-def test_an_archive_with_a_link_and_a_file_that_is_none_write_nothing(tmp_path: Path) -> None:
-    link = tarfile.TarInfo("videos/a.mp4")
-    link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
-    with tarfile.open(tmp_path / "y.tar", "w") as archive:
-        archive.addfile(link)
-    with pytest.raises(InputError, match="is not part of a build"):
-        unpack(tmp_path / "y.tar", tmp_path / "new")
-    (tmp_path / "z.tar").write_bytes(b"no archive")
+    (tmp_path / "x.tar").write_bytes(b"no archive")
     with pytest.raises(InputError, match="not an archive of a build"):
-        unpack(tmp_path / "z.tar", tmp_path / "new")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["y.tar", "z.tar"]
+        unpack(tmp_path / "x.tar", tmp_path / "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["x.tar"]
 
 
 @pytest.mark.parametrize(
@@ -355,9 +336,8 @@ def test_an_archive_with_a_link_and_a_file_that_is_none_write_nothing(tmp_path: 
 def test_a_history_that_a_stranger_damaged_is_not_unpacked(
     folder: Path, tmp_path: Path, subject: str, slot: str, after: str
 ) -> None:
-    store = create_project(folder).open_store()
-    store.append([Change("c1", PROPOSAL_SLOT, "build", proposal().to_json())])
-    store.close()
+    with closing(create_project(folder).open_store()) as store:
+        StorePen(store).propose("c1")
     row = (2, 1.0, "build", subject, slot, 2, "null", after, None, 0.0, "[]")
     with closing(sqlite3.connect(folder / "build.sqlite")) as database, database:
         database.execute(f"INSERT INTO history VALUES ({', '.join('?' * len(row))})", row)
@@ -372,9 +352,8 @@ def test_a_history_that_a_stranger_damaged_is_not_unpacked(
 def test_a_build_of_a_stranger_chooses_no_database(folder: Path, tmp_path: Path) -> None:
     """Neither an archive nor a folder makes a command connect to a server or open a file elsewhere."""
     project = create_project(folder)
-    store = project.open_store()
-    pack_quietly(project, store, tmp_path / "b.tar")
-    store.close()
+    with closing(project.open_store()) as store:
+        pack_quietly(project, store, tmp_path / "b.tar")
     sqlite3.connect(tmp_path / "other.sqlite").execute("CREATE TABLE mine (n)").connection.close()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)

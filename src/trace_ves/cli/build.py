@@ -146,11 +146,10 @@ def model_options(command: Callable[..., None]) -> Any:
 
 def list_costs(ledger: Ledger, prices: Prices) -> list[dict[str, Any]]:
     """The cost of the build's calls so far: an object for each stage and backbone."""
-    from trace_ves.construction.requests import calls_in
     from trace_ves.runs.cost import Spent
 
     spent: dict[tuple[str, str], Spent] = {}
-    for spec, call in calls_in(ledger):
+    for spec, call in ledger.calls():
         spent.setdefault((call.stage, spec), Spent()).add(call)
     costs = []
     for (stage, spec), each in spent.items():

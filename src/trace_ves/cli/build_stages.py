@@ -111,20 +111,14 @@ def _next_steps(project: Project, store: Store) -> list[str]:
 @model_options
 def probe_command(*, build: Build, spec: str, models: ModelOptions) -> None:
     """Ask a vision model about every verified item of DIR, from its evidence without each interval in turn."""
-    from trace_ves.construction.judged_item import list_items
-    from trace_ves.construction.leave_one_out import probe_leave_one_out
+    from trace_ves.construction.probes import probe_leave_one_out
     from trace_ves.construction.proposal import dependence_warning
 
     with build.open() as (project, store), LateProgress() as progress:
         warn(dependence_warning(store.ledger(), spec))
         backbone = models.open(project, spec, "the leave-one-out probe")
-        count = probe_leave_one_out(
-            project,
-            store,
-            list_items(store.ledger()),
-            backbone,
-            on_progress=partial(progress, "items without an interval"),
-        )
+        report = partial(progress, "items without an interval")
+        count = probe_leave_one_out(project, store, backbone, on_progress=report)
         ledger = store.ledger()
     print_cost(ledger, models.costs.prices)
     click.echo(f"{build}: {count} items probed without each of their intervals.")
@@ -140,19 +134,13 @@ def shortcut_command(*, build: Build, language: str, gist: str, models: ModelOpt
 
     An item is rejected when one of them is right and, on a held-out repeat, right more often than by chance.
     """
-    from trace_ves.construction.judged_item import list_items
-    from trace_ves.construction.shortcut_probe import probe_shortcuts
+    from trace_ves.construction.probes import probe_shortcuts
 
     with build.open() as (project, store), LateProgress() as progress:
         language_backbone = models.open(project, language, "the language-only probe")
         gist_backbone = models.open(project, gist, "the gist probe")
-        count, lacking = probe_shortcuts(
-            store,
-            list_items(store.ledger()),
-            language_backbone,
-            gist_backbone,
-            on_progress=partial(progress, "items without looking"),
-        )
+        report = partial(progress, "items without looking")
+        count, lacking = probe_shortcuts(store, language_backbone, gist_backbone, on_progress=report)
         ledger = store.ledger()
     if lacking:
         warn(f"{lacking} items lack a summary of their video; run build propose again")

@@ -13,14 +13,14 @@ from trace_ves.construction.exposure import Blindness, Exposures
 from trace_ves.construction.judged_item import (
     VERDICTS_NEEDED,
     JudgedItem,
+    evidence_to_json,
     judged_item,
     list_all_items,
     list_items,
+    partial_set,
 )
-from trace_ves.construction.leave_one_out import partial_set
 from trace_ves.construction.ledger import MACHINE, Ledger, Stage, StaleError
 from trace_ves.construction.people import RefusedError, Role, active_names
-from trace_ves.construction.visual_verification import evidence_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -104,7 +104,13 @@ class AssignmentQueue:
     def __init__(self, store: Store, settings: BuildSettings) -> None:
         self._store = store
         self.settings = settings
-        self.exposures = Exposures(store.ledger())
+        self._exposures = Exposures(store.ledger())
+
+    @property
+    def exposures(self) -> Exposures:
+        """What each person has seen, by the history up to now."""
+        self._exposures.catch_up()
+        return self._exposures
 
     def current(self, who: str) -> Assignment | None:
         """The assignment that an annotator holds."""
@@ -126,11 +132,6 @@ class AssignmentQueue:
                 return None
             if not self._take(wanted, who):
                 refused.add(wanted)
-
-    def blindness(self, ledger: Ledger, who: str, assignment: Assignment, *, since: int = 0) -> Blindness:
-        """How blind an annotator is to the partial set of a leave-one-out assignment."""
-        judged = judged_item(ledger, assignment.item)
-        return self.exposures.blindness(who, judged, assignment.left_out or 0, since=since)
 
     def may_judge(self, blindness: Blindness) -> bool:
         """Whether an annotator of this blindness may ever judge a partial set."""
@@ -193,10 +194,7 @@ class AssignmentQueue:
             raise RefusedError(f"{who} is not an annotator who can sign in to this build.")
         if (held := self.current(who)) is not None:
             raise RefusedError(f"{who} holds {held.item}; one assignment at a time: give that back first.")
-        try:
-            judged = judged_item(ledger, item)
-        except KeyError:
-            raise RefusedError(f"There is no item {item[:40]!r}.") from None
+        judged = judged_item(ledger, item)
         theirs = list(held_assignments(judged, instead_of)) if instead_of else []
         if instead_of and not theirs:
             raise RefusedError(f"{instead_of} does not hold {item}.")
@@ -239,7 +237,7 @@ class AssignmentQueue:
         """Annotators who worked lately; no assignment is reserved for others."""
         oldest = self._store.clock() - 3600 * self.settings.seat_hours
         names = active_names(ledger, Role.ANNOTATOR)
-        return [name for name in names if name == who or self.exposures.active_at(name) >= oldest]
+        return [name for name in names if name == who or self.exposures.active_at.get(name, 0.0) >= oldest]
 
     def _offers(self, ledger: Ledger, who: str) -> Iterator[Assignment]:
         """The assignments that an annotator may take, the best first. A gold item comes in the place of one like it."""
@@ -323,12 +321,12 @@ class AssignmentQueue:
         if not self.settings.gold_share:
             return False
         block = max(2, round(1 / self.settings.gold_share))
-        taken = self.exposures.assignments_of(who)
+        taken = self.exposures.assignments[who]
         return taken % block == int.from_bytes(_digest(self.settings.id, who, str(taken // block))) % block
 
     def _may_watch(self, judged: JudgedItem, taken: set[str], who: str, annotators: Sequence[str]) -> bool:
         """Whether an annotator may see the whole video: only if too few others who have seen it are left."""
-        seen = self.exposures.whole_viewers(judged.proposal.video)
+        seen = self.exposures.whole_viewers.get(judged.proposal.video, frozenset())
         if who in seen:
             return True
         able = seen.intersection(annotators) - taken - judged.skipped.keys()

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.construction.leave_one_out import partial_set
+from trace_ves.construction.judged_item import Evidence, partial_set
 from trace_ves.construction.ledger import PROPOSAL_SLOT, Ledger, LedgerEntry, Stage
 from trace_ves.construction.people import PERSON_SLOT
-from trace_ves.construction.visual_verification import Evidence
 from trace_ves.records.base import validated
 
 if TYPE_CHECKING:
@@ -50,38 +49,21 @@ class Exposures:
         self._read = 0
         self._videos: dict[str, str] = {}
         self._shown: dict[tuple[str, str], list[_Shown]] = defaultdict(list)
-        self._assignments: Counter[str] = Counter()
-        self._active_at: dict[str, float] = {}
-        self._whole: dict[str, frozenset[str]] = {}
-        self._catch_up()
-
-    def assignments_of(self, who: str) -> int:
-        """How many assignments an annotator has held."""
-        self._catch_up()
-        return self._assignments[who]
-
-    def active_at(self, who: str) -> float:
-        """When an annotator was invited or last active."""
-        self._catch_up()
-        return self._active_at.get(who, 0.0)
+        self.assignments: Counter[str] = Counter()  # how many each annotator has held
+        self.active_at: dict[str, float] = {}  # when each person was invited or last active
+        self.whole_viewers: dict[str, frozenset[str]] = {}  # by video: who could see all of it
+        self.catch_up()
 
     def has_seen(self, who: str, video: str) -> bool:
         """Whether an annotator has seen any part of a video."""
-        self._catch_up()
         return (who, video) in self._shown
-
-    def whole_viewers(self, video: str) -> frozenset[str]:
-        """Who could see the whole video."""
-        self._catch_up()
-        return self._whole.get(video, frozenset())
 
     def blindness(self, who: str, judged: JudgedItem, left_out: int, *, since: int = 0) -> Blindness:
         """How blind an annotator is to a partial set; with `since`, by what they saw after that entry."""
-        self._catch_up()
         shown = [each for each in self._shown.get((who, judged.proposal.video), ()) if each.number > since]
         return max((_blindness_after(each, judged, left_out) for each in shown), default=Blindness.FRESH)
 
-    def _catch_up(self) -> None:
+    def catch_up(self) -> None:
         """Read the entries that were written since the last call."""
         with self._lock:
             for entry in self._ledger.entries[self._read :]:
@@ -90,7 +72,7 @@ class Exposures:
 
     def _add(self, entry: LedgerEntry) -> None:
         value = entry.after or {}
-        self._active_at[entry.subject.removeprefix("person:") if entry.slot == PERSON_SLOT else entry.who] = entry.at
+        self.active_at[entry.subject.removeprefix("person:") if entry.slot == PERSON_SLOT else entry.who] = entry.at
         if entry.slot == PROPOSAL_SLOT:
             self._videos[entry.subject] = str(value.get("video", ""))
             return
@@ -99,7 +81,7 @@ class Exposures:
         spans: Evidence | None
         if kind == "seat" and "who" in value:
             who = str(value["who"])  # the author is the operator where one assigned it
-            self._assignments[who] += 1
+            self.assignments[who] += 1
             spans = None if rest.startswith(Stage.VERIFICATION.value) else validated(Evidence, value.get("spans", []))
         elif kind in {"verification", "settlement"}:
             spans = None
@@ -111,7 +93,7 @@ class Exposures:
         if video is not None and (spans is None or spans):
             self._shown[who, video].append(_Shown(entry.number, entry.subject, spans))
             if spans is None:
-                self._whole[video] = self._whole.get(video, frozenset()) | {who}
+                self.whole_viewers[video] = self.whole_viewers.get(video, frozenset()) | {who}
 
 
 def _blindness_after(shown: _Shown, judged: JudgedItem, left_out: int) -> Blindness:

@@ -13,10 +13,17 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import Field, ValidationError
 
-from trace_ves.construction.judged_item import GoldAnswer, JudgedItem, ProposedItem, list_items
+from trace_ves.construction.judged_item import (
+    AGREEING_IOU,
+    Evidence,
+    GoldAnswer,
+    JudgedItem,
+    ProposedItem,
+    list_items,
+    mean_iou,
+)
 from trace_ves.construction.ledger import GOLD_SLOT, MACHINE, PROPOSAL_SLOT, Change
 from trace_ves.construction.proposal import DraftError, ItemDraft, check_draft, check_evidence, new_item_id
-from trace_ves.construction.visual_verification import AGREEING_IOU, Evidence, mean_iou
 from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING, InputError, Interval
 from trace_ves.core.jsonl import read_jsonl
 from trace_ves.video import open as open_video

@@ -12,21 +12,56 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from pydantic import Field
 
-from trace_ves.construction.adjudication import BOUNDARIES, GROUNDING, SUFFICIENCY, Dispute, Settlement
-from trace_ves.construction.leave_one_out import HumanAnswer, Probe
 from trace_ves.construction.ledger import GIST_SLOT, GOLD_SLOT, LANGUAGE_SLOT, PROPOSAL_SLOT, Ledger, Stage
-from trace_ves.construction.shortcut_probe import Shortcut
-from trace_ves.construction.visual_verification import Evidence, Verification, merge_intervals, same_intervals
-from trace_ves.core import Question
-from trace_ves.records.base import Flag, Number, Record, Span
+from trace_ves.construction.looking import Looking
+from trace_ves.construction.people import RefusedError
+from trace_ves.core import Interval, Question
+from trace_ves.core.interval import iou
+from trace_ves.records.base import Counts, Flag, Number, Record, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 R = TypeVar("R", bound=Record)
+Evidence = tuple[Span, ...]
 
 VERDICTS_NEEDED: Final = 2  # annotators who judge each item, and each partial set, independently
+AGREEING_IOU: Final = 0.5  # two annotators mean the same interval from this overlap on; below it, the adjudicator looks
+# Kinds of disagreement: whether the events are there, where their edges are, whether a partial set decides.
+GROUNDING, BOUNDARIES, SUFFICIENCY = "grounding", "boundaries", "sufficiency"
+
+
+def evidence_to_json(evidence: Iterable[Interval]) -> list[list[float]]:
+    """Intervals as pairs of seconds."""
+    return [[interval.start, interval.end] for interval in evidence]
+
+
+def mean_iou(one: Evidence, other: Evidence) -> float:
+    """How well two annotators' edges agree, interval by interval; one that only one of them has agrees with none."""
+    if len(one) == len(other):
+        overlaps = [iou(a, b) for a, b in zip(one, other, strict=True)]
+    else:
+        overlaps = [max((iou(a, b) for b in other), default=0.0) for a in one]
+    return min(1.0, sum(overlaps) / max(len(one), len(other), 1))
+
+
+def same_intervals(one: Evidence, other: Evidence) -> bool:
+    """Whether every interval of one overlaps its counterpart enough."""
+    return len(one) == len(other) and all(iou(a, b) >= AGREEING_IOU for a, b in zip(one, other, strict=True))
+
+
+def merge_intervals(one: Evidence, other: Evidence) -> Evidence:
+    """Halfway between two annotators' edges, to the millisecond."""
+    return tuple(
+        Interval(round((a.start + b.start) / 2, 3), round((a.end + b.end) / 2, 3))
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def partial_set(evidence: Evidence, left_out: int) -> Evidence:
+    """The evidence without one interval."""
+    return evidence[:left_out] + evidence[left_out + 1 :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +80,66 @@ class ProposedItem(Record):
     def question(self, name: str) -> Question:
         """The question as a method or a probe may see it."""
         return Question(name, self.video, self.text, self.options, self.family)
+
+
+@dataclass(frozen=True, slots=True)
+class Verification(Record):
+    """One annotator's verdict on an item."""
+
+    accepted: Flag
+    evidence: Evidence = ()  # the intervals with corrected edges; empty for a rejection
+    reason: str = ""  # why it was rejected, or what the annotator is unsure about
+    answer: str = ""  # the right option, if it is not the proposed one
+    is_unsure: Annotated[Flag, Field(alias="unsure")] = False  # neither accepted nor rejected: the adjudicator decides
+    comment: str = ""
+    looking: Looking | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HumanAnswer(Record):
+    """An annotator's answer from the clips without one interval; None if the clips do not decide."""
+
+    evidence: Evidence
+    answer: str | None
+    looking: Looking | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Probe(Record):
+    """The model's answers from the clips without one interval."""
+
+    evidence: Evidence
+    answers: tuple[str | None, ...]
+    determines: Flag
+
+
+@dataclass(frozen=True, slots=True)
+class Shortcut(Record):
+    """A model's answers without looking."""
+
+    first: str | None
+    repeat: tuple[str | None, ...]  # the held-out repeat; empty if the first answer was wrong already
+    solves: Flag
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement(Record):
+    """The adjudicator's decision on a disagreement."""
+
+    keep: Flag
+    about: Counts  # numbers of the history's entries that disagreed; other numbers are another disagreement
+    evidence: Evidence = ()  # the final intervals, if the disagreement was about them
+    reason: str = ""
+    answer: str = ""  # the right option, if it is not the proposed one
+
+
+@dataclass(frozen=True, slots=True)
+class Dispute:
+    """A disagreement that waits for the adjudicator."""
+
+    kind: str
+    about: tuple[int, ...]
+    evidence: Evidence = ()  # the final intervals, for a disagreement about sufficiency
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +194,7 @@ class JudgedItem:
 
     def answers_without(self, evidence: Evidence, left_out: int) -> dict[str, HumanAnswer]:
         """The annotators' answers without one interval of this evidence."""
-        about = self.answers_about(evidence)
-        return {who: answers[left_out] for who, answers in about.items() if left_out in answers}
+        return {who: mine[left_out] for who, mine in self.answers_about(evidence).items() if left_out in mine}
 
     def probes_about(self, evidence: Evidence) -> dict[int, Probe]:
         """The model's answers without each interval of this evidence."""
@@ -152,7 +246,7 @@ class JudgedItem:
         answers = [self.answers_without(evidence, left_out) for left_out in range(len(evidence))]
         if len(probes) < len(evidence) or any(len(each) < VERDICTS_NEEDED for each in answers):
             return replace(state, waits_at=Stage.LEAVE_ONE_OUT)
-        deciders = {who for each in answers for who, answer in each.items() if answer.determines(state.answer)}
+        deciders = {who for each in answers for who, answer in each.items() if answer.answer == state.answer}
         if len(deciders) >= VERDICTS_NEEDED:
             return replace(state, rejected_at=Stage.LEAVE_ONE_OUT)
         if not deciders:
@@ -183,12 +277,15 @@ def list_items(ledger: Ledger) -> list[JudgedItem]:
 
 def list_all_items(ledger: Ledger) -> list[JudgedItem]:
     """Every item, gold items included."""
-    return [judged_item(ledger, item) for item in ledger.subjects(PROPOSAL_SLOT)]
+    return [ledger.derive(item, _read_item) for item in ledger.subjects(PROPOSAL_SLOT)]
 
 
 def judged_item(ledger: Ledger, item: str) -> JudgedItem:
-    """Everything that was judged about an item; a `KeyError` if there is no such item."""
-    return ledger.derive(item, _read_item)
+    """Everything that was judged about an item; a `RefusedError` if there is no such item."""
+    try:
+        return ledger.derive(item, _read_item)
+    except KeyError:
+        raise RefusedError(f"There is no item {item[:40]!r}.") from None
 
 
 def _read_item(ledger: Ledger, item: str) -> JudgedItem:

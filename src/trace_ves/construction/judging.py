@@ -5,26 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from trace_ves.construction.adjudication import Settlement
 from trace_ves.construction.assignments import Assignment, AssignmentQueue
 from trace_ves.construction.exposure import Blindness
-from trace_ves.construction.judged_item import JudgedItem, ProposedItem, judged_item
-from trace_ves.construction.leave_one_out import HumanAnswer, partial_set
-from trace_ves.construction.ledger import Change, Ledger, LedgerEntry, Stage, StaleError
-from trace_ves.construction.looking import (
-    FASTEST_RATE,
-    PAUSE_SECONDS,
-    SLACK_SECONDS,
-    Looking,
-    join_spans,
-    length,
-    playable_seconds,
-    unwatched,
-    watched_share,
+from trace_ves.construction.judged_item import (
+    Evidence,
+    HumanAnswer,
+    JudgedItem,
+    ProposedItem,
+    Settlement,
+    Verification,
+    evidence_to_json,
+    judged_item,
+    partial_set,
 )
+from trace_ves.construction.ledger import Change, Ledger, LedgerEntry, Stage, StaleError
+from trace_ves.construction.looking import FASTEST_RATE, Looking, add_played, watched_share
 from trace_ves.construction.people import Person, RefusedError, Role
 from trace_ves.construction.proposal import DraftError, check_count, check_evidence
-from trace_ves.construction.visual_verification import Evidence, Verification
 from trace_ves.core import Interval, TraceVesError
 from trace_ves.core.interval import clipped
 
@@ -60,14 +57,7 @@ class Judgements:
 
     def item(self, item: str) -> JudgedItem:
         """An item; a `RefusedError` if there is none of this id."""
-        try:
-            return judged_item(self.store.ledger(), item)
-        except KeyError:
-            raise RefusedError(f"There is no item {item[:40]!r}.") from None
-
-    def assignment(self, person: Person) -> Assignment | None:
-        """The assignment that an annotator holds."""
-        return self.queue.current(person.name)
+        return judged_item(self.store.ledger(), item)
 
     def next_assignment(self, person: Person) -> Assignment | None:
         """The assignment that an annotator holds, or a new one."""
@@ -80,21 +70,16 @@ class Judgements:
     ) -> list[list[float]]:
         """Add spans that a player reports as played, as far as they were sent; returns everything played so far."""
         key, since, allowed = self._watching(person, item)
-        parts = [part for span in spans for part in clipped(span.start, span.end, allowed)]
-        parts = [part for span in parts for part in clipped(span.start, span.end, sent)]
-        new = [[part.start, part.end] for part in parts]
-        played: list[list[float]] = []
+        shown = [part for span in spans for part in clipped(span.start, span.end, allowed)]
+        new = evidence_to_json([part for span in shown for part in clipped(span.start, span.end, sent)])
 
-        def add(last: float, known: Mapping[str, Any]) -> dict[str, object]:
-            elapsed = self.store.clock() - (max(last, since) or self.store.clock())
-            credit = playable_seconds(float(known.get("credit", SLACK_SECONDS)), elapsed)
-            if length(new) > credit:
+        def add(last: float, known: Mapping[str, Any]) -> dict[str, Any]:
+            report = add_played(known, new, self._silence(last, since))
+            if report["credit"] < 0:
                 raise JudgementError("More was reported as played than can be played in this time.")
-            played[:] = join_spans([*known.get("spans", []), *new])
-            active = float(known.get("active", 0.0)) + min(elapsed, PAUSE_SECONDS)
-            return {"spans": played, "credit": credit - length(new), "active": active}
+            return report
 
-        self.store.note_watched(item, key, person.name, add)
+        played: list[list[float]] = self.store.note_watched(item, key, person.name, add)["spans"]
         return played
 
     def watched(self, person: Person, item: str) -> list[list[float]]:
@@ -105,8 +90,12 @@ class Judgements:
         """What someone has played of an item, and the time they worked on it: long silences count in part."""
         key, since, _ = self._watching(person, item)
         last, known = self.store.watched(item, key, person.name)
-        silence = self.store.clock() - (max(last, since) or self.store.clock())
-        return known.get("spans", []), float(known.get("active", 0.0)) + min(silence, PAUSE_SECONDS)
+        known = add_played(known, (), self._silence(last, since))
+        return known["spans"], known["active"]
+
+    def _silence(self, last: float, since: float) -> float:
+        """Seconds since the last report of playing, or since the assignment was taken."""
+        return self.store.clock() - (max(last, since) or self.store.clock())
 
     def verify(self, person: Person, item: str, verdict: Verdict, *, revision: int) -> None:
         """Note a verdict on the intervals."""
@@ -141,7 +130,8 @@ class Judgements:
         value = HumanAnswer(evidence, answer, looking).to_json()
 
         def check(ledger: Ledger) -> None:
-            if not self.queue.may_judge(self.queue.blindness(ledger, person.name, held)):
+            seen = self.queue.exposures.blindness(person.name, judged_item(ledger, item), left_out)
+            if not self.queue.may_judge(seen):
                 raise RefusedError(
                     f"{item}: you have seen more of this video; skip it, and another annotator will answer."
                 )
@@ -201,22 +191,22 @@ class Judgements:
 
     def why_no_undo(self, ledger: Ledger, entry: LedgerEntry) -> str:
         """Why a judgement can no longer be undone; empty if it can."""
-        kind, _, rest = entry.slot.partition("/")
-        place = rest.rpartition("/")[2]
+        kind, _, *place = entry.slot.split("/")
         for other in ledger.judgements(entry.subject):
-            other_kind, _, other_rest = other.slot.partition("/")
-            same = kind == other_kind and (kind != "without" or other_rest.rpartition("/")[2] == place)
-            if other.who != entry.who and kind != "skip" and (other.number > entry.number or same):
+            other_kind, _, *other_place = other.slot.split("/")
+            is_same = (kind, place) == (other_kind, other_place)
+            if other.who != entry.who and kind != "skip" and (other.number > entry.number or is_same):
                 return "this can no longer be undone: other judgements depend on it."
         if kind == "without":
-            held = Assignment(entry.subject, Stage.LEAVE_ONE_OUT, int(place))
-            if self.queue.blindness(ledger, entry.who, held, since=entry.number) is not Blindness.FRESH:
+            judged = judged_item(ledger, entry.subject)
+            seen = self.queue.exposures.blindness(entry.who, judged, int(place[0]), since=entry.number)
+            if seen is not Blindness.FRESH:
                 return "this can no longer be undone: you have seen more of the video since."
         return ""
 
     def _held(self, person: Person, item: str, wanted: Assignment | None = None) -> Assignment:
         """The assignment of this item that an annotator holds; a `RefusedError` if it is not the wanted one."""
-        held = self.assignment(person)
+        held = self.queue.current(person.name)
         if held is None or held.item != item or (wanted is not None and held != wanted):
             raise RefusedError(f"{item[:40]}: this is not the assignment that you hold; go to your queue.")
         return held
@@ -242,16 +232,15 @@ class Judgements:
                 raise JudgementError(
                     f"{total:.0f} s of video cannot be played in {seconds:.1f} s; play every clip first."
                 )
-        ledger = self.store.ledger()
-        is_blind = held.left_out is None or self.queue.blindness(ledger, person.name, held) is Blindness.FRESH
-        return Looking(
-            min((watched_share(interval, spans) for interval in evidence), default=1.0), seconds, total, is_blind
-        )
+        share = min((watched_share(interval, spans) for interval in evidence), default=1.0)
+        blindness = Blindness.FRESH  # who verifies sees everything
+        if held.left_out is not None:
+            blindness = self.queue.exposures.blindness(person.name, self.item(held.item), held.left_out)
+        return Looking(share, seconds, total, is_blind=blindness is Blindness.FRESH)
 
     def _require_watched(self, evidence: Evidence, spans: Sequence[Sequence[float]]) -> None:
-        missing = unwatched(evidence, spans, self.settings.watched_share)
-        if missing:
-            names = ", ".join(f"{interval.start:.1f}-{interval.end:.1f} s" for interval in missing)
+        if missing := [each for each in evidence if watched_share(each, spans) < self.settings.watched_share]:
+            names = ", ".join(map(str, missing))
             raise JudgementError(f"Play every interval to its end first; not played yet: {names}.")
 
     def _write(

@@ -6,12 +6,13 @@ An undo is a further entry. Subjects are items (`c3b16ee91`), videos (`video:…
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
 from trace_ves.core import TraceVesError
+from trace_ves.records import Call
 
 T = TypeVar("T")
 Value = Mapping[str, Any] | None  # the value of a slot, ready for JSON; None for an empty slot
@@ -155,6 +156,12 @@ class Ledger:
             for entry in self.current(item, prefix.rstrip("/")).values()
             if who is None or entry.who == who
         ]
+
+    def calls(self) -> Iterator[tuple[str, Call]]:
+        """Every model call, with its backbone."""
+        for entry in self.entries:
+            for call in entry.calls:
+                yield str(call["backbone"]), Call.from_json(call)
 
     def next_entry(self, change: Change, *, number: int, at: float) -> LedgerEntry:
         """The entry that a change becomes; a `StaleError` if the slot has another revision than expected."""

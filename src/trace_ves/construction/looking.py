@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 import threading
@@ -10,7 +9,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Final
+from itertools import count
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import numpy as np
 from pydantic import PlainSerializer
@@ -19,12 +19,11 @@ from trace_ves.records.base import Flag, Number, Record
 from trace_ves.video import open as open_video
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from trace_ves.construction.visual_verification import Evidence
     from trace_ves.core import Interval
 
 FASTEST_RATE: Final = 4.0  # the player's highest speed
@@ -80,6 +79,13 @@ def playable_seconds(credit: float, elapsed_seconds: float) -> float:
     return min(credit + FASTEST_RATE * elapsed_seconds, FASTEST_RATE * REPORT_SECONDS + SLACK_SECONDS)
 
 
+def add_played(known: Mapping[str, Any], spans: Sequence[Sequence[float]], elapsed_seconds: float) -> dict[str, Any]:
+    """What was played and for how long, after one more report; a credit below 0 says that this is not possible."""
+    credit = playable_seconds(known.get("credit", SLACK_SECONDS), elapsed_seconds) - length(spans)
+    active = known.get("active", 0.0) + min(elapsed_seconds, PAUSE_SECONDS)
+    return {"spans": join_spans([*known.get("spans", []), *spans]), "credit": credit, "active": active}
+
+
 @lru_cache(maxsize=64)
 def _frame_bytes(path: Path, _size: int, _changed: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Where each frame lies in a file, and the moments at which they begin; the last moment is the end."""
@@ -91,7 +97,7 @@ def _frame_bytes(path: Path, _size: int, _changed: int) -> tuple[NDArray[np.int6
     return places, moments
 
 
-def spans_of_bytes(path: Path, ranges: Iterable[tuple[int, int]]) -> tuple[list[list[float]], float]:
+def spans_of_bytes(path: Path, ranges: Iterable[Sequence[float]]) -> tuple[list[list[float]], float]:
     """The spans of a video whose frames lie wholly in these ranges of bytes, and the duration of all of it."""
     status = path.stat()
     places, moments = _frame_bytes(path, status.st_size, status.st_mtime_ns)
@@ -101,11 +107,6 @@ def spans_of_bytes(path: Path, ranges: Iterable[tuple[int, int]]) -> tuple[list[
     changes = np.flatnonzero(inside[1:] != inside[:-1])
     spans = [[float(moments[a]), float(moments[b])] for a, b in zip(changes[::2], changes[1::2], strict=True)]
     return spans, float(moments[-1])
-
-
-def unwatched(evidence: Evidence, spans: Sequence[Sequence[float]], needed: float) -> list[Interval]:
-    """The intervals that were not played enough."""
-    return [interval for interval in evidence if watched_share(interval, spans) < needed]
 
 
 FPS: Final = 12.0
@@ -144,19 +145,19 @@ class ClipCache:
     def __init__(self, scratch: Path) -> None:
         self._scratch = scratch
         self._lock = threading.Lock()
-        self._clips: dict[str, Future[Path]] = {}
+        self._clips: dict[tuple[Path, int, int, Interval], Future[Path]] = {}
+        self._numbers = count()
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="cut", initializer=_lower_priority)
 
     def clip(self, video: Path, span: Interval) -> Future[Path]:
         """The file of one interval, which holds nothing of the video beyond it; cut once, without the lock."""
         status = video.stat()
-        identity = f"{video}\n{status.st_size}\n{status.st_mtime_ns}\n{span.start!r}\n{span.end!r}"
-        key = hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+        key = (video, status.st_size, status.st_mtime_ns, span)
         with self._lock:
             future = self._clips.get(key)
             if future is None or (future.done() and (future.cancelled() or future.exception())):
-                future = self._pool.submit(self._cut, video, span, self._scratch / f"{key}.mp4")
-                self._clips[key] = future
+                path = self._scratch / f"{next(self._numbers)}.mp4"
+                future = self._clips[key] = self._pool.submit(self._cut, video, span, path)
             return future
 
     @staticmethod

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves.construction.assignments import AssignmentQueue, judges_of
 from trace_ves.construction.judged_item import VERDICTS_NEEDED, JudgedItem, list_items
-from trace_ves.construction.leave_one_out import needs_probe
 from trace_ves.construction.ledger import Ledger, Stage
 from trace_ves.construction.people import Role, active_names
+from trace_ves.construction.probes import needs_probe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 PERSON_SLOT: Final = "person"
 SIGN_OUT_SLOT: Final = "signed-out"
-TOKEN_BYTES: Final = 24
 _NAME: Final = re.compile(r"[^\W_][\w.-]{0,39}")
 _NO_DIGEST: Final = hashlib.sha256(b"nobody").hexdigest()
 
@@ -56,7 +55,7 @@ def invite(store: Store, name: str, role: Role) -> str:
         raise InputError(
             f"{name!r} is not a valid name: use up to 40 letters, digits, dots and dashes, starting with a letter."
         )
-    token = secrets.token_urlsafe(TOKEN_BYTES)
+    token = new_secret()
     before = find_person(store.ledger(), name)
     if before is not None and before.role is not role:
         raise InputError(f"{name} is {before.role} here; choose another name for an {role}.")
@@ -113,6 +112,11 @@ def authenticate(ledger: Ledger, name: str, token: str) -> Person | None:
 
 def _subject(name: str) -> str:
     return f"person:{name}"
+
+
+def new_secret() -> str:
+    """A random token or cookie of 192 bits."""
+    return secrets.token_urlsafe(24)
 
 
 def digest_secret(secret: str) -> str:

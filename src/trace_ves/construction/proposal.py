@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import re
 import secrets
+from functools import cache
+from importlib.resources import files
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from trace_ves.backbone.protocol import Backbone, ModelFault, Request
+from trace_ves.backbone.protocol import Backbone, ModelFault, Prompt, Request
 from trace_ves.benches.bench import model_of
 from trace_ves.construction.judged_item import ProposedItem
 from trace_ves.construction.ledger import MACHINE, PROPOSAL_SLOT, SUMMARY_SLOT, Change, Ledger, video_subject
-from trace_ves.construction.requests import NoFootage, calls_in, list_calls, load_prompt
 from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING, Clip, Interval, ObservationStrategy, VideoSource
 from trace_ves.core.question import LETTERS
 from trace_ves.observer import Observer
@@ -53,6 +54,27 @@ SCHEMAS: Final = {  # the instructions about each family for the proposing model
         "the number of intervals."
     ),
 }
+
+
+@cache
+def load_prompt(stage: str) -> Prompt:
+    """The prompt of a construction stage."""
+    return Prompt.load(files(__package__).joinpath("prompts"), stage)
+
+
+class NoFootage:
+    """The video of a request without frames."""
+
+    duration = 0.0
+
+    def frames_at(self, seconds: Sequence[float], *, height: int | None = None) -> tuple[Any, ...]:
+        """There are no frames here."""
+        raise RuntimeError(f"a request without footage asked for {len(seconds)} frames of height {height}")
+
+
+def list_calls(observer: Observer) -> tuple[dict[str, Any], ...]:
+    """The calls of an observer for the history, each with the spec of its backbone."""
+    return tuple({"backbone": observer.backbone.name} | call.to_json() for call in observer.log.calls)
 
 
 class ItemDraft(BaseModel):
@@ -225,7 +247,7 @@ def new_item_id() -> str:
 
 def dependence_warning(ledger: Ledger, spec: str) -> str | None:
     """A warning for a probe whose model helped to propose the items; None for an independent one."""
-    proposed = {used for used, call in calls_in(ledger) if call.stage in {CAPTION_STAGE, PROPOSAL_STAGE}}
+    proposed = {used for used, call in ledger.calls() if call.stage in {CAPTION_STAGE, PROPOSAL_STAGE}}
     if model_of(spec) not in map(model_of, proposed):
         return None
     return f"{spec} helped to propose these items; the leave-one-out probe should be an independent model"

@@ -7,13 +7,10 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.construction.adjudication import SUFFICIENCY
 from trace_ves.construction.gold import gold_results
-from trace_ves.construction.judged_item import JudgedItem, list_all_items, list_items
+from trace_ves.construction.judged_item import SUFFICIENCY, JudgedItem, list_all_items, list_items, mean_iou
 from trace_ves.construction.ledger import Ledger, Stage
 from trace_ves.construction.project import BuildSettings
-from trace_ves.construction.requests import calls_in
-from trace_ves.construction.visual_verification import mean_iou
 from trace_ves.ves.table import Column, Row, Section, Table, Value, number
 
 if TYPE_CHECKING:
@@ -28,10 +25,6 @@ STAGE_NAMES: Final = {  # the stages that reject, in the order of the paper's fu
     Stage.ADJUDICATION: "5 adjudication",
 }
 TIMED: Final = ("verification/", "without/")  # slots whose time counts, as in the paper
-NO_RECORD: Final = "no record of what was played"
-NOT_PLAYED: Final = "an interval was not played"
-TOO_FAST: Final = "judged faster than the clips are long"
-GOLD_FAILED: Final = "an annotator got too many gold items wrong"
 
 
 @dataclass
@@ -103,14 +96,14 @@ def why_unproven(judged: JudgedItem, annotators: Mapping[str, AnnotatorRecord], 
         looks += [(who, answer.looking) for answer in answers.values()]
     for who, looking in looks:
         if looking is None:
-            return NO_RECORD
+            return "no record of what was played"
         if looking.watched_share < settings.watched_share:
-            return NOT_PLAYED
+            return "an interval was not played"
         if looking.pace < settings.least_pace:
-            return TOO_FAST
+            return "judged faster than the clips are long"
         accuracy = annotators[who].gold_accuracy if who in annotators else None
         if accuracy is not None and accuracy < settings.gold_accuracy:
-            return GOLD_FAILED
+            return "an annotator got too many gold items wrong"
     return ""
 
 
@@ -188,9 +181,10 @@ def make_report(ledger: Ledger, settings: BuildSettings | None = None) -> Report
     rejected = Counter(judged.state.rejected_at for judged in items)
     waiting = Counter(judged.state.waits_at for judged in items)
     accepted = [judged for judged in items if judged.state.accepted]
+    pairs = [[each.evidence for each in judged.verifications.values() if each.accepted] for judged in accepted]
     agreement = _mean([same for judged in items for same in _agreements(judged)])
     backbones: dict[str, dict[str, None]] = {}
-    for spec, call in calls_in(ledger):
+    for spec, call in ledger.calls():
         backbones.setdefault(call.stage, {})[spec] = None
     return Report(
         proposed=len(items),
@@ -199,7 +193,7 @@ def make_report(ledger: Ledger, settings: BuildSettings | None = None) -> Report
         accepted=len(accepted),
         settled=sum(bool(judged.settlements) for judged in accepted),
         settled_sufficiency=sum(SUFFICIENCY in judged.settlements for judged in accepted),
-        iou=_mean([iou for judged in accepted if (iou := _iou(judged)) is not None]),
+        iou=_mean([mean_iou(*pair) for pair in pairs if len(pair) == 2]),
         agreement=None if agreement is None else 100 * agreement,
         minutes_per_item=_mean([seconds / 60 for each in annotators.values() for seconds in each.seconds.values()]),
         hours=sum(entry.seconds for entry in ledger.entries) / 3600,
@@ -215,24 +209,24 @@ def closure_statement(report: Report) -> str:
     """What the accepted items guarantee, and what they do not, in the paper's scope."""
     if not report.accepted:
         return f"None of {report.proposed} proposed items is accepted yet, so nothing is guaranteed yet."
-    withheld = _withheld(report)
-    proven = report.accepted - len(report.unproven)
-    if not proven:
+    withheld = settled = seen_before = ""
+    if count := len(report.unproven):
+        reasons = Counter(report.unproven.values()).most_common()
+        words = "; ".join(f"{reason} ({items})" for reason, items in reasons)
+        withheld = f" The statement is withheld for {count} accepted item{'s' if count > 1 else ''}: {words}."
+    if count == report.accepted:
         return withheld
-    by_people = report.accepted - report.settled_sufficiency
-    settled = (
-        f" Of these, {by_people} were judged so by both annotators and {report.settled_sufficiency} by an adjudicator"
-        " after the annotators disagreed."
-        if report.settled_sufficiency
-        else ""
-    )
-    which = "each of them" if proven == report.accepted else f"{proven} of them"
-    seen_before = (
-        f" In {report.not_blind} of {report.partial_answers} answers about a partial set, the annotator had seen other"
-        " clips of the video before."
-        if report.not_blind
-        else ""
-    )
+    if report.settled_sufficiency:
+        settled = (
+            f" Of these, {report.accepted - report.settled_sufficiency} were judged so by both annotators and"
+            f" {report.settled_sufficiency} by an adjudicator after the annotators disagreed."
+        )
+    if report.not_blind:
+        seen_before = (
+            f" In {report.not_blind} of {report.partial_answers} answers about a partial set, the annotator had seen"
+            " other clips of the video before."
+        )
+    which = f"{report.accepted - count} of them" if count else "each of them"
     return (
         f"{report.accepted} of {report.proposed} proposed items are accepted.{withheld} For {which}, annotators who"
         " played every clip and a vision model judged independently, from the evidence without one interval, that no"
@@ -244,27 +238,12 @@ def closure_statement(report: Report) -> str:
     )
 
 
-def _withheld(report: Report) -> str:
-    """For how many accepted items nothing is guaranteed, and why."""
-    count = len(report.unproven)
-    if not count:
-        return ""
-    reasons = Counter(report.unproven.values()).most_common()
-    words = "; ".join(f"{reason} ({items})" for reason, items in reasons)
-    return f" The statement is withheld for {count} accepted item{'s' if count > 1 else ''}: {words}."
-
-
-def _iou(judged: JudgedItem) -> float | None:
-    verdicts = [verdict for verdict in judged.verifications.values() if verdict.accepted]
-    return mean_iou(verdicts[0].evidence, verdicts[1].evidence) if len(verdicts) == 2 else None
-
-
 def _agreements(judged: JudgedItem) -> list[bool]:
     """For each partial set and person: whether the model says the same about it."""
     evidence, gold = judged.state.evidence, judged.state.answer or judged.proposal.answer
     probes = judged.probes_about(evidence)
     return [
-        answer.determines(gold) == probes[left_out].determines
+        (answer.answer == gold) == probes[left_out].determines
         for answers in judged.answers_about(evidence).values()
         for left_out, answer in answers.items()
         if left_out in probes

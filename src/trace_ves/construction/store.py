@@ -168,8 +168,7 @@ def _translate_errors() -> Iterator[None]:
 def _prepare_sqlite(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # transactions begin where we say so
     use_write_ahead_log(connection, BUSY_SECONDS)
-    for pragma in ("synchronous=FULL", f"busy_timeout={1000 * BUSY_SECONDS}"):
-        connection.execute(f"PRAGMA {pragma}").close()
+    connection.execute("PRAGMA synchronous=FULL").close()
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:
@@ -208,10 +207,10 @@ class Store:
             self._catch_up(connection)
             return self._ledger
 
-    def append(self, changes: Sequence[Change], *, check: Check | None = None) -> list[LedgerEntry]:
+    def append(self, changes: Sequence[Change], *, check: Check | None = None) -> None:
         """Write changes of different slots, all or none; `check` sees the history under the lock, and may raise."""
         with self._writing(check) as connection:
-            return self._insert(connection, changes)
+            self._insert(connection, changes)
 
     def undo(self, subject: str, slot: str, who: str, *, check: Check | None = None) -> LedgerEntry:
         """Undo the newest judgement in a slot by one more entry; only its author may."""
@@ -239,9 +238,7 @@ class Store:
         """
         try:
             with self._writing(check) as connection:
-                held = sa.select(HOLDERS.c.seat, HOLDERS.c.who).where(
-                    HOLDERS.c.item == item, HOLDERS.c.stage == assignment
-                )
+                held = sa.select(HOLDERS.c.seat, HOLDERS.c.who).filter_by(item=item, stage=assignment)
                 taken = {row.seat: row.who for row in connection.execute(held)}
                 theirs = [number for number, name in taken.items() if name == instead_of]
                 if who in taken.values() or not (theirs if instead_of else len(taken) < most):
@@ -267,29 +264,29 @@ class Store:
     @staticmethod
     def _remove_holder(connection: sa.Connection, item: str, assignment: str, who: str) -> int | None:
         """Remove a holder and the record of what they played; returns their number."""
-        held = (HOLDERS.c.item == item, HOLDERS.c.stage == assignment, HOLDERS.c.who == who)
-        number: int | None = connection.execute(sa.select(HOLDERS.c.seat).where(*held)).scalar()
+        held = {"item": item, "stage": assignment, "who": who}
+        number: int | None = connection.execute(sa.select(HOLDERS.c.seat).filter_by(**held)).scalar()
         if number is not None:
-            connection.execute(HOLDERS.delete().where(*held))
-            connection.execute(WATCHED.delete().where(*_watched_key(item, assignment, who)))
+            connection.execute(HOLDERS.delete().filter_by(**held))
+            connection.execute(WATCHED.delete().filter_by(item=item, assignment=assignment, who=who))
         return number
 
     def watched(self, item: str, assignment: str, who: str) -> tuple[float, dict[str, Any]]:
         """The time of someone's last report of playing an assignment, and all that they reported."""
         with reading(self._engine) as connection:
-            return _read_watched(connection, item, assignment, who)
+            return _read_watched(connection, item=item, assignment=assignment, who=who)
 
     def note_watched(
-        self, item: str, assignment: str, who: str, change: Callable[[float, dict[str, Any]], Mapping[str, Any]]
-    ) -> None:
+        self, item: str, assignment: str, who: str, change: Callable[[float, dict[str, Any]], dict[str, Any]]
+    ) -> dict[str, Any]:
         """Replace what an annotator has played by the result of `change`, which also gets the last report's time."""
         # One transaction, because players report several clips at the same moment.
+        key = {"item": item, "assignment": assignment, "who": who}
         with self._lock, writing(self._engine) as connection:
-            spans = json.dumps(change(*_read_watched(connection, item, assignment, who)))
-            connection.execute(WATCHED.delete().where(*_watched_key(item, assignment, who)))
-            connection.execute(
-                WATCHED.insert().values(item=item, assignment=assignment, who=who, at=self.clock(), spans=spans)
-            )
+            played = change(*_read_watched(connection, **key))
+            connection.execute(WATCHED.delete().filter_by(**key))
+            connection.execute(WATCHED.insert().values(key | {"at": self.clock(), "spans": json.dumps(played)}))
+            return played
 
     def last_watched(self) -> dict[tuple[str, str, str], float]:
         """The time of the last report for each item, assignment and person."""
@@ -305,14 +302,10 @@ class Store:
                 check(self._ledger)
             yield connection
 
-    def _insert(self, connection: sa.Connection, changes: Sequence[Change]) -> list[LedgerEntry]:
-        first, at = self._ledger.last_number + 1, self.clock()
-        entries = [
-            self._ledger.next_entry(change, number=number, at=at) for number, change in enumerate(changes, first)
-        ]
-        if entries:
-            connection.execute(HISTORY.insert(), [_row(entry) for entry in entries])
-        return entries
+    def _insert(self, connection: sa.Connection, changes: Sequence[Change]) -> None:
+        numbered, at = enumerate(changes, self._ledger.last_number + 1), self.clock()
+        if rows := [_row(self._ledger.next_entry(change, number=number, at=at)) for number, change in numbered]:
+            connection.execute(HISTORY.insert(), rows)
 
     def _catch_up(self, connection: sa.Connection) -> None:
         """Read the entries that any process wrote since the last call."""
@@ -325,13 +318,8 @@ class Store:
                 raise StoreError(f"The database is damaged: entry {row['number']} is not valid: {error}.") from None
 
 
-def _watched_key(item: str, assignment: str, who: str) -> tuple[sa.ColumnElement[bool], ...]:
-    return (WATCHED.c.item == item, WATCHED.c.assignment == assignment, WATCHED.c.who == who)
-
-
-def _read_watched(connection: sa.Connection, item: str, assignment: str, who: str) -> tuple[float, dict[str, Any]]:
-    query = sa.select(WATCHED.c.at, WATCHED.c.spans).where(*_watched_key(item, assignment, who))
-    row = connection.execute(query).first()
+def _read_watched(connection: sa.Connection, **key: str) -> tuple[float, dict[str, Any]]:
+    row = connection.execute(sa.select(WATCHED.c.at, WATCHED.c.spans).filter_by(**key)).first()
     return (row.at, json.loads(row.spans)) if row is not None else (0.0, {})
 
 

@@ -20,6 +20,7 @@ from tests.construction.histories import proposal
 from tests.web.conftest import serving_app
 from tests.web.web_bench import write_video
 from trace_ves.construction.desk.app import create_desk
+from trace_ves.construction.judged_item import evidence_to_json
 from trace_ves.construction.ledger import PROPOSAL_SLOT, Change
 from trace_ves.construction.people import Role, invite
 from trace_ves.construction.project import Project, create_project, open_project
@@ -35,8 +36,9 @@ if TYPE_CHECKING:
     from trace_ves.construction.store import Store
 
 EVIDENCE = (Interval(3, 6), Interval(12, 15), Interval(22, 26))
-SPANS = [[span.start, span.end] for span in EVIDENCE]
+SPANS = evidence_to_json(EVIDENCE)
 NAME = "videos/a.mp4"
+READY = "body:has(#intervals[data-ready]):has(#player[data-ready])"  # the scripts of a page have done their work
 
 
 @dataclass
@@ -69,15 +71,18 @@ class Client:
         return response
 
     def csrf_of(self, path: str) -> str:
-        found = re.search(r'<meta name="csrf" content="([^"]+)"', self.http.get(path).text)
-        assert found is not None
-        return found[1]
+        return re.search(r'<meta name="csrf" content="([^"]+)"', self.http.get(path).text)[1]
 
     def get(self, path: str, **options: Any) -> httpx.Response:
         return self.http.get(path, **options)
 
     def post(self, path: str, **body: Any) -> httpx.Response:
         return self.http.post(path, json=body, headers={"X-CSRF-Token": self.csrf})
+
+    def raw_get(self, path: str) -> bytes:
+        """The bytes of a request, for a socket."""
+        cookies = "; ".join(f"{name}={value}" for name, value in self.http.cookies.items())
+        return f"GET {path} HTTP/1.1\r\nHost: localhost\r\nCookie: {cookies}\r\n\r\n".encode()
 
     def play(self, item: str, spans: object = SPANS) -> httpx.Response:
         """Fetch an item's video, and report as played after the time that this takes."""
@@ -87,10 +92,7 @@ class Client:
 
     def task(self) -> dict[str, Any]:
         """What the page of the assignment tells its scripts."""
-        data = re.search(r'id="data">(.*?)</script>', self.get("/task").text)
-        assert data is not None
-        found: dict[str, Any] = json.loads(data[1])
-        return found
+        return data_of(self.get("/task").text)
 
     def play_clips(self) -> dict[str, Any]:
         """Fetch every clip of the partial set, and report them as played; gives what an answer needs."""
@@ -115,16 +117,16 @@ class World:
     address: str = ""
     clients: list[Client] = field(default_factory=list)
 
-    def client(self, name: str = "") -> Client:
-        made = Client(self.address, clock=self.clock)
+    def client(self, name: str = "", address: str = "") -> Client:
+        made = Client(address or self.address, clock=self.clock)
         self.clients.append(made)
         if name:
             assert made.sign_in(name, self.tokens[name]).is_success
         return made
 
-    def with_task(self, name: str) -> Client:
+    def with_task(self, name: str, address: str = "") -> Client:
         """A client of someone who holds an assignment."""
-        client = self.client(name)
+        client = self.client(name, address)
         assert client.post("/api/next").json() == {"go": "/task"}
         return client
 
@@ -132,6 +134,11 @@ class World:
         """The one entry whose slot begins so."""
         [entry] = [each for each in self.store.ledger().entries if each.slot.startswith(slot)]
         return entry
+
+    def audit(self) -> list[dict[str, object]]:
+        """The lines of the audit log."""
+        path = self.project.folder / "desk-audit.jsonl"
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
     def sign_in(self, page: Any, name: str, path: str = "/") -> None:
         """Open a page of the desk in a browser, with the session of a client that has signed in."""
@@ -144,8 +151,7 @@ class World:
         """Open an item to verify in a browser."""
         self.with_task(name)
         self.sign_in(page, name, "/task")
-        page.wait_for_selector("#intervals[data-ready]")
-        page.wait_for_selector("#player[data-ready]")
+        page.wait_for_selector(READY)
 
     def propose(self, *items: str, made: ProposedItem | None = None) -> None:
         value = (made or proposal(NAME, EVIDENCE)).to_json()
@@ -201,6 +207,11 @@ def page(world: World, new_page: Callable[..., Any]) -> Any:
     return opened
 
 
+def data_of(page: str) -> dict[str, Any]:
+    """What a page tells its scripts."""
+    return json.loads(re.search(r'id="data">(.*?)</script>', page)[1])
+
+
 def wait_until(condition: Callable[[], object]) -> None:
     """Wait until something is so; a busy machine takes its time."""
     deadline = time.monotonic() + 120
@@ -219,7 +230,6 @@ def serving_process(folder: Path, *options: str, **environment: str) -> Iterator
         text=True,
         env=os.environ | {"PYTHONUNBUFFERED": "1"} | environment,
     )
-    assert process.stdout is not None
     try:
         yield process.stdout.readline().strip().rstrip("/"), process
     finally:

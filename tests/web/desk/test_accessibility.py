@@ -45,14 +45,11 @@ def fill(world: World) -> None:
     """Work of every kind: an item in leave-one-out, a disagreement, one to verify, one that is held."""
     to_leave_one_out(world)
     world.propose("c0002")
-    ann, bob = world.client("ann"), world.client("bob")
-    for client in (ann, bob):
-        assert client.post("/api/next").json()["go"] == "/task"
-    assert accept(ann, "c0002").is_success
     moved = [[start + 2.5, end + 2.5] for start, end in SPANS]
-    assert accept(bob, "c0002", moved).is_success
+    for name, spans in (("ann", SPANS), ("bob", moved)):
+        assert accept(world.with_task(name), "c0002", spans).is_success
     world.propose("c0003")
-    assert ann.post("/api/next").json()["go"] == "/task"
+    world.with_task("ann")
 
 
 def shown_pages(new_page: Callable[..., Any], world: World) -> Iterator[tuple[str, Any]]:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.construction.histories import LOOKED
-from tests.web.desk.conftest import SPANS
+from tests.construction.histories import StorePen
+from tests.web.desk.conftest import EVIDENCE, SPANS
 from tests.web.desk.test_server import accept, to_leave_one_out
-from trace_ves.construction.ledger import Change
 from trace_ves.construction.people import revoke
 
 if TYPE_CHECKING:
@@ -92,29 +91,20 @@ def test_the_page_tells_what_is_stuck_and_what_to_do(world: World) -> None:
         revoke(world.store, name)
     page = olga.get("/").text
     assert "Invite 6 more annotators, who have seen nothing of videos/a.mp4 (for c0001)" in page
-    for number in range(2, 6):  # nobody holds the item any more
-        world.store.release("c0001", held_key(world), "cat", by="build", reason=str(number))
+    key = world.written("seat/leave").slot.removeprefix("seat/").rpartition("/")[0]
+    assert world.store.release("c0001", key, "cat", by="build", reason="revoked")  # nobody holds the item any more
     assert "c0001 (leave one out)" in olga.get("/").text
-
-
-def held_key(world: World) -> str:
-    seats = [entry.slot for entry in world.store.ledger().entries if entry.slot.startswith("seat/leave")]
-    return seats[0].removeprefix("seat/").rpartition("/")[0]
 
 
 def test_accepted_items_can_be_fetched(world: World) -> None:
     olga = world.client("olga")
     assert olga.get("/export").text == ""
-    looking = {"looking": LOOKED.to_json()}
-    verdict = {"accepted": True, "evidence": SPANS, "reason": ""} | looking
-    world.store.append([Change("c0001", f"verification/{who}", who, verdict) for who in ("ann", "bob")])
-    for who in ("cat", "dan"):
-        answer = {"evidence": SPANS, "answer": None} | looking
-        world.store.append([Change("c0001", f"without/{who}/{n}", who, answer) for n in range(3)])
-    probe = {"evidence": SPANS, "answers": [None] * 3, "determines": False}
-    world.store.append([Change("c0001", f"probe/{n}", "build", probe) for n in range(3)])
-    shortcut = {"first": "A", "repeat": [], "solves": False}
-    world.store.append([Change("c0001", f"shortcut/{kind}", "build", shortcut) for kind in ("language-only", "gist")])
+    pen = StorePen(world.store)
+    for verifier, other in (("ann", "cat"), ("bob", "dan")):
+        pen.verify("c0001", verifier, EVIDENCE)
+        pen.answer("c0001", other, [None] * 3, EVIDENCE)
+    pen.probe("c0001", [False] * 3, EVIDENCE)
+    pen.shortcut("c0001")
     [line] = olga.get("/export").text.splitlines()
     assert json.loads(line)["evidence"] == SPANS
     assert "Export the bench" in olga.get("/").text

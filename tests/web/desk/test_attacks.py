@@ -39,7 +39,7 @@ from trace_ves.construction.desk.sessions import (
 from trace_ves.construction.judged_item import judged_item
 from trace_ves.construction.ledger import PROPOSAL_SLOT, Change
 from trace_ves.construction.looking import length
-from trace_ves.construction.people import Role, find_person, invite, revoke, sign_out_everywhere
+from trace_ves.construction.people import Person, Role, invite, revoke, sign_out_everywhere
 from trace_ves.construction.proposal import ItemDraft, check_draft, new_item_id
 from trace_ves.web.guard import LOOPBACK_NAMES
 
@@ -47,18 +47,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.web.desk.conftest import World
-    from trace_ves.construction.people import Person
 
 
-def audit(world: World) -> list[dict[str, object]]:
-    path = world.project.folder / "desk-audit.jsonl"
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def person_of(world: World, name: str) -> Person:
-    found = find_person(world.store.ledger(), name)
-    assert found is not None
-    return found
+ANN, BOB = (Person(name, Role.ANNOTATOR, "digest") for name in ("ann", "bob"))
 
 
 # Sessions and sign-in
@@ -71,28 +62,28 @@ def test_looking_at_the_sign_in_page_signs_nobody_out(world: World) -> None:
         assert stranger.get("/sign-in").status_code == 200
     assert ann.get("/").status_code == 200
     sessions = Sessions()
-    cookie, _ = sessions.start(person_of(world, "ann"))
+    cookie = sessions.start(ANN)
     for _ in range(100):
-        sessions.start(person_of(world, "bob"))
+        sessions.start(BOB)
     assert sessions.find(cookie) is not None
 
 
-def test_sessions_end_by_themselves(world: World) -> None:
+def test_sessions_end_by_themselves() -> None:
     now = 0.0
     sessions = Sessions(clock=lambda: now)
-    cookie, _ = sessions.start(person_of(world, "ann"))
+    cookie = sessions.start(ANN)
     for _ in range(int(LONGEST_SECONDS / (IDLE_SECONDS - 1))):
         now += IDLE_SECONDS - 1
         assert sessions.find(cookie) is not None
     now = LONGEST_SECONDS + 1
     assert sessions.find(cookie) is None
-    cookie, _ = sessions.start(person_of(world, "ann"))
+    cookie = sessions.start(ANN)
     now += IDLE_SECONDS + 1
     assert sessions.find(cookie) is None
     cookies = []
     for _ in range(SESSIONS_PER_PERSON + 3):
         now += 1
-        cookies.append(sessions.start(person_of(world, "ann"))[0])
+        cookies.append(sessions.start(ANN))
     assert [sessions.find(each) is not None for each in cookies] == [False] * 3 + [True] * SESSIONS_PER_PERSON
 
 
@@ -126,7 +117,7 @@ def test_guesses_are_limited_and_on_record_and_lock_nobody_out(world: World) -> 
     for name, token in world.tokens.items():
         assert world.client().sign_in(name, token).is_success, name  # a right token always works
     assert world.client().sign_in("ann", world.tokens["bob"]).status_code == 429
-    events = [entry["event"] for entry in audit(world)]
+    events = [entry["event"] for entry in world.audit()]
     assert (events.count("sign-in-failed"), events.count("sign-in-limited")) == (MOST_FAILURES["address"], 2)
     now = 0.0
     attempts = SignInAttempts(clock=lambda: now)
@@ -151,14 +142,11 @@ def test_the_form_of_another_browser_does_not_sign_in(world: World) -> None:
 def test_cookies_over_tls_are_for_this_host_alone(world: World, tmp_path: Path) -> None:
     app = create_desk(world.project, world.store, scratch=tmp_path, hosts=None, token="t" * 20, secure=True)
     with serving_app(app) as address:
-        cookies = httpx.get(f"{address}/sign-in?token={'t' * 20}").headers.get_list("set-cookie")
-        jar = {"__Host-" + name.split("=")[0].removeprefix("__Host-"): name for name in cookies}
-        assert len(jar) == 1
-        page = httpx.get(f"{address}/sign-in", headers={"Cookie": cookies[0].split(";")[0]})
-    for cookie in (*cookies, *page.headers.get_list("set-cookie")):
+        [token] = httpx.get(f"{address}/sign-in?token={'t' * 20}").headers.get_list("set-cookie")
+        page = httpx.get(f"{address}/sign-in", headers={"Cookie": token.split(";")[0]})
+    for cookie in (token, *page.headers.get_list("set-cookie")):
         assert cookie.startswith("__Host-")
-        assert "Secure" in cookie
-        assert "Path=/" in cookie
+        assert {"Secure", "Path=/"} <= set(cookie.split("; "))
         assert "Domain" not in cookie
 
 
@@ -275,12 +263,11 @@ def test_a_script_that_plays_nothing_accepts_nothing(world: World) -> None:
     ann.get("/frame?id=c0001&t=4&height=24")
     ann.get("/strip?id=c0001&start=0&end=32&count=60")
     with socket.create_connection(("127.0.0.1", int(world.address.rpartition(":")[2]))) as hurried:
-        cookie = "; ".join(f"{name}={value}" for name, value in ann.http.cookies.items())
         # The request leaves together with the end of the connection: else the server may send the whole film before it.
         hurried.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
-        hurried.sendall(f"GET /video?id=c0001 HTTP/1.1\r\nHost: localhost\r\nCookie: {cookie}\r\n\r\n".encode())
+        hurried.sendall(ann.raw_get("/video?id=c0001"))
     served = ("served", "GET")  # the sixth is the one that was broken off
-    wait_until(lambda: [(line["event"], line.get("method")) for line in audit(world)].count(served) == 6)
+    wait_until(lambda: [(line["event"], line.get("method")) for line in world.audit()].count(served) == 6)
     world.clock.added += 300
     assert ann.post("/api/watched", **report).status_code in {200, 403}
     assert length(ann.task()["watched"]) < 1
@@ -326,7 +313,7 @@ def test_what_was_served_to_whom_is_on_record(world: World) -> None:
     ann.get("/video?id=c0001", headers={"Range": "bytes=0-9"})
     ann.get("/frame?id=c0001&t=3")
     world.client("bob").get("/video?id=c0001")
-    lines = audit(world)
+    lines = world.audit()
     served = [line for line in lines if line["event"] == "served"]
     assert {(line["who"], line["path"]) for line in served} == {("ann", "/video"), ("ann", "/frame")}
     assert served[0]["range"] == "bytes=0-9"
@@ -383,14 +370,9 @@ def test_a_desk_that_ends_while_a_clip_is_cut_prints_no_traceback(world: World, 
     )
     with serving_process(world.project.folder, PYTHONPATH=f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}") as serving:
         address, process = serving
-        cat = Client(address)
-        world.clients.append(cat)
-        assert cat.sign_in("cat", world.tokens["cat"]).is_success
-        url = f"{address}/clip?id=c0001&left_out={left_out}&part={(left_out + 1) % 3}"
-        cookies = "; ".join(f"{name}={value}" for name, value in cat.http.cookies.items())
+        cat = world.client("cat", address)
         with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as waiting:
-            head = f"GET {url.removeprefix(address)} HTTP/1.1\r\nHost: localhost\r\nCookie: {cookies}\r\n\r\n"
-            waiting.sendall(head.encode())
+            waiting.sendall(cat.raw_get(f"/clip?id=c0001&left_out={left_out}&part={(left_out + 1) % 3}"))
             wait_until((tmp_path / "cutting").exists)
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate(timeout=60)
@@ -410,10 +392,7 @@ def test_a_client_that_holds_connections_blocks_nobody(world: World) -> None:
             held.append(stack.enter_context(connection))
             with suppress(OSError):
                 connection.sendall(heads[number % 2])
-        ann = Client(address, clock=world.clock)
-        world.clients.append(ann)
-        assert ann.sign_in("ann", world.tokens["ann"]).is_success
-        assert ann.post("/api/next").json() == {"go": "/task"}
+        world.with_task("ann", address)
         for connection in held:  # each is closed, at once or when its time is over
             with suppress(ConnectionError):
                 while connection.recv(4096):
@@ -430,10 +409,9 @@ def judge_until_it_ends(client: Client, saved: list[str]) -> None:
     """Reject one item after the other, and note what was said to be saved."""
     try:
         while client.post("/api/next").json()["go"] == "/task":
-            item = re.search(r"<title>(\S+)", client.get("/task").text)
-            assert item is not None
-            if client.post("/api/verification", item=item[1], revision=0, reason="no").is_success:
-                saved.append(item[1])
+            item = re.search(r"<title>(\S+)", client.get("/task").text)[1]
+            if client.post("/api/verification", item=item, revision=0, reason="no").is_success:
+                saved.append(item)
     except httpx.TransportError:
         return
 
@@ -444,10 +422,8 @@ def test_a_killed_desk_loses_no_judgement(world: World) -> None:
     saved: dict[str, list[str]] = {"ann": [], "bob": []}
     for turn in range(KILLS):
         with serving_process(world.project.folder) as (address, process):
-            clients = {name: Client(address) for name in saved}
-            for name, client in clients.items():
-                assert client.sign_in(name, world.tokens[name]).is_success
-            threads = [threading.Thread(target=judge_until_it_ends, args=(clients[n], saved[n])) for n in saved]
+            jobs = [(world.client(name, address), items) for name, items in saved.items()]
+            threads = [threading.Thread(target=judge_until_it_ends, args=job) for job in jobs]
             for thread in threads:
                 thread.start()
             wait_until(lambda enough=turn + 1: min(map(len, saved.values())) >= enough)
@@ -455,8 +431,6 @@ def test_a_killed_desk_loses_no_judgement(world: World) -> None:
             process.kill()
             for thread in threads:
                 thread.join(30)
-        for client in clients.values():
-            client.http.close()
     ledger = world.store.ledger()
     for name, items in saved.items():
         written = [entry.subject for entry in ledger.entries if entry.slot == f"verification/{name}"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.construction.histories import proposal
-from tests.web.desk.conftest import EVIDENCE, NAME
+from tests.web.desk.conftest import EVIDENCE, NAME, READY
 from tests.web.desk.test_server import XSS
 from tests.web.test_browser import number_on_screen
 from tests.web.web_bench import write_video
@@ -28,6 +28,18 @@ def play_all(page: Any) -> None:
         page.keyboard.press("Enter")
         page.wait_for_selector(".interval.chosen .played.done")
         page.keyboard.press("Enter")
+
+
+def reject(page: Any, reason: str) -> None:
+    """Reject the item with the keyboard."""
+    page.keyboard.press("x")
+    page.keyboard.type(reason)
+    page.keyboard.press("Enter")  # in the reason's field, it rejects
+
+
+def frame_shown(page: Any) -> int:
+    """The number of the frame that the page says it shows."""
+    return int(page.locator("#moment .number").inner_text().split()[1])
 
 
 def edges(page: Any) -> tuple[float, float]:
@@ -70,7 +82,6 @@ def test_edges_move_by_frames_and_seconds_and_the_frame_is_shown(page: Any, worl
     page.keyboard.press("y")
     page.wait_for_url(world.address + "/")
     entry = world.written("verification/ann")
-    assert entry.after is not None
     assert entry.after["evidence"] == [[3.0, 6.0], [14.1, 15.0], [22.0, 26.0]]
     assert 0 < entry.seconds < 120
 
@@ -90,9 +101,7 @@ def test_nothing_asks_for_a_video_while_its_judgement_is_on_its_way(browser: Any
     page.on("request", lambda request: asked.append(request.url))
     held: list[Any] = []
     page.route("**/api/verification", lambda route: held.append(route))  # noqa: PLW0108  Playwright marks the handler
-    page.keyboard.press("x")
-    page.keyboard.type("not there")
-    page.keyboard.press("Enter")  # in the reason's field, it rejects
+    reject(page, "not there")
     page.keyboard.press("Escape")
     page.keyboard.press("q")
     page.keyboard.press("+")  # the timeline would ask for a closer strip of pictures
@@ -135,7 +144,7 @@ def test_an_interval_plays_in_a_loop(page: Any, world: World) -> None:
     rounds = 0
     while rounds < 2 and len(moments) < 400:
         page.wait_for_timeout(50)
-        moments.append(int(page.locator("#moment .number").inner_text().split()[1]))
+        moments.append(frame_shown(page))
         rounds += moments[-1] < max(moments[-2:])
     assert page.locator("#intervals").get_attribute("data-looping") == "0"
     assert min(moments) >= 30
@@ -175,7 +184,7 @@ def test_a_film_that_the_browser_cannot_play_loops_as_pictures(new_page: Callabl
     moments: list[int] = []
     while len(moments) < 400 and not (moments and moments[-1] < max(moments)):
         page.wait_for_timeout(50)
-        moments.append(int(page.locator("#moment .number").inner_text().split()[1]))
+        moments.append(frame_shown(page))
     assert (min(moments), max(moments) <= 20) == (10, True)
     assert len(set(moments)) > 3
     page.goto("about:blank")  # it would report what it plays to a server that is gone
@@ -198,8 +207,7 @@ def test_edits_of_every_kind_and_they_survive_a_reload(page: Any, world: World) 
     page.keyboard.type("the second one is short")
     page.keyboard.press("Escape")
     page.reload()
-    page.wait_for_selector("#intervals[data-ready]")
-    page.wait_for_selector("#player[data-ready]")
+    page.wait_for_selector(READY)
     assert page.locator("#intervals .interval").count() == 4
     assert "your answer" in page.locator(".options li.gold").inner_text()
     play_all(page)
@@ -209,7 +217,6 @@ def test_edits_of_every_kind_and_they_survive_a_reload(page: Any, world: World) 
     page.keyboard.press("y")
     page.wait_for_url(world.address + "/")
     entry = world.written("verification/ann")
-    assert entry.after is not None
     assert entry.after["evidence"] == [[3, 6], [8, 10], [12, 15], [22, 26]]
     assert (entry.after["answer"], entry.after["comment"]) == ("C", "the second one is short")
     assert entry.after["looking"]["watched_share"] >= 0.95
@@ -232,7 +239,6 @@ def test_unsure_and_skip_need_a_reason(page: Any, world: World) -> None:
     page.get_by_role("button", name="Unsure").click()
     page.wait_for_url(world.address + "/")
     entry = world.written("verification/ann")
-    assert entry.after is not None
     assert (entry.after["unsure"], entry.after["reason"]) == (True, "too dark")
 
 
@@ -250,9 +256,7 @@ def test_two_browsers_on_one_item(browser: Any, new_page: Callable[..., Any], wo
     ann.wait_for_url(world.address + "/")
     assert edges(bob) == (3.0, 6.0)  # what ann moved is hers alone
     for page in (bob, second):
-        page.keyboard.press("x")
-        page.keyboard.type("not there")
-        page.keyboard.press("Enter")
+        reject(page, "not there")
     bob.wait_for_url(world.address + "/")
     second.get_by_text("this is not the assignment that you hold").wait_for()
     second.context.close()

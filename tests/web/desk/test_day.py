@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.web.desk.conftest import SPANS
+from tests.web.desk.conftest import READY, SPANS
 from tests.web.desk.test_server import XSS, accept, to_leave_one_out
 from trace_ves.construction.desk.pages import today, verdict_text
 from trace_ves.construction.ledger import Change
@@ -82,8 +82,7 @@ def test_pause_keeps_the_place_and_undo_is_everywhere(new_page: Callable[..., An
     page.keyboard.press("e")
     page.get_by_text("You have c0001 open").wait_for()
     page.get_by_role("button", name="Continue").click()
-    page.wait_for_selector("#intervals[data-ready]")
-    page.wait_for_selector("#player[data-ready]")
+    page.wait_for_selector(READY)
     page.get_by_text("0:12.100").first.wait_for()
     assert page.locator(".interval.chosen .ordinal").inner_text() == "2"
     page.locator("input[name=reason]").fill("not there")

@@ -87,7 +87,6 @@ def firefox(world: World, tmp_path: Path) -> Iterator[Firefox]:
     command = [FIREFOX, "--headless", "--no-remote", "--profile", str(profile), "--remote-debugging-port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
-        assert process.stderr is not None
         found = next(filter(None, (re.search(r"ws://127\.0\.0\.1:\d+", line) for line in process.stderr)))
         with client.connect(f"{found[0]}/session", max_size=None) as socket:
             yield Firefox(socket)
@@ -124,7 +123,6 @@ def test_items_are_judged_in_firefox(world: World, firefox: Firefox) -> None:
     firefox.press("y")
     firefox.wait("location.pathname === '/'")
     entry = world.written("verification/ann")
-    assert entry.after is not None
     assert entry.after["accepted"]
     assert 10 / 4 <= entry.seconds < 600
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import socket
 import ssl
 import subprocess
-import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import httpx
 import pytest
 
 from tests.web.conftest import serving_app
-from tests.web.desk.conftest import Client
+from tests.web.desk.conftest import wait_until
 from trace_ves.construction.desk.app import create_desk
 from trace_ves.web.guard import LOOPBACK_NAMES
 
@@ -74,22 +71,16 @@ def proxy(world: World, tmp_path: Path) -> Iterator[int]:
         )
         server = subprocess.Popen([str(NGINX), "-p", folder, "-c", folder / "nginx.conf"], stderr=subprocess.DEVNULL)
         try:
-            wait_for(port)
+            wait_until(lambda: is_open(port))
             yield port
         finally:
             server.terminate()
             server.wait(20)
 
 
-def wait_for(port: int) -> None:
-    for _ in range(200):
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            time.sleep(0.05)
-        else:
-            return
-    pytest.fail("nginx did not start")
+def is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def connect(port: int, source: str) -> ssl.SSLSocket:
@@ -98,20 +89,9 @@ def connect(port: int, source: str) -> ssl.SSLSocket:
     return context.wrap_socket(socket.create_connection(("127.0.0.1", port), timeout=20, source_address=(source, 0)))
 
 
-def through(world: World, port: int) -> Client:
-    """A client of the desk, through the proxy."""
-    client = Client(f"https://127.0.0.1:{port}", clock=world.clock)
-    client.http.close()
-    client.http = httpx.Client(base_url=client.address, verify=False, timeout=30)
-    world.clients.append(client)
-    return client
-
-
 def test_an_item_is_judged_through_the_proxy(world: World, proxy: int) -> None:
-    ann = through(world, proxy)
-    assert ann.sign_in("ann", world.tokens["ann"]).is_success
+    ann = world.with_task("ann", f"https://127.0.0.1:{proxy}")
     assert all(name.startswith("__Host-") for name in ann.http.cookies)
-    assert ann.post("/api/next").json() == {"go": "/task"}
     assert ann.play("c0001").is_success
     verdict = {"item": "c0001", "revision": 0, "evidence": ann.task()["spans"]}
     assert ann.post("/api/verification", **verdict).is_success
@@ -123,8 +103,7 @@ def test_an_item_is_judged_through_the_proxy(world: World, proxy: int) -> None:
     with connect(proxy, "127.0.0.2") as client:
         client.sendall(b"GET /video?id=c0001 HTTP/1.1\r\nHost: desk.example.org\r\nConnection: close\r\n\r\n")
         assert b" 401 " in client.recv(100)
-    lines = (world.project.folder / "desk-audit.jsonl").read_text(encoding="utf-8").splitlines()
-    assert json.loads(lines[-1])["address"] == "127.0.0.2"
+    assert world.audit()[-1]["address"] == "127.0.0.2"
 
 
 def test_slow_bodies_of_one_client_do_not_block_another(world: World, proxy: int) -> None:
@@ -133,31 +112,21 @@ def test_slow_bodies_of_one_client_do_not_block_another(world: World, proxy: int
         slow = [stack.enter_context(connect(proxy, "127.0.0.2")) for _ in range(6)]
         for each in slow:
             each.sendall(head)
-        ann = through(world, proxy)
-        assert ann.sign_in("ann", world.tokens["ann"]).is_success
-        assert ann.get("/").status_code == 200
+        assert world.client("ann", f"https://127.0.0.1:{proxy}").get("/").status_code == 200
         answers = [each.recv(100) for each in slow]
     assert sum(b" 429 " in answer for answer in answers) == 2  # more than 4 at once
     assert answers.count(b"") == 4  # given up after the timeout
-    log = (world.project.folder / "desk-audit.jsonl").read_text(encoding="utf-8")
-    assert "/api/next" not in log  # the desk has seen none of them
+    assert "/api/next" not in {line.get("path") for line in world.audit()}  # the desk has seen none of them
 
 
 def test_clients_that_never_read_do_not_block_others(world: World, proxy: int) -> None:
     """An annotator asks for the video again and again, on more connections than allowed, and reads nothing."""
-    ann = through(world, proxy)
-    assert ann.sign_in("ann", world.tokens["ann"]).is_success
-    assert ann.post("/api/next").json() == {"go": "/task"}
-    cookies = "; ".join(f"{name}={value}" for name, value in ann.http.cookies.items())
-    wanted = f"GET /video?id=c0001 HTTP/1.1\r\nHost: desk.example.org\r\nCookie: {cookies}\r\n\r\n".encode()
+    ann = world.with_task("ann", f"https://127.0.0.1:{proxy}")
     with ExitStack() as stack:
         for _ in range(20):
             deaf = stack.enter_context(connect(proxy, "127.0.0.2"))
             deaf.settimeout(1)
             with suppress(OSError):  # refused, or full
-                deaf.sendall(wanted * 400)
-        bob = through(world, proxy)
-        assert bob.sign_in("bob", world.tokens["bob"]).is_success
-        assert bob.post("/api/next").json() == {"go": "/task"}
-        assert bob.play("c0001").is_success
+                deaf.sendall(ann.raw_get("/video?id=c0001") * 400)
+        assert world.with_task("bob", f"https://127.0.0.1:{proxy}").play("c0001").is_success
         assert ann.get("/task").status_code == 200  # from another address than the deaf connections

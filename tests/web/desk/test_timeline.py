@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from PIL import Image
 
-from tests.web.desk.conftest import SPANS
+from tests.web.desk.conftest import READY, SPANS
 from tests.web.desk.test_browser import edges, play_all
 from tests.web.desk.test_server import accept
 from tests.web.test_browser import number_on_screen
@@ -30,14 +30,16 @@ def place(page: Any, seconds: float, *, above: float = 76) -> tuple[float, float
     return box["x"] + box["width"] * seconds / DURATION, box["y"] + above + 10
 
 
+def drag(page: Any, start: float, end: float) -> None:
+    page.mouse.move(*place(page, start))
+    page.mouse.down()
+    page.mouse.move(*place(page, end), steps=6)
+    page.mouse.up()
+
+
 def test_edges_are_dragged_to_true_frames(page: Any, world: World) -> None:
     page.locator("#desk-timeline").scroll_into_view_if_needed()
-    x, y = place(page, 3)
-    page.mouse.move(x + 2, y)
-    page.mouse.down()
-    x, y = place(page, 1.53)
-    page.mouse.move(x, y, steps=6)
-    page.mouse.up()
+    drag(page, 3.2, 1.53)  # from just inside the first interval
     start, end = edges(page)
     assert end == 6
     assert start == pytest.approx(1.5, abs=0.11)
@@ -51,18 +53,12 @@ def test_a_click_goes_there_and_shift_and_drag_make_an_interval(page: Any, world
     page.locator("#desk-timeline").scroll_into_view_if_needed()
     page.mouse.click(*place(page, 20, above=10))
     assert abs(number_on_screen(page) - 200) <= 2
-    page.mouse.move(*place(page, 17))
     page.keyboard.down("Shift")
-    page.mouse.down()
-    page.mouse.move(*place(page, 19), steps=5)
-    page.mouse.up()
+    drag(page, 17, 19)
     page.keyboard.up("Shift")
     assert page.locator("#intervals .interval").count() == 4
     assert edges(page) == pytest.approx((17, 19), abs=0.11)
-    page.mouse.move(*place(page, 5))
-    page.mouse.down()
-    page.mouse.move(*place(page, 13), steps=5)  # on a bar, it chooses and drags nothing
-    page.mouse.up()
+    drag(page, 5, 13)  # on a bar, it chooses and drags nothing
     assert page.locator("#intervals .interval").count() == 4
     page.mouse.move(*place(page, 25, above=10))
     page.wait_for_selector("#desk-timeline .hover:not([hidden])")
@@ -105,11 +101,8 @@ def test_the_filmstrip_shows_the_whole_video_and_zoom_keeps_the_moment_in_view(p
 def test_playing_goes_back_and_on_at_any_speed(page: Any, world: World) -> None:
     assert number_on_screen(page) == 30
     speed = page.locator("#speed")
-    page.keyboard.press("<")
-    page.keyboard.press("<")
-    assert speed.inner_text() == "0.25" + TIMES
-    for expected in ("0.5", "1", "1.5", "2", "4", "4"):
-        page.keyboard.press(">")
+    for key, expected in zip("<<>>>>>>", ("0.5", "0.25", "0.5", "1", "1.5", "2", "4", "4"), strict=True):
+        page.keyboard.press(key)
         assert speed.inner_text() == expected + TIMES
     assert page.locator("#player video").evaluate("v => v.playbackRate") == 4
     page.keyboard.press("l")
@@ -127,15 +120,13 @@ def test_playing_goes_back_and_on_at_any_speed(page: Any, world: World) -> None:
 
 
 def test_two_sides_on_one_timeline_and_a_key_for_each(new_page: Callable[..., Any], world: World) -> None:
-    ann, bob = world.with_task("ann"), world.with_task("bob")
-    accept(ann)
-    accept(bob, spans=[[start + 2, end + 2] for start, end in SPANS])
+    for name, later in (("ann", 0), ("bob", 2)):
+        accept(world.with_task(name), spans=[[start + later, end + later] for start, end in SPANS])
     page = new_page()
     world.sign_in(page, "dora")
     page.wait_for_selector("#disputes")
     page.keyboard.press("n")
-    page.wait_for_selector("#intervals[data-ready]")
-    page.wait_for_selector("#player[data-ready]")
+    page.wait_for_selector(READY)
     assert page.locator("#iou").inner_text() == "0.24"
     assert page.locator("#desk-timeline .side0 .piece").count() == 3
     page.keyboard.press("B")
@@ -149,7 +140,6 @@ def test_two_sides_on_one_timeline_and_a_key_for_each(new_page: Callable[..., An
     page.keyboard.press("y")
     page.get_by_text("There is nothing to settle.").wait_for()
     entry = world.written("settlement/")
-    assert entry.after is not None
     assert entry.after["evidence"] == [[4, 6], *SPANS[1:]]
 
 
@@ -162,11 +152,6 @@ def test_strips_are_for_who_holds_the_video(world: World) -> None:
     assert picture.height == 54
     assert picture.width % 8 == 0
     assert bob.get(query).status_code == 403
-    for wrong in (
-        "start=-1&end=3&count=3",
-        "start=0&end=nan&count=3",
-        "start=0&end=3&count=61",
-        "start=0&end=3&count=0",
-    ):
-        assert ann.get(f"/strip?id=c0001&{wrong}").status_code == 422
+    for start, end, count in ((-1, 3, 3), (0, "nan", 3), (0, 3, 61), (0, 3, 0)):
+        assert ann.get(f"/strip?id=c0001&start={start}&end={end}&count={count}").status_code == 422
     assert ann.get("/strip?id=c0001&start=900&end=9&count=3").status_code == 200

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests import program
-from tests.web.desk.test_browser import play_all
+from tests.web.desk.test_browser import play_all, reject
 from tests.web.test_cli import fetch, running
 from trace_ves.construction.ledger import PROPOSAL_SLOT
 from trace_ves.construction.project import open_project
@@ -47,12 +48,11 @@ def build(tmp_path: Path) -> Path:
 def run(*arguments: object) -> str:
     done = program.run(*arguments)
     assert done.returncode == 0, done.stderr
-    return str(done.stdout)
+    return done.stdout
 
 
 def status(build: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(run("build", "status", build, "--json"))
-    return found
+    return json.loads(run("build", "status", build, "--json"))
 
 
 def wait_until(page: Any, script: str) -> None:
@@ -92,11 +92,8 @@ class Annotator:
     def work(self) -> None:
         """Judge until nothing waits."""
         self.begin()
-        while self.has_task():
+        while self.page.url.endswith("/task"):
             self.judge()
-
-    def has_task(self) -> bool:
-        return bool(self.page.url.endswith("/task"))
 
     def judge(self) -> None:
         """Do the assignment on screen, with the keyboard."""
@@ -116,9 +113,7 @@ class Annotator:
         page.wait_for_selector("#intervals[data-ready]")
         assert page.locator(".interval .rationale").first.inner_text().endswith("is seen here")
         if item in self.rejects:
-            page.keyboard.press("x")
-            page.keyboard.type("not visible")
-            page.get_by_role("button", name="Reject").click()
+            reject(page, "not visible")
             return
         first = page.locator("#intervals .interval").first
         before = float(first.get_attribute("data-start"))
@@ -142,15 +137,13 @@ def test_from_footage_to_a_viewed_audit(build: Path, new_page: Callable[..., Any
     # 1. proposal
     run("build", "init", build, "--audited", "gemini:gemini-3-flash")
     people = run("build", "invite", build, "ann", "bob", *OTHERS)
-    people += run("build", "invite", build, "dora", "--adjudicator") + run(
-        "build", "invite", build, "olga", "--operator"
-    )
+    people += run("build", "invite", build, "dora", "--adjudicator")
+    people += run("build", "invite", build, "olga", "--operator")
     tokens = dict(line.split("\t") for line in people.splitlines())
     run("build", "propose", build, "--captioner", "glance", "--proposer", "glance")
     assert status(build)["proposed"] == 3
-    store = open_project(build).open_store()
-    ordered, rejected, counted = store.ledger().subjects(PROPOSAL_SLOT)
-    store.close()
+    with closing(open_project(build).open_store()) as store:
+        ordered, rejected, counted = store.ledger().subjects(PROPOSAL_SLOT)
 
     with running("build", "serve", build, "--port", 0) as (address, _):
         # 2. two annotators look at everything, and so may not judge partial sets
@@ -212,12 +205,11 @@ def test_from_footage_to_a_viewed_audit(build: Path, new_page: Callable[..., Any
     assert found["minutes_per_item"] > 0
 
     # nothing was lost, and nobody sat twice
-    store = open_project(build).open_store()
-    ledger = store.ledger()
-    items = (counted, ordered, rejected)
-    assert [sorted(ledger.current(item, "verification")) for item in items] == [["ann", "bob"]] * 3
+    with closing(open_project(build).open_store()) as store:
+        ledger = store.ledger()
+    for item in (counted, ordered, rejected):
+        assert sorted(ledger.current(item, "verification")) == ["ann", "bob"]
     assert [entry.undoes for entry in ledger.entries if entry.undoes] == [1]
-    store.close()
 
     # the bench, a run on it, the audit, and the page
     bench, runs = tmp_path / "bench", tmp_path / "runs"

@@ -106,8 +106,7 @@ def post_sign_in(
         LOGGER.warning("failed sign-in as %r from %s", body.name[:64], address)
         raise HTTPException(401, "This name and token do not match; ask for a new token.")
     context.sessions.end(request.cookies.get(context.cookie, ""))
-    cookie, _session = context.sessions.start(person)
-    context.set_cookie(response, context.cookie, cookie)
+    context.set_cookie(response, context.cookie, context.sessions.start(person))
     context.log.write("sign-in", who=person.name, address=address)
     return bodies.Done(go="/")
 

@@ -33,11 +33,8 @@ class AuditLog:
         """Add one line."""
         line = json.dumps({"at": round(time.time(), 3), "event": event} | facts) + "\n"
         try:
-            file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-            try:
-                os.write(file, line.encode("ascii"))
-            finally:
-                os.close(file)
+            with open(self._path, "a", opener=lambda path, flags: os.open(path, flags | os.O_NOFOLLOW, 0o600)) as file:
+                file.write(line)
         except OSError as error:
             LOGGER.warning("the audit log could not be written: %s", error.strerror)
 

@@ -11,49 +11,35 @@ from fastapi import Depends, Header, HTTPException, Request, Response
 from trace_ves.construction.desk.audit_log import AuditLog
 from trace_ves.construction.desk.sessions import Sessions, SignInAttempts, signed_in_person
 from trace_ves.construction.judging import Judgements
-from trace_ves.construction.looking import STILL_SECONDS, ClipCache, join_spans
+from trace_ves.construction.looking import ClipCache, join_spans
 from trace_ves.construction.people import Person, Role
 from trace_ves.construction.project import Project
 from trace_ves.web.footage import Footage
 
 MOST_SERVED: Final = 50_000
+STILLS: Final = "stills"
 SAME_SITE: Final = frozenset({"same-origin", "none"})  # `Sec-Fetch-Site` of our own pages, or typed by hand
 
 
-@dataclass(slots=True)
-class Sent:
-    """What was sent of one file to one annotator."""
-
-    ranges: list[tuple[int, int]] = field(default_factory=list)  # bytes, each range up to and without its last number
-    stills: list[list[float]] = field(default_factory=list)  # spans of the video that single frames show
-
-
 class Served:
-    """What was sent to whom of each item's video (part None) and clips, the newest ones. Threads may share it."""
+    """What was sent to whom of each item, the newest ones. Threads may share it.
+
+    Ranges of bytes by part: of a clip, or of the whole video (None). For `STILLS`, spans that single frames show.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: LRUCache[tuple[str, str, int | None], Sent] = LRUCache(MOST_SERVED)
+        self._known: LRUCache[tuple[str, str, int | str | None], list[list[float]]] = LRUCache(MOST_SERVED)
 
-    def add_bytes(self, who: str, item: str, part: int | None, first: int, last: int) -> None:
-        """Note that a range of the file's bytes was sent."""
+    def add(self, who: str, item: str, part: int | str | None, start: float, end: float) -> None:
+        """Note that something was sent."""
         with self._lock:
-            sent = self._known.setdefault((who, item, part), Sent())
-            touching = [each for each in sent.ranges if each[0] <= last and first <= each[1]]
-            whole = min([first, *(each[0] for each in touching)]), max([last, *(each[1] for each in touching)])
-            sent.ranges = [*(each for each in sent.ranges if each not in touching), whole]
+            self._known[who, item, part] = join_spans([*self._known.get((who, item, part), []), [start, end]])
 
-    def add_still(self, who: str, item: str, seconds: float) -> None:
-        """Note that the frame at a moment of the item's video was sent as a picture."""
+    def sent(self, who: str, item: str, part: int | str | None) -> list[list[float]]:
+        """What was sent so far."""
         with self._lock:
-            sent = self._known.setdefault((who, item, None), Sent())
-            sent.stills = join_spans([*sent.stills, [max(0.0, seconds - STILL_SECONDS), seconds + STILL_SECONDS]])
-
-    def sent(self, who: str, item: str, part: int | None) -> Sent:
-        """What was sent of a file so far."""
-        with self._lock:
-            sent = self._known.get((who, item, part), Sent())
-            return Sent([*sent.ranges], [*sent.stills])
+            return self._known.get((who, item, part), [])
 
 
 @dataclass(frozen=True)

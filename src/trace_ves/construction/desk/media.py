@@ -22,10 +22,10 @@ from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
 from trace_ves.construction.assignments import Assignment, waits_at
-from trace_ves.construction.desk.context import DeskContext, SignedIn, SignedInRequest
+from trace_ves.construction.desk.context import STILLS, DeskContext, SignedIn, SignedInRequest
 from trace_ves.construction.judged_item import JudgedItem
 from trace_ves.construction.ledger import Stage
-from trace_ves.construction.looking import join_spans, spans_of_bytes
+from trace_ves.construction.looking import STILL_SECONDS, join_spans, spans_of_bytes
 from trace_ves.construction.people import Role
 from trace_ves.core import Interval
 from trace_ves.web.app import MOST_ROWS_OF_PIXELS
@@ -46,7 +46,7 @@ def video(caller: SignedIn, item: Id) -> FileResponse:
     kind = CONTENT_TYPES.get(path.suffix.lower())
     if kind is None:
         raise HTTPException(415, f"Files that end with {path.suffix[:20]!r} are sent only frame by frame.")
-    return CountedFile(path, kind, partial(caller.context.served.add_bytes, caller.person.name, item, None))
+    return CountedFile(path, kind, partial(caller.context.served.add, caller.person.name, item, None))
 
 
 class CountedFile(FileResponse):
@@ -98,7 +98,8 @@ def frame(
     """The frame on screen at a moment of an item's video, as JPEG."""
     [picture] = caller.context.footage.frames_at(_whole(caller, item), [t], height)
     if height is None:  # as the player asks for it; the pictures of timelines are too small to judge by
-        caller.context.served.add_still(caller.person.name, item, picture.seconds)
+        span = max(0.0, picture.seconds - STILL_SECONDS), picture.seconds + STILL_SECONDS
+        caller.context.served.add(caller.person.name, item, STILLS, *span)
     headers = {"X-Frame-Seconds": repr(picture.seconds), "X-Frame-Pts": str(picture.pts)}
     return Response(picture.jpeg(85), media_type="image/jpeg", headers=headers)
 
@@ -129,49 +130,49 @@ async def clip(caller: SignedIn, item: Id, left_out: Place, part: Place) -> File
     """One interval of a partial evidence set, cut out of the video. Waiting for the cut takes no thread."""
     cutting = await run_in_threadpool(_clip, caller, item, left_out, part)
     path = await asyncio.wrap_future(cutting)
-    return CountedFile(path, "video/mp4", partial(caller.context.served.add_bytes, caller.person.name, item, part))
+    return CountedFile(path, "video/mp4", partial(caller.context.served.add, caller.person.name, item, part))
 
 
 def _clip(caller: SignedInRequest, item: str, left_out: int, part: int) -> Future[Path]:
     context, person = caller.context, caller.person
-    mine = context.judgements.assignment(person) == Assignment(item, Stage.LEAVE_ONE_OUT, left_out)
+    mine = context.judgements.queue.current(person.name) == Assignment(item, Stage.LEAVE_ONE_OUT, left_out)
     if not mine and person.role is not Role.ADJUDICATOR:
         raise HTTPException(403, "These clips are not of the assignment that you hold.")
     judged = context.judgements.item(item)
-    evidence = judged.partial_evidence
-    if part == left_out or part >= len(evidence):
+    path = context.project.need_path(judged.proposal.video)
+    return context.clips.clip(path, _interval(judged, part, left_out))
+
+
+def _interval(judged: JudgedItem, part: int, left_out: int | None = None) -> Interval:
+    if part == left_out or part >= len(judged.partial_evidence):
         raise HTTPException(404, "This interval is not in the partial set.")
-    return context.clips.clip(context.project.need_path(judged.proposal.video), evidence[part])
+    return judged.partial_evidence[part]
 
 
 def sent_spans(caller: SignedInRequest, item: str, part: int | None) -> list[list[float]]:
     """What was sent to an annotator of an item's video, in seconds, or of a clip, whose end is 1."""
-    context = caller.context
-    sent = context.served.sent(caller.person.name, item, part)
-    if not sent.ranges:
-        return sent.stills
+    context, who = caller.context, caller.person.name
+    stills = context.served.sent(who, item, STILLS) if part is None else []
+    ranges = context.served.sent(who, item, part)
+    if not ranges:
+        return stills
     judged = context.judgements.item(item)
     path = context.project.need_path(judged.proposal.video)
-    if part is not None:
-        path = context.clips.clip(path, judged.partial_evidence[part]).result()
-    spans, duration = spans_of_bytes(path, sent.ranges)
-    if part is not None:
-        return [[start / duration, end / duration] for start, end in spans]
-    return join_spans([*spans, *sent.stills])
+    if part is None:
+        return join_spans([*spans_of_bytes(path, ranges)[0], *stills])
+    clip = context.clips.clip(path, _interval(judged, part)).result()
+    spans, duration = spans_of_bytes(clip, ranges)
+    return [[start / duration, end / duration] for start, end in spans]
 
 
 def clip_to_video_spans(
     context: DeskContext, item: str, part: int | None, spans: Sequence[Sequence[float]]
 ) -> list[Interval]:
     """Spans of a clip, whose end is 1, in seconds of its video; without a part, they are."""
-    if part is None:
-        return [Interval(start, end) for start, end in spans if end > start]
-    evidence = context.judgements.item(item).partial_evidence
-    if part >= len(evidence):
-        raise HTTPException(404, "This interval is not in the partial set.")
-    interval = evidence[part]
-    edges = [[interval.start + min(edge, 1.0) * interval.length for edge in span] for span in spans]
-    return [Interval(start, end) for start, end in edges if end > start]
+    if part is not None:
+        interval = _interval(context.judgements.item(item), part)
+        spans = [[interval.start + min(edge, 1.0) * interval.length for edge in span] for span in spans]
+    return [Interval(start, end) for start, end in spans if end > start]
 
 
 def prepare_items(context: DeskContext, items: Iterable[JudgedItem]) -> None:
@@ -186,6 +187,7 @@ def prepare_items(context: DeskContext, items: Iterable[JudgedItem]) -> None:
 def _whole(caller: SignedInRequest, item: str) -> Path:
     """The file of an item's video, if this person may see all of it."""
     judgements, person = caller.context.judgements, caller.person
-    if person.role is not Role.ADJUDICATOR and judgements.assignment(person) != Assignment(item, Stage.VERIFICATION):
+    verifies = judgements.queue.current(person.name) == Assignment(item, Stage.VERIFICATION)
+    if not verifies and person.role is not Role.ADJUDICATOR:
         raise HTTPException(403, "This video is not of the assignment that you hold.")
     return caller.context.project.need_path(judgements.item(item).proposal.video)

@@ -1,9 +1,7 @@
 """The pages of the desk as HTML, and their routes; the templates escape everything."""
 
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
@@ -11,19 +9,24 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from trace_ves.construction.adjudication import list_sides
 from trace_ves.construction.assignments import Assignment
 from trace_ves.construction.desk.context import Context, SignedIn, SignedInRequest
 from trace_ves.construction.desk.media import Id
-from trace_ves.construction.desk.sessions import SECRET_BYTES
 from trace_ves.construction.export import accepted_items
-from trace_ves.construction.judged_item import JudgedItem, judged_item, list_items
+from trace_ves.construction.judged_item import (
+    Evidence,
+    JudgedItem,
+    evidence_to_json,
+    judged_item,
+    list_items,
+    mean_iou,
+    merge_intervals,
+)
 from trace_ves.construction.judging import Judgements
 from trace_ves.construction.ledger import JUDGEMENT_SLOTS, Ledger, LedgerEntry, Stage
 from trace_ves.construction.next_steps import next_steps
-from trace_ves.construction.people import Role, active_names, list_people
+from trace_ves.construction.people import Role, active_names, list_people, new_secret
 from trace_ves.construction.reports import closure_statement, funnel_table, list_facts, make_report
-from trace_ves.construction.visual_verification import Evidence, evidence_to_json, mean_iou, merge_intervals
 from trace_ves.core.interval import union
 from trace_ves.core.jsonl import dump_line
 from trace_ves.web.views import render
@@ -51,9 +54,14 @@ class Day:
         return self.judged / self.hours if self.hours >= 1 / 60 else None
 
 
+def list_judgements(ledger: Ledger) -> list[LedgerEntry]:
+    """Every judgement that was made, undone ones included."""
+    return [each for each in ledger.entries if each.slot.startswith(JUDGEMENT_SLOTS) and each.undoes is None]
+
+
 def own_entries(ledger: Ledger, who: str) -> list[LedgerEntry]:
     """An annotator's current judgements, oldest first."""
-    mine = [each for each in ledger.entries if each.who == who and each.slot.startswith(JUDGEMENT_SLOTS)]
+    mine = [each for each in list_judgements(ledger) if each.who == who]
     return [each for each in mine if each in ledger.slot(each.subject, each.slot).entries[-1:]]
 
 
@@ -90,12 +98,8 @@ def verdict_text(kind: str, value: Mapping[str, Any]) -> str:
 
 def today(ledger: Ledger, who: str, now: float) -> Day:
     """An annotator's judgements since midnight UTC, undone ones included."""
-    midnight = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
-    mine = [
-        each
-        for each in ledger.entries
-        if each.who == who and each.at >= midnight and each.undoes is None and each.slot.startswith(JUDGEMENT_SLOTS)
-    ]
+    midnight = now - now % 86400
+    mine = [each for each in list_judgements(ledger) if each.who == who and each.at >= midnight]
     return Day(len(mine), sum(each.seconds for each in mine) / 3600)
 
 
@@ -109,7 +113,7 @@ def _render(caller: SignedInRequest, template: str, **values: Any) -> str:
 @router.get("/sign-in")
 def sign_in(request: Request, context: Context) -> Response:
     """The sign-in page. Its CSRF token is in a cookie too, so that the server remembers nothing of a visitor."""
-    token = request.cookies.get(context.form_cookie) or secrets.token_urlsafe(SECRET_BYTES)
+    token = request.cookies.get(context.form_cookie) or new_secret()
     response = HTMLResponse(render("desk/sign_in.html", csrf=token, person=None))
     context.set_cookie(response, context.form_cookie, token)
     return response
@@ -129,7 +133,7 @@ def home(caller: SignedIn) -> str:
         caller,
         "desk/home.html",
         is_adjudicator=is_adjudicator,
-        task=judgements.assignment(person),
+        task=judgements.queue.current(person.name),
         kept_hours=judgements.settings.seat_hours,
         left=0 if is_adjudicator else judgements.queue.count_items(person.name),
         disputes=disputes if is_adjudicator else [],
@@ -157,7 +161,7 @@ def guidelines(caller: SignedIn) -> str:
 @router.get("/task")
 def task(caller: SignedIn) -> Response:
     """The assignment that the caller holds."""
-    held = caller.context.judgements.assignment(caller.person)
+    held = caller.context.judgements.queue.current(caller.person.name)
     if held is None:
         return RedirectResponse("/", 303)
     return HTMLResponse((_verification if held.stage is Stage.VERIFICATION else _partial)(caller, held))
@@ -218,40 +222,48 @@ def dispute(caller: SignedIn, item: Id) -> Response:
     """A disagreement side by side, for an adjudicator."""
     caller.person.require(Role.ADJUDICATOR)
     judged = caller.context.judgements.item(item)
-    found = judged.state.dispute
-    if found is None:
+    disagreement = judged.state.dispute
+    if disagreement is None:
         return RedirectResponse("/", 303)
     caller.context.judgements.note_watched(caller.person, item, (), sent=())  # their time begins here
-    sides = list_sides(judged, found)
-    accepted = [side.verdict.evidence for side in sides if side.verdict and side.verdict.accepted]
-    both = accepted if len(accepted) == 2 else []
-    alike = bool(both) and len(both[0]) == len(both[1])
-    start = merge_intervals(*both) if alike else accepted[0] if accepted else found.evidence
+    final = disagreement.evidence  # known where it is about sufficiency
+    verdicts = {} if final else judged.verifications
+    accepted = {who: verdict.evidence for who, verdict in verdicts.items() if verdict.accepted}
+    both = [*accepted.values()] if len(accepted) == 2 else []
+    middle = merge_intervals(*both) if both and len(both[0]) == len(both[1]) else ()
     page = _render(
         caller,
         "desk/settle.html",
         item=item,
-        dispute=found,
+        dispute=disagreement,
         proposal=judged.proposal,
         letters=judged.proposal.question(item).letters,
-        sides=sides,
+        verdicts=verdicts,
+        answers=_partial_answers(judged, final) if final else {},
         iou=mean_iou(*both) if both else 0.0,
         union=union((*both[0], *both[1])) if both else (),
-        middle=merge_intervals(*both) if alike else (),
+        middle=middle,
         data=_data(
             judged,
-            start,
+            middle or next(iter(accepted.values()), final),
             caller.context.judgements.watched(caller.person, item),
-            about=list(found.about),
-            fixed=bool(found.evidence),
-            sides=[
-                {"name": side.name, "spans": evidence_to_json(side.verdict.evidence)}
-                for side in sides
-                if side.verdict and side.verdict.accepted
-            ],
+            about=list(disagreement.about),
+            fixed=bool(final),
+            sides=[{"name": who, "spans": evidence_to_json(evidence)} for who, evidence in accepted.items()],
         ),
     )
     return HTMLResponse(page)
+
+
+def _partial_answers(judged: JudgedItem, evidence: Evidence) -> dict[str, dict[int, str | None]]:
+    """What annotators and model chose without each interval, None for undecided."""
+    answers = {
+        who: {left_out: each.answer for left_out, each in sorted(mine.items())}
+        for who, mine in judged.answers_about(evidence).items()
+    }
+    probes = judged.probes_about(evidence).items()
+    model = {left_out: judged.proposal.answer if probe.determines else None for left_out, probe in probes}
+    return answers | {"the model": model}
 
 
 @router.get("/status")
@@ -298,11 +310,11 @@ def _admin(caller: SignedInRequest) -> str:
     queue, ledger, now = judgements.queue, judgements.store.ledger(), judgements.store.clock()
     report = make_report(ledger, judgements.settings)
     held = queue.held()
-    entries = [each for each in ledger.entries if each.slot.startswith(JUDGEMENT_SLOTS) and each.undoes is None]
+    entries = list_judgements(ledger)
     rows = [
         {
             "person": person,
-            "active_at": queue.exposures.active_at(person.name),
+            "active_at": queue.exposures.active_at.get(person.name, 0.0),
             "judged": sum(each.who == person.name for each in entries),
             "last_day": sum(each.who == person.name and each.at > now - 86400 for each in entries),
             "record": report.annotators.get(person.name),
@@ -327,5 +339,4 @@ def _admin(caller: SignedInRequest) -> str:
         found=report,
         last_day=sum(each.at > now - 86400 for each in entries),
         seat_hours=judgements.settings.seat_hours,
-        gold_share=judgements.settings.gold_share,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hmac
 import math
-import secrets
 import threading
 import time
 from collections import deque
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from cachetools import LRUCache, TLRUCache
 
-from trace_ves.construction.people import Person, digest_secret, find_person
+from trace_ves.construction.people import Person, digest_secret, find_person, new_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 SESSIONS_PER_PERSON: Final = 8  # one more sign-in ends the oldest session of the same person
 IDLE_SECONDS: Final = 2 * 3600.0
 LONGEST_SECONDS: Final = 12 * 3600.0
-SECRET_BYTES: Final = 24
 WINDOW_SECONDS: Final = 300.0
 # Failures within the window: with one token's beginning from one address, and from one address.
 MOST_FAILURES: Final = {"token": 5, "address": 30}
@@ -50,16 +48,15 @@ class Sessions:
             math.inf, lambda _, session, now: min(now + IDLE_SECONDS, session.started + LONGEST_SECONDS), timer=clock
         )
 
-    def start(self, person: Person) -> tuple[str, Session]:
-        """Start a session; returns its cookie too."""
-        cookie, csrf = secrets.token_urlsafe(SECRET_BYTES), secrets.token_urlsafe(SECRET_BYTES)
-        session = Session(csrf, person.name, person.token_sha256, self._clock())
+    def start(self, person: Person) -> str:
+        """Start a session; returns its cookie."""
+        cookie, csrf = new_secret(), new_secret()
         with self._lock:
             own = [(each.started, key) for key, each in self._known.items() if each.name == person.name]
             for _, key in sorted(own)[: max(0, len(own) - SESSIONS_PER_PERSON + 1)]:
                 del self._known[key]
-            self._known[digest_secret(cookie)] = session
-        return cookie, session
+            self._known[digest_secret(cookie)] = Session(csrf, person.name, person.token_sha256, self._clock())
+        return cookie
 
     def find(self, cookie: str) -> Session | None:
         """The session of a cookie. Looked up by digest, so that timing reveals nothing about a guess."""
