@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from importlib import metadata
@@ -14,6 +15,7 @@ import pytest
 
 import trace_ves as package
 from trace_ves.agent.settings import DEFAULT_BUDGET
+from trace_ves.cli import doctor
 from trace_ves.cli.main import COMMANDS, COMMON_OPTIONS, GROUPS, group
 
 if TYPE_CHECKING:
@@ -64,6 +66,17 @@ def test_doctor_says_what_is_there_and_never_a_key(cli: Call) -> None:
     assert "vLLM is not installed" in details["vllm:MODEL_OR_PATH"][1]
     assert cli("doctor", "--try", "glance").stdout.startswith("glance works")
     assert "secret" not in done.stdout + cli("doctor", OPENAI_API_KEY="sk-very-secret").stdout
+
+
+def test_doctor_survives_a_driver_that_does_not_answer(
+    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexec sleep 600\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setattr(doctor, "SMI_SECONDS", 0.2)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    found = json.loads(cli("doctor", "--json", PATH=path).stdout)["machine"]
+    assert {"name": "GPU", "present": False, "detail": "nvidia-smi does not answer; restart the driver"} in found
 
 
 @pytest.mark.parametrize(

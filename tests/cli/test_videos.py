@@ -82,6 +82,11 @@ def test_the_frame_at_a_moment_of_any_video(cli: Call, film: Path, tmp_path: Pat
     assert [(row["asked"], row["seconds"]) for row in table(out)] == [("1.25", "1.2"), ("3.0", "3.0"), ("1.2", "1.2")]
 
 
+def test_a_moment_past_the_end_leaves_no_folder(cli: Call, film: Path, tmp_path: Path) -> None:
+    assert "4.0" in cli("frames", film, "--at", "99", tmp_path / "out", status=2).stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_run_that_holds_only_timestamps(cli: Call, film: Path, tmp_path: Path) -> None:
     question = Question("q1", film.name, "When?", ("now", "then"))
     bench = tmp_path / "bench.jsonl"

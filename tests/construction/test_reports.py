@@ -132,7 +132,7 @@ def test_the_statement_is_withheld_where_nobody_looked(looking: Looking | None, 
     found = make_report(accepted_items(looking).ledger)
     assert found.accepted == 1
     statement = closure_statement(found)
-    assert f"withheld for 1 accepted item: {reason} (1)" in statement
+    assert statement.startswith(f"The statement is withheld for 1 accepted item: {reason} (1)")
     assert "at least two options compatible" not in statement
     assert found.to_json()["unproven"] == {"c0": reason}
 

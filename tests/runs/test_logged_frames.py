@@ -87,7 +87,7 @@ def test_moments_of_an_outsider_get_the_frames_on_screen(film: Path, tmp_path: P
         ["2.0", "2.0"],
     ]
     with video.open(film) as opened:
-        names = write_moments(opened, [2.0], 12, empty_folder(tmp_path / "person"))
+        names = write_moments(opened, [2.0], 12, tmp_path / "person")
     assert pictures(tmp_path / "person") == {names[0]: 12}
 
 

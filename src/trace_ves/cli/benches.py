@@ -217,10 +217,10 @@ def _write_question(run_file: Path, question: str, bench: Path | None, out: Path
 
 def _write_moments(path: Path, moments: Sequence[float], height: int | None, out: Path) -> None:
     from trace_ves import video
-    from trace_ves.runs.logged_frames import empty_folder, write_moments
+    from trace_ves.runs.logged_frames import write_moments
 
     with video.open(path) as opened:
-        for asked, name in zip(moments, write_moments(opened, moments, height, empty_folder(out)), strict=True):
+        for asked, name in zip(moments, write_moments(opened, moments, height, out), strict=True):
             click.echo(f"{asked:g} s: {out / name}")
         warn(*opened.warnings)
 

@@ -50,6 +50,8 @@ class Part(NamedTuple):
             return ""
 
 
+SMI_SECONDS: Final = 10.0  # longer than nvidia-smi takes on a busy machine
+
 PARTS: Final = (
     Part("video", "decode videos", ("av", "httpx", "simplejpeg", "pillow")),
     Part("glance", "the embedded backbone glance, and the demo", ("onnxruntime",)),
@@ -186,7 +188,10 @@ def _machine() -> list[Finding]:
     if tool is None:
         return [cores, Finding("GPU", False, "none found; only local models (hf:, vllm:) need one")]
     query = [tool, "--query-gpu=name,memory.total", "--format=csv,noheader"]
-    asked = subprocess.run(query, capture_output=True, text=True, timeout=10, check=False)  # noqa: S603  fixed arguments
+    try:
+        asked = subprocess.run(query, capture_output=True, text=True, timeout=SMI_SECONDS, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return [cores, Finding("GPU", False, "nvidia-smi does not answer; restart the driver")]
     names = asked.stdout.strip().replace("\n", "; ")
     return [cores, Finding("GPU", asked.returncode == 0 and bool(names), names or "nvidia-smi reports no GPU")]
 

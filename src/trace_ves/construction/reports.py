@@ -215,7 +215,7 @@ def closure_statement(report: Report) -> str:
         words = "; ".join(f"{reason} ({items})" for reason, items in reasons)
         withheld = f" The statement is withheld for {count} accepted item{'s' if count > 1 else ''}: {words}."
     if count == report.accepted:
-        return withheld
+        return withheld.lstrip()
     if report.settled_sufficiency:
         settled = (
             f" Of these, {report.accepted - report.settled_sufficiency} were judged so by both annotators and"

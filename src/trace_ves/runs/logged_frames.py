@@ -136,6 +136,7 @@ def write_moments(video: Video, moments: Sequence[float], height: int | None, ou
     For moments that are not the decoder's timestamps: those of other programs, or of `frames --at`.
     """
     frames = video.frames_at(moments, height=height)
+    empty_folder(out)
     names = [_write_picture(frame, out) for frame in frames]
     rows = [[asked, frame.seconds, name] for asked, frame, name in zip(moments, frames, names, strict=True)]
     _write_table(out, ["asked", "seconds", "picture"], rows)
