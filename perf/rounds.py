@@ -3,7 +3,7 @@
     python perf/rounds.py [--questions 60] [--latency 2] [--methods trace,avp,vca,uniform-128] [--seed 901]
 
 The questions are the twin's, answered by `lab` without videos, so that almost all of the time is waiting. Calls that a
-method sends together wait together; what counts is how often it must wait for a reply before it can go on.
+method sends together wait together; what counts is how often it must wait for a reply before its next call.
 """
 
 from __future__ import annotations
