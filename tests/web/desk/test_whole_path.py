@@ -87,7 +87,8 @@ class Annotator:
     def begin(self) -> None:
         self.page.goto(self.address)
         self.page.keyboard.press("n")
-        wait_until(self.page, "location.pathname === '/task' || !document.querySelector('#nothing').hidden")
+        moved = "location.pathname === '/task' || !document.querySelector('#nothing').hidden"
+        wait_until(self.page, f"({moved}) && document.readyState === 'complete'")  # its scripts listen for keys by then
 
     def work(self) -> None:
         """Judge until nothing waits."""
