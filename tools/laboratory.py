@@ -5,7 +5,7 @@
 Each seed is a separate world, with eyes and forced choices of that seed (`lab:SEED`). `rows` prints every row of the
 main table, `budgets` ECA@2 over budgets, `noise` ECA@2 over the chance that a call misreads a fact; the last two leave
 a figure in DIR. ± is the 95% bootstrap interval over the questions of all seeds together. Runs that are finished in
-DIR are not made again. A simulation throughout (docs/lab.md).
+DIR are not made again. A simulation throughout (docs/twin.md).
 """
 
 from __future__ import annotations

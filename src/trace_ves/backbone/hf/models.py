@@ -71,7 +71,8 @@ class ChatFormatter:
                 f"The model's chat template placed {placed} of {len(frames)} frames; "
                 "use a checkpoint whose template takes images."
             )
-        ids, frame_ends = list[int](), list[int]()
+        ids: list[int] = []
+        frame_ends: list[int] = []
         sizes = (tokens for _, tokens in frames)
         for token in short:
             if token == self._image_token_id:
