@@ -38,8 +38,10 @@ def shared(checkpoints: dict[str, Path]) -> SharedPrefixModel:
 
 @pytest.fixture
 def model(checkpoints: dict[str, Path]) -> SharedPrefixModel:
-    """One that no other test has asked."""
-    return SharedPrefixModel(load("hf:tiny", str(checkpoints["qwen3_vl"])))
+    """One that no other test has asked, in float32 on a GPU too: there its replies do not depend on the batch."""
+    loaded = load("hf:tiny", str(checkpoints["qwen3_vl"]))
+    loaded.model.float()
+    return SharedPrefixModel(loaded)
 
 
 def make_model(kind: str, folder: Path, **limit: int) -> SharedPrefixModel | PlainModel:
