@@ -167,12 +167,15 @@ def is_loopback(host: str) -> bool:
 
 
 def _listen(host: str, port: int) -> socket.socket:
+    listener: socket.socket | None = None
     try:
         family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(where)
     except OSError as error:
+        if listener is not None:
+            listener.close()
         raise InputError(f"{host}:{port} could not listen: {error.strerror}; give another --host or --port.") from None
     listener.listen()
     return listener
