@@ -186,7 +186,7 @@ def test_a_noisy_call_misreads_the_same_way_again_and_another_call_anew(bench: P
 @pytest.mark.parametrize(
     ("world", "said"),
     [
-        (None, "is missing; lab only answers questions about twins"),
+        (None, "No such file or directory; lab only answers questions about twins"),
         ("{}\n", "world.jsonl:1: video: Field required"),
         ("nonsense\n", "world.jsonl:1: "),
         ('{"video": "videos/other.mp4", "fps": 10, "frames": 5, "scenes": [], "tracks": []}\n', "no video videos/v001"),

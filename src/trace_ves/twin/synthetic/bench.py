@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import threading
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -70,7 +69,6 @@ def write_film(world: VideoWorld, seed: Sequence[int], path: Path) -> None:
 
 
 QUESTIONS_FILE: Final = "questions.jsonl"
-FEWEST_QUESTIONS: Final = 2
 DEFAULT_HINTS: Final = Hints()
 
 _WORLD, _WORDS, _PAINT = 2, 3, 4  # what a seed is used for, so that no two uses draw the same numbers
@@ -99,8 +97,6 @@ class TwinVideo:
 
 def make_twin(questions: int, seed: int, hints: Hints = DEFAULT_HINTS) -> tuple[TwinVideo, ...]:
     """The videos and questions of a twin, not drawn; the same seed gives the same twin."""
-    if questions < FEWEST_QUESTIONS or seed < 0:
-        raise InputError(f"A twin needs at least {FEWEST_QUESTIONS} questions and a seed of 0 or more.")
     layouts = choose_layout(questions, seed)
     digits = max(3, len(str(len(layouts))))
     ids = count(1)
@@ -171,24 +167,13 @@ def _draw_all(out: Path, videos: Sequence[TwinVideo], workers: int) -> Iterator[
         return
     # Spawn, because a fork would copy the locks of the caller's threads.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(videos)), mp_context=context, initializer=_end_with_parent) as pool:
+    with ProcessPoolExecutor(min(workers, len(videos)), mp_context=context) as pool:
         try:
             for future in as_completed([pool.submit(_draw_video, out, video) for video in videos]):
                 yield future.result()
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
-
-
-def _end_with_parent() -> None:
-    """End a worker if its parent process is killed; otherwise it would wait forever."""
-
-    def wait() -> None:
-        if (parent := multiprocessing.parent_process()) is not None:
-            parent.join()
-            os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
 
 
 def _draw_video(out: Path, video: TwinVideo) -> int:

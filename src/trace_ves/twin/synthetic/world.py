@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trace_ves.core import EVENT_COUNTING, InputError
+from trace_ves.core import EVENT_COUNTING
 from trace_ves.twin.synthetic.layout import FITTED, FPS, OPTIONS
 from trace_ves.twin.synthetic.tracks import ACTS, REST, Act, Track
 from trace_ves.twin.synthetic.vocabulary import vocabulary
@@ -83,10 +83,6 @@ class Hints:
 
     around: float = 0.8  # share of acts with a rest before and after
     elsewhere: float = CLOSED_DECOYS  # mean number of rests elsewhere per actor
-
-    def __post_init__(self) -> None:
-        if not (0 <= self.around <= 1 and 0 <= self.elsewhere <= 20):
-            raise InputError("A twin needs hints from 0 to 1 and decoys from 0 to 20.")
 
 
 @dataclass(frozen=True, slots=True)
