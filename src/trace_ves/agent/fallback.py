@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.agent.anchors import key
+from trace_ves.agent.anchors import key, load_prompt
 from trace_ves.agent.trajectory_reconciler import flips
-from trace_ves.backbone.protocol import ModelFault, Prompt, Request
+from trace_ves.backbone.protocol import ModelFault, Request
 from trace_ves.backbone.replies import answer_reply
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def run_length(trajectory: Trajectory, j: int) -> int:
     return last - first + 1
 
 
-PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "forced-answer")
+PROMPT: Final = load_prompt("forced-answer")
 
 
 def force_answer(inquiry: Inquiry, clips: tuple[Clip, ...]) -> str | None:

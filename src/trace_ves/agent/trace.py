@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field, fields, replace
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from trace_ves.agent import (
     anchor_extraction,
@@ -35,7 +35,6 @@ from trace_ves.agent.exploration import counting_spacing, occurrences, passed_ov
 from trace_ves.agent.fallback import fallback_prefixes, force_answer
 from trace_ves.agent.settings import DEFAULT_BUDGET, TraceSettings
 from trace_ves.agent.state import State
-from trace_ves.agent.storyboard import make_storyboard
 from trace_ves.agent.temporal_proposal import ProposalContext, ProposedCandidates, unguided
 from trace_ves.agent.trajectory_reconciler import ReconcilerContext
 from trace_ves.core import Answer, InputError, Question, Termination
@@ -83,11 +82,6 @@ def whole_trajectory(
     return bundles, trajectory
 
 
-def replay_from_clips(inquiry: Inquiry, bundle: PrefixBundle, _: PrefixRecord, settings: TraceSettings) -> str | None:
-    """Final answer replay, as the paper has it."""
-    return final_answer_replay.replay(inquiry, bundle, settings)
-
-
 def forced_from_clips(
     inquiry: Inquiry, bundle: PrefixBundle, _: PrefixRecord | None, settings: TraceSettings
 ) -> str | None:
@@ -101,6 +95,10 @@ class Trace:
 
     A function for a module must take the arguments of the one that it replaces; else making the value fails.
     """
+
+    default_budget: ClassVar = DEFAULT_BUDGET
+    reads_subtitles: ClassVar = True
+    """Temporal Proposal and Evidence Assembly show subtitles; replay and forced answers see only raw clips."""
 
     settings: TraceSettings = TraceSettings()
     make_claims: Callable[[Question, Observer], tuple[Claim, ...]] = claims.make_claims
@@ -121,7 +119,7 @@ class Trace:
     reconcile: Callable[[Inquiry, ReconcilerContext], Decision] = trajectory_reconciler.reconcile
     actions: frozenset[type[Action]] = frozenset({Drop, Refine, Expand})
     """What the reconciler may choose from when it does not stop."""
-    replay: Callable[[Inquiry, PrefixBundle, PrefixRecord, TraceSettings], str | None] = replay_from_clips
+    replay: Callable[[Inquiry, PrefixBundle, PrefixRecord, TraceSettings], str | None] = final_answer_replay.replay
     force: Callable[[Inquiry, PrefixBundle, PrefixRecord | None, TraceSettings], str | None] = forced_from_clips
 
     def __post_init__(self) -> None:
@@ -131,16 +129,6 @@ class Trace:
                 signature(getattr(self, name)).bind(*arguments)
             except TypeError as error:
                 raise InputError(f"Trace.{name} must take the arguments {', '.join(arguments)}: {error}.") from None
-
-    @property
-    def default_budget(self) -> int:
-        """The default budget in frames for one question."""
-        return DEFAULT_BUDGET
-
-    @property
-    def reads_subtitles(self) -> bool:
-        """Temporal Proposal and Evidence Assembly show subtitles; replay and forced answers see only raw clips."""
-        return True
 
     def __call__(self, question: Question, observer: Observer) -> Answer:
         """Answer a question from a stable prefix that replay confirmed, or, saying so, from the best that was found."""
@@ -152,7 +140,8 @@ class Trace:
                 f"{self.settings.least_budget}; raise --budget."
             )
         inquiry = Inquiry(question, self.make_claims(question, observer), observer)
-        storyboard = make_storyboard(observer, self.settings)
+        frames, height = self.settings.storyboard_frames, self.settings.storyboard_height
+        storyboard = replace(observer.survey(observer.whole, frames, height=height), title="Storyboard")
         state = State(observer.whole, notes=self.recalled_notes(observer, storyboard))
         trace = replace(self, settings=self.settings.for_count()) if inquiry.counts else self
         return Search(trace, inquiry, storyboard, state, Wordings(inquiry)).run()
