@@ -20,7 +20,7 @@ from trace_ves.agent.anchors import Inquiry, Look, SeenEvent, VisualAnchor, name
 from trace_ves.agent.budget import affordable
 from trace_ves.agent.claims import ClaimReply, make_claims, number_in
 from trace_ves.agent.evidence_assembly import AssemblyReply, assembly_reply
-from trace_ves.agent.fallback import force_answer
+from trace_ves.agent.final_answer_replay import answer_from_clips
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.agent.state import State
 from trace_ves.agent.temporal_proposal import ProposalContext, ProposedCandidates, propose, split
@@ -257,7 +257,7 @@ def test_cues_that_share_words_with_the_question_come_first() -> None:
 
 def test_a_forced_answer_names_an_option() -> None:
     asked, requests = asked_with({"answer": "B"})
-    assert force_answer(asked, (asked.observer.survey(asked.observer.whole, 2, height=90),)) == "B"
+    assert answer_from_clips(asked, (asked.observer.survey(asked.observer.whole, 2, height=90),), forced=True) == "B"
     with pytest.raises(ValidationError):
         requests[0].reply.model_validate({"answer": None})
 

@@ -32,11 +32,10 @@ from trace_ves.agent.budget import (
 )
 from trace_ves.agent.comparison import Wordings, by_meaning, with_completeness
 from trace_ves.agent.exploration import counting_spacing, occurrences, passed_over, scan_moments, unexplored
-from trace_ves.agent.fallback import fallback_prefixes, force_answer
 from trace_ves.agent.settings import DEFAULT_BUDGET, TraceSettings
 from trace_ves.agent.state import State
 from trace_ves.agent.temporal_proposal import ProposalContext, ProposedCandidates, unguided
-from trace_ves.agent.trajectory_reconciler import ReconcilerContext
+from trace_ves.agent.trajectory_reconciler import ReconcilerContext, fallback_prefixes
 from trace_ves.core import Answer, InputError, Question, Termination
 from trace_ves.core.interval import subtract, union
 from trace_ves.observer import UNLIMITED, Decided, RoundStarted
@@ -82,13 +81,6 @@ def whole_trajectory(
     return bundles, trajectory
 
 
-def forced_from_clips(
-    inquiry: Inquiry, bundle: PrefixBundle, _: PrefixRecord | None, settings: TraceSettings
-) -> str | None:
-    """The forced answer: a choice from the raw clips of the fallback prefix."""
-    return force_answer(inquiry, evidence_assembly.clips_of(bundle, settings))
-
-
 @dataclass(frozen=True, slots=True)
 class Trace:
     """TRACE as a value: its modules and its numbers. Calling it answers one question.
@@ -120,7 +112,7 @@ class Trace:
     actions: frozenset[type[Action]] = frozenset({Drop, Refine, Expand})
     """What the reconciler may choose from when it does not stop."""
     replay: Callable[[Inquiry, PrefixBundle, PrefixRecord, TraceSettings], str | None] = final_answer_replay.replay
-    force: Callable[[Inquiry, PrefixBundle, PrefixRecord | None, TraceSettings], str | None] = forced_from_clips
+    force: Callable[[Inquiry, PrefixBundle, PrefixRecord | None, TraceSettings], str | None] = final_answer_replay.force
 
     def __post_init__(self) -> None:
         for name, default in [(each.name, each.default) for each in fields(self) if callable(each.default)]:
@@ -555,7 +547,7 @@ class Search:
         count = min(len(frames), self.inquiry.observer.remaining)
         chosen = tuple(frames[(2 * number + 1) * len(frames) // (2 * count)] for number in range(count))
         clips = (replace(self.storyboard, frames=chosen),) if chosen else ()
-        option = force_answer(self.inquiry, clips) if clips else None
+        option = final_answer_replay.answer_from_clips(self.inquiry, clips, forced=True) if clips else None
         return self.answer(option, Termination.NO_STABLE_PREFIX, ())  # a storyboard is not evidence
 
     def answer(
