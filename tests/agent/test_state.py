@@ -9,9 +9,8 @@ import pytest
 from tests.agent.test_budget import Blank
 from trace_ves.agent.anchor_extraction import SpanReply, _inside, without_repeats
 from trace_ves.agent.anchors import Look, SeenEvent, VisualAnchor
-from trace_ves.agent.refinement import refine
 from trace_ves.agent.settings import TraceSettings
-from trace_ves.agent.state import State
+from trace_ves.agent.state import State, refine
 from trace_ves.core import Clip, Frame, Interval, ObservationStrategy
 from trace_ves.records.search import Candidate, Drop, Expand, Refine, Refinement, Relevance, SegmentNote, Stop
 
