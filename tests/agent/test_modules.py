@@ -18,7 +18,6 @@ from trace_ves.agent.temporal_proposal import (
     CandidateReply,
     ProposalContext,
     corrected,
-    split,
     unguided,
     valid_candidates,
 )
@@ -137,7 +136,6 @@ def test_a_candidate_longer_than_one_look_is_split_and_said_so() -> None:
     assert [(look.span, look.frames) for look in looks] == [(Interval(0, 8), 8), (Interval(8, 16), 8)]
     _, refused = valid_candidates([wish(0, 50)], CONTEXT, TraceSettings())
     assert refused == ("0.0-50.0 s: longer than one look can see, split into 2",)
-    assert split(Interval(0, 90), 30) == (Interval(0, 30), Interval(30, 60), Interval(60, 90))
 
 
 def test_the_part_with_the_moment_comes_first_and_gets_a_full_look() -> None:

@@ -17,7 +17,7 @@ from trace_ves.agent.state import State
 from trace_ves.agent.trace import Search, growing_prefixes
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.core import Interval, Termination
-from trace_ves.records.search import Claim, Drop, Expand, PrefixRecord, Refine, RoundRecord, SegmentNote, Status, Stop
+from trace_ves.records.search import Claim, Drop, PrefixRecord, Refine, RoundRecord, SegmentNote, Status
 
 CLAIMS = (Claim("c1", "what"), Claim("c2", "who"))
 
@@ -148,15 +148,6 @@ def test_a_round_has_on_record_what_was_refused_and_what_was_read() -> None:
     assert (noted.bundles, noted.assembled) == ((("a1",), ("a1", "a2")), (1,))
     assert noted.records == reading.trajectory
     assert len(noted.records) == 2
-
-
-def test_after_a_replay_that_disagreed_a_larger_prefix_is_no_reason_to_stop_either() -> None:
-    looking = search(50, {"action": "EXPAND", "target_intervals": [[0, 9]]}, notes=())
-    looking.bundles = growing_prefixes(TWO)
-    looking.trajectory = (PrefixRecord("A", Status.ANSWERABLE, {}, frozenset()),) * 2
-    looking.state = looking.state.with_refuted(TWO[:1])
-    assert looking.reconcile() == Stop(1)
-    assert looking.reconcile(stopping=False) == Expand((Interval(0, 9),))
 
 
 @pytest.mark.parametrize(("budget", "order"), [(20, ("a2", "a1")), (19, ("a1", "a2"))])

@@ -59,12 +59,6 @@ def test_every_motion_moves(motion: str) -> None:
     assert len(poses) >= 20
 
 
-def test_drawing_leaves_the_backdrop_alone() -> None:
-    before = BASE.packed.copy()
-    draw(BASE, BACKDROP, [Track("taxi", "drive", 0, 50, 60, 0.5, 0.5)], 25)
-    assert np.array_equal(BASE.packed, before)
-
-
 def test_planes_stand_for_the_picture_they_were_made_of() -> None:
     difference = np.abs(BASE.rgb().astype(float) - BACKDROP.rgb)
     assert difference.mean() < 2.0
