@@ -52,6 +52,8 @@ def test_a_look_that_found_nothing_stays_on_record_and_can_be_refined() -> None:
     state = STATE.with_looks([look], [])
     assert (state.looks, state.anchors) == ((look,), STATE.anchors)
     assert state.notes == (SegmentNote(30, 50, "a road", promising=False),)
+    [note] = STATE.with_looks([replace(look, seen="x" * 400)], []).notes or ()
+    assert note.note == "x" * 300
     again = state.after(Refine("look-1", Refinement.NARROW_SPAN), SETTINGS)
     assert [each.refined for each in again.looks] == [{Refinement.NARROW_SPAN}]
     [closer] = again.pending
@@ -107,6 +109,7 @@ def test_a_closer_look_stays_inside_the_video(
 def test_a_closer_look_may_take_twice_the_frames() -> None:
     assert refine(A1, Refinement.RAISE_FRAME_RATE, WHOLE, SETTINGS).frames == 12
     assert refine(A1, Refinement.RAISE_FRAME_RATE, WHOLE, SETTINGS).strategy.fps == 1.0
+    assert refine(A1, Refinement.NARROW_SPAN, WHOLE, SETTINGS).strategy.fps == 1.0
     assert refine(A1, Refinement.RAISE_RESOLUTION, WHOLE, SETTINGS).frames == 6
 
 

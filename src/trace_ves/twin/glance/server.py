@@ -81,10 +81,7 @@ class JpegPicture:
 
     def rgb(self) -> NDArray[np.uint8]:
         """The pixels; chroma is repeated, as in decoded video."""
-        try:
-            pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(self.data, "RGB", fastupsample=True)
-        except ValueError as error:
-            raise InputError(f"a picture cannot be decoded as JPEG: {error}.") from None
+        pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(self.data, "RGB", fastupsample=True)
         return pixels
 
 
@@ -120,11 +117,9 @@ def complete(body: bytes, glance: Glance) -> dict[str, object]:
 
 
 def _answer(glance: Glance, stage: str, variables: Mapping[str, Any], clips: tuple[Clip, ...], seed: int) -> str:
-    """The JSON of the stage's rule, or a sentence if the prompt makes no sense."""
+    """The JSON of the stage's rule, or a sentence if the prompt or a picture makes no sense."""
     try:
         said = glance.reply_to(stage, variables, clips, sample=seed)
-    except InputError:
-        raise
     except Exception as error:  # noqa: BLE001  a prompt may say anything; the client gets a reply that is not JSON
         return f"glance cannot make sense of this prompt, read as {stage}: {type(error).__name__}: {error}"
     said.pop(UNDETERMINED, None)  # models never send it

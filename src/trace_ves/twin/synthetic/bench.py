@@ -48,8 +48,8 @@ def frames_of(world: VideoWorld, seed: Sequence[int]) -> Iterator[Planes]:
             yield draw(base, backdrop, tracks, frame)
 
 
-def write_film(world: VideoWorld, seed: Sequence[int], path: Path) -> None:
-    """Encode the video. The file appears under its name only when it is complete."""
+def write_film(world: VideoWorld, seed: Sequence[int], path: Path) -> int:
+    """Encode the video and return its number of frames. The file appears under its name only when it is complete."""
     try:
         import av  # only needed to write videos
     except ImportError as error:
@@ -66,6 +66,7 @@ def write_film(world: VideoWorld, seed: Sequence[int], path: Path) -> None:
                 picture.pict_type = av.video.frame.PictureType.I
             container.mux(stream.encode(picture))
         container.mux(stream.encode(None))
+    return world.frames
 
 
 QUESTIONS_FILE: Final = "questions.jsonl"
@@ -162,20 +163,16 @@ def _write_videos(out: Path, twin: Sequence[TwinVideo], workers: int, on_progres
 
 def _draw_all(out: Path, videos: Sequence[TwinVideo], workers: int) -> Iterator[int]:
     """Draw the videos in the given order; yields the number of frames of each finished one."""
+    films = [(video.world, video.paint_seed, out / video.name) for video in videos]
     if workers <= 1 or len(videos) <= 1:
-        yield from (_draw_video(out, video) for video in videos)
+        yield from (write_film(*film) for film in films)
         return
     # Spawn, because a fork would copy the locks of the caller's threads.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(workers, len(videos)), mp_context=context) as pool:
         try:
-            for future in as_completed([pool.submit(_draw_video, out, video) for video in videos]):
+            for future in as_completed([pool.submit(write_film, *film) for film in films]):
                 yield future.result()
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
-
-
-def _draw_video(out: Path, video: TwinVideo) -> int:
-    write_film(video.world, video.paint_seed, out / video.name)
-    return video.world.frames
