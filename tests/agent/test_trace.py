@@ -194,10 +194,16 @@ def test_a_count_stops_when_the_timeline_has_been_seen_closely_enough(observing:
         answer = "A" if len(spans) == 2 else None
         return {"facts_supported": [fact], "status": "answerable" if answer else "insufficient", "answer": answer}
 
+    def proposal(request: Any) -> Any:
+        quiet = {"start": 20, "end": 40, "note": "nothing", "promising": False}
+        return witness.temporal_proposal(request) | ({"notes": [quiet]} if request.clips else {})
+
     said = {"anchor-extraction": extraction, "evidence-assembly": assembly, "final-answer-replay": {"answer": "A"}}
-    witness = Witness(said, candidates=[[(0, 12)]])
+    witness = Witness(said | {"temporal-proposal": proposal}, candidates=[[(0, 12)]])
     answer = TRACE(question, Observer(ClockVideo(90.0), ScriptedBackbone(witness), budget=200))
     assert (answer.option, answer.termination) == ("A", Termination.STABLE_PREFIX_FOUND)
+    [passed] = answer.record["not_promising"]
+    assert passed == pytest.approx([20, 40], abs=3)
     assert not any(r["bundles"] for r in answer.record["rounds"][:-1])  # no bundle could be sufficient
     assert len(answer.record["rounds"]) > 2
     claims = [claim["id"] for claim in witness.of("evidence-assembly")[0].variables["claims"]]
