@@ -94,16 +94,7 @@ def test_the_control_call_sees_the_inputs_of_the_appendix_what_they_mean_and_no_
         *("budget_remaining", "limit", "actions", "notes", "anchors", "costs", "looks", "redundant"),
         "answer_form",
     }
-    assert control.variables["notes"] == [{"start": 0, "end": 325, "note": "day", "promising": True}]
-    [anchor] = control.variables["anchors"]
-    assert (anchor["anchor"], set(anchor)) == ("a1", {"anchor", "start", "end"})
     assert control.variables["costs"] == {"REFINE": 9, "EXPAND": 9}
-    assert set(control.variables["trajectory"][0]) == {
-        *("prefix_id", "answer", "status", "facts_supported", "unmet_needs"),
-    }
-    words = {claim["claim"] for claim in witness.of("evidence-assembly")[0].variables["claims"]}
-    assert set(control.variables["unmet_needs"]) < words  # never a bare id
-    assert control.variables["trajectory"][0]["facts_supported"].keys() < words
 
 
 def test_drop_removes_the_conflicting_anchor_and_rebuilds(observing: Observing) -> None:

@@ -201,12 +201,6 @@ def test_rest_is_there_as_often_as_the_two_numbers_say() -> None:
         assert 0.8 * hints.elsewhere < elsewhere / actors <= 1.12 * hints.elsewhere, hints
 
 
-def test_actors_also_do_other_things(worlds: list[TwinVideo]) -> None:
-    acts = [act for video in worlds for _, act in acts_of(video)]
-    assert {act.act for act in acts} == set(ACTS)
-    assert 0.1 < fmean(act.question is None for act in acts) < 0.4
-
-
 def test_most_acts_are_where_one_expects_them_and_look_alikes_are_near(worlds: list[TwinVideo]) -> None:
     at_home, with_double, sizes = [], [], []
     for video in worlds:
