@@ -162,8 +162,9 @@ def test_who_knows_all_acts_answers_all(worlds: list[TwinVideo]) -> None:
 
 def test_evidence_is_exactly_the_frames_of_the_acts(worlds: list[TwinVideo]) -> None:
     for video in worlds:
-        for number, item in enumerate(video.items):
-            acts = sorted((act.first / FPS, act.last / FPS) for _, act in acts_of(video) if act.question == number)
+        for item in video.items:
+            evidence = [act for _, act in acts_of(video) if act.question == item.question.id]
+            acts = sorted((act.first / FPS, act.last / FPS) for act in evidence)
             assert acts == [(interval.start, interval.end) for interval in item.evidence]
 
 

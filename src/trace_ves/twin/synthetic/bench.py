@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import count
 from typing import TYPE_CHECKING, Final
@@ -87,28 +87,24 @@ class TwinVideo:
     @property
     def truth(self) -> VideoTruth:
         """Everything that can be seen in the video, for tests and training, never for a method."""
-        ids: dict[int | str | None, str | None] = dict(enumerate(item.question.id for item in self.items))
-        tracks = tuple(
-            replace(track, acts=tuple(replace(act, question=ids.get(act.question)) for act in track.acts))
-            for track in self.world.tracks
-        )
         world = self.world
-        return VideoTruth(video=self.name, fps=FPS, frames=world.frames, scenes=world.scenes, tracks=tracks)
+        return VideoTruth(video=self.name, fps=FPS, frames=world.frames, scenes=world.scenes, tracks=world.tracks)
 
 
 def make_twin(questions: int, seed: int, hints: Hints = DEFAULT_HINTS) -> tuple[TwinVideo, ...]:
     """The videos and questions of a twin, not drawn; the same seed gives the same twin."""
     layouts = choose_layout(questions, seed)
     digits = max(3, len(str(len(layouts))))
-    ids = count(1)
+    numbers = count(1)
     videos = []
     for number, layout in enumerate(layouts):
-        world = make_world(layout, [seed, _WORLD, number], hints)
+        ids = [f"q{next(numbers):04}" for _ in layout.questions]
+        world = make_world(layout, ids, [seed, _WORLD, number], hints)
         name = f"videos/v{number + 1:0{digits}}.mp4"
         items = []
         for place, (question, events) in enumerate(zip(layout.questions, world.asked, strict=True)):
             wording = word_question(question, events, [seed, _WORDS, number, place])
-            asked = Question(f"q{next(ids):04}", name, wording.text, wording.options, question.family)
+            asked = Question(ids[place], name, wording.text, wording.options, question.family)
             evidence = tuple(Interval(start / FPS, end / FPS) for start, end in question.intervals)
             items.append(Item(asked, wording.answer, evidence, layout.duration_s))
         videos.append(TwinVideo(name, world, tuple(items), (seed, _PAINT, number)))
