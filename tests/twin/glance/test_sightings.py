@@ -74,6 +74,11 @@ def test_when_two_sightings_are_one_visit() -> None:
     assert spans(moment(0), moment(1, scene=None)) == [(0, 1)]  # an unknown scene may be the same
 
 
+def test_frames_of_a_clip_are_so_far_apart() -> None:
+    assert SeenClip(Interval(0, 9), (moment(2), moment(6))).spacing_seconds == 4
+    assert SeenClip(Interval(0, 9), (moment(2),)).spacing_seconds == 9
+
+
 def test_glimpses_do_not_count() -> None:
     weak = moment(0, score=0.3)
     assert spans(weak) == []
