@@ -131,6 +131,14 @@ def test_a_look_contains_the_frame_that_suggested_it(
     assert len(look.clip.frames) <= frames
 
 
+def test_a_look_shows_the_nearest_frames_that_were_shown_and_one_frame_at_least() -> None:
+    asked = inquiry({"relevant": "no"})
+    near = Candidate(Interval(0, 20), LOOK, 4, moment=10)
+    alone = Candidate(Interval(40, 44), LOOK)
+    looks = extract(asked, [near, alone], (), (1, 9, 11.5, 19), ())
+    assert [[frame.seconds for frame in look.clip.frames] for look in looks] == [[7.5, 9, 10, 11.5], [42]]
+
+
 def test_two_spans_of_one_look_are_two_events() -> None:
     spans = [{"start": 8, "end": 9, "claims": ["c1"]}, {"start": 11, "end": 30, "claims": None}]
     asked = inquiry({"relevant": True, "spans": spans, "look_between": None})

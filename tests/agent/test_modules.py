@@ -50,6 +50,8 @@ def test_a_reply_becomes_a_record_with_typed_values() -> None:
     )
     expected = {"t": Interval(3, 5), "n": AtLeast(4), "f": "dark red"}
     assert prefix_record(reply, CLAIMS) == PrefixRecord("B", Status.ANSWERABLE, expected, frozenset())
+    for said, word in ((True, "yes"), (False, "no"), (3.0, "3")):
+        assert prefix_record(assembled(facts_supported=[{"claim": "f", "value": said}]), CLAIMS).facts == {"f": word}
 
 
 @pytest.mark.parametrize(
@@ -141,8 +143,9 @@ def test_a_candidate_longer_than_one_look_is_split_and_said_so() -> None:
 def test_the_part_with_the_moment_comes_first_and_gets_a_full_look() -> None:
     looks, _ = valid_candidates([wish(0, 50, moment=30, claims=["c1"])], CONTEXT, TraceSettings())
     assert [(look.span, look.moment) for look in looks] == [(Interval(25, 50), 30), (Interval(0, 25), None)]
-    [look], _ = valid_candidates([wish(29, 31, moment=30)], CONTEXT, TraceSettings())
-    assert (look.span, look.frames) == (Interval(28, 32), 5)
+    for moment, span in ((30, Interval(28, 32)), (29, Interval(27, 31)), (31, Interval(29, 33))):
+        [look], _ = valid_candidates([wish(29, 31, moment=moment)], CONTEXT, TraceSettings())
+        assert (look.span, look.frames) == (span, 5)
 
 
 def test_a_look_has_as_many_frames_as_its_strategy_asks_for_within_bounds() -> None:
@@ -194,7 +197,7 @@ def test_a_count_that_is_open_keeps_what_was_counted_so_that_its_anchors_are_not
 
 
 def test_two_occurrences_at_the_same_time_are_two() -> None:
-    fact = {"claim": "n", "value": 2, "spans": [{"start": 3, "end": 9}, {"start": 4, "end": 8}]}
+    fact = {"claim": "n", "value": 2, "spans": [{"start": 3, "end": 19}, {"start": 4, "end": 8}]}
     assert prefix_record(assembled(facts_supported=[fact]), CLAIMS).facts["n"].count == 2  # type: ignore[union-attr]
 
 
