@@ -162,6 +162,7 @@ def test_what_expand_named_comes_first_and_the_rest_stays() -> None:
 def test_unguided_candidates_lie_in_the_middle_of_the_longest_segments() -> None:
     spans = [candidate.span for candidate in unguided(CONTEXT, TraceSettings())]
     assert spans == [Interval(12.5, 37.5), Interval(80, 100)]
+    assert [each.span for each in unguided(replace(CONTEXT, limit=1), TraceSettings())] == spans[:1]
 
 
 def test_a_look_corrects_the_note_of_its_span() -> None:
