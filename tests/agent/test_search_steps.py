@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.test_budget import TWO
+from tests.agent.test_budget import LOOK, TWO
 from tests.agent.test_edges import THREE, inquiry
 from trace_ves.agent import TRACE, VARIANTS
 from trace_ves.agent.anchors import key, names_of
@@ -17,7 +17,7 @@ from trace_ves.agent.state import State
 from trace_ves.agent.trace import Search, growing_prefixes
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.core import Interval, Termination
-from trace_ves.records.search import Claim, Drop, PrefixRecord, Refine, RoundRecord, SegmentNote, Status
+from trace_ves.records.search import Candidate, Claim, Drop, PrefixRecord, Refine, RoundRecord, SegmentNote, Status
 
 CLAIMS = (Claim("c1", "what"), Claim("c2", "who"))
 
@@ -133,6 +133,17 @@ def test_nothing_is_read_while_a_claim_has_no_evidence_and_a_look_can_be_paid_fo
     looking.state = replace(looking.state, anchors=(first, first))
     looking.inquiry.observer.budget = 12
     assert not looking.looks_on  # 7 or 8 frames have to be read, and a look needs 6
+
+
+def test_what_a_look_is_not_sure_of_is_looked_at_again_and_an_anchor_shows_what_no_look_has_shown() -> None:
+    part = {"start": 30, "end": 40, "claims": ["c1"]}
+    replies = iter([{"relevant": "perhaps", "spans": [part], "look_between": [32.5, 33.7, 34.0]}, {"relevant": "no"}])
+    looking = search(90, lambda _: next(replies), notes=())
+    looking.extract([Candidate(Interval(20, 50), LOOK, 5, id="look-1")])
+    wide, closer = (call.timestamps for call in looking.inquiry.observer.log.calls)
+    assert (wide, closer) == ((23.0, 29.0, 35.0, 41.0, 47.0), (32.2, 33.2, 34.2))
+    [anchor] = looking.rounds[-1].anchors
+    assert anchor.clip.timestamps == (33.7, 34.3, 35.0)  # 32.5 and 34.0 were as good as shown
 
 
 def test_a_round_has_on_record_what_was_refused_and_what_was_read() -> None:
