@@ -176,6 +176,7 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         if listener is not None:
             listener.close()
-        raise InputError(f"{host}:{port} could not listen: {error.strerror}; give another --host or --port.") from None
+        option = "--port" if is_loopback(host) else "--host or --port"
+        raise InputError(f"{host}:{port} could not listen: {error.strerror}; give another {option}.") from None
     listener.listen()
     return listener

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import av
 import numpy as np
@@ -18,6 +22,9 @@ from trace_ves.twin.synthetic.bench import TwinVideo, frames_of, make_twin, writ
 from trace_ves.twin.synthetic.layout import FPS
 from trace_ves.twin.synthetic.tracks import Track
 from trace_ves.twin.synthetic.world import SceneSpan, VideoWorld
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 BEE = Track("bee", "flutter", 100, 160, 60, 0.5, 0.5)
 
@@ -86,6 +93,32 @@ def test_a_stopped_run_is_continued(written: Path, tmp_path: Path) -> None:
     assert (tmp_path / "videos/v002.mp4").read_bytes() == (written / "videos/v002.mp4").read_bytes()
     assert sorted(path.name for path in (tmp_path / "videos").iterdir()) == ["v001.mp4", "v002.mp4"]
     assert (tmp_path / "questions.jsonl").exists()
+
+
+def test_workers_end_with_a_killed_parent(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "trace_ves", "synth", str(tmp_path), "--questions", "4", "--workers", "2"]
+    parent = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    wait_until(lambda: len(list(tmp_path.glob("videos/.*.part"))) == 2)
+    workers = [int(path.name.split(".")[-2]) for path in tmp_path.glob("videos/.*.part")]
+    parent.kill()
+    parent.wait()
+    wait_until(lambda: not any(map(is_running, workers)))
+    assert not (tmp_path / "questions.jsonl").exists()
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"  # ended, and nobody has asked how
 
 
 def test_another_twins_folder_is_refused(written: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from fractions import Fraction
@@ -165,10 +166,21 @@ def _draw_all(out: Path, videos: Sequence[TwinVideo], workers: int) -> Iterator[
         return
     # Spawn, because a fork would copy the locks of the caller's threads.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(videos)), mp_context=context) as pool:
+    with ProcessPoolExecutor(min(workers, len(videos)), mp_context=context, initializer=_end_with_parent) as pool:
         try:
             for future in as_completed([pool.submit(write_film, *film) for film in films]):
                 yield future.result()
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
+
+
+def _end_with_parent() -> None:
+    """End a worker if its parent process is killed; otherwise it would wait forever."""
+
+    def wait() -> None:
+        if (parent := multiprocessing.parent_process()) is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()

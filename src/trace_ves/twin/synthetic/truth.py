@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from trace_ves.core import InputError
 from trace_ves.twin.synthetic.drawing import cutout_size
 from trace_ves.twin.synthetic.layout import HEIGHT, WIDTH
-from trace_ves.twin.synthetic.tracks import Bands, Track, pose, scaled_px
+from trace_ves.twin.synthetic.tracks import ACTS, MOTIONS, Bands, Track, pose, scaled_px
+from trace_ves.twin.synthetic.vocabulary import vocabulary
 from trace_ves.twin.synthetic.world import SceneSpan
 
 if TYPE_CHECKING:
@@ -34,6 +35,21 @@ class VideoTruth(BaseModel):
     frames: Annotated[int, Field(ge=1)]
     scenes: tuple[SceneSpan, ...]
     tracks: tuple[Track, ...]
+
+    @field_validator("tracks")
+    @classmethod
+    def _check_tracks(cls, tracks: tuple[Track, ...]) -> tuple[Track, ...]:
+        for track in tracks:
+            if track.sprite not in vocabulary().sprites or track.motion not in MOTIONS:
+                raise ValueError(f"the twin's world has no {track.sprite!r} with the motion {track.motion!r}")
+            if not (track.first >= 0 and 2 <= track.size_px <= HEIGHT and 0 <= track.place <= 1 >= track.depth >= 0):
+                raise ValueError(f"the {track.sprite} from frame {track.first} on is outside the picture")
+            for act in track.acts:
+                if act.act not in ACTS or not track.first <= act.first < act.last <= track.last:
+                    raise ValueError(
+                        f"the act {act.act!r} from frame {act.first} to {act.last} is unknown or outside its track"
+                    )
+        return tracks
 
     @cached_property
     def digest(self) -> str:
@@ -90,6 +106,8 @@ def read_truth(path: Path) -> dict[str, VideoTruth]:
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])) or "line"
-            raise InputError(f"{path}:{number}: {where}: {first['msg']}; make the twin again.") from None
+            raise InputError(
+                f"{path}:{number}: {where}: {first['msg'].removeprefix('Value error, ')}; make the twin again."
+            ) from None
         truths[truth.video] = truth
     return truths
