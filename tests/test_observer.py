@@ -89,6 +89,11 @@ def test_frames_are_decoded_at_the_height_that_is_asked_for() -> None:
     looking.survey(Interval(0, 6), 2, height=48)
     looking.frames_at([1.0], height=12)
     assert heights == [90, 48, 12]
+    heights.clear()
+    for longest in (10, 16):  # pictures are 16 pixels wide and 9 high
+        limited = SimpleNamespace(name="limited", longest_side_px=longest, generate=None)
+        Observer(Noting(100), limited).frames_at([1.0], height=12)
+    assert heights == [12, 4, 12]  # an even number of rows, so that the longer side fits
 
 
 def test_decoding_is_free_and_supplying_is_charged_and_logged() -> None:
@@ -105,11 +110,12 @@ def test_decoding_is_free_and_supplying_is_charged_and_logged() -> None:
 
 
 def test_a_call_says_what_service_it_had_and_how_many_cues_it_was_shown() -> None:
-    generation = Generation(Reply(frames=0), service_tier="flex")
+    generation = Generation(Reply(frames=0), service_tier="flex", undetermined=True)
     asked = Observer(ClockVideo(10), Talking(generation, generation))
     excerpt = SubtitleExcerpt((Cue(0, 1, "hello"), Cue(1, 2, "there")))
     asked.ask([replace(request(), subtitles=excerpt), request()])
     assert [(call.service_tier, call.subtitles) for call in asked.log.calls] == [("flex", 2), ("flex", None)]
+    assert all(call.undetermined for call in asked.log.calls)
 
 
 def test_what_would_pass_the_budget_is_refused_whole_before_anything_is_sent() -> None:
@@ -120,6 +126,19 @@ def test_what_would_pass_the_budget_is_refused_whole_before_anything_is_sent() -
     assert (watching.remaining, watching.log.calls) == (5, ())
     watching.ask([request(clip)])
     assert watching.remaining == 2
+
+
+def test_what_was_paid_for_before_a_batch_failed_is_on_record() -> None:
+    def fail(_: object) -> None:
+        raise BackboneError("out of order", {1: Generation(Reply(frames=3), Usage(3, 0, 1))})
+
+    watching = Observer(ClockVideo(100), SimpleNamespace(name="mine@host", generate=fail))
+    clip = watching.survey(Interval(0, 6), 3, height=90)
+    with pytest.raises(BackboneError, match="out of order"):
+        watching.ask([request(), request(clip)])
+    [call] = watching.log.calls
+    assert (call.timestamps, call.usage) == ((1.0, 3.0, 5.0), Usage(3, 0, 1))
+    assert watching.transcript("q").backbone == "mine"
 
 
 def test_a_fault_of_the_model_is_a_value_and_on_record() -> None:

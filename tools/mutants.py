@@ -48,6 +48,11 @@ TESTS = {
     "construction": ["tests/construction"],
     "frame_log.py": ["tests/benches"],
     "records": ["tests/records"],
+    "twin": [
+        *(f"tests/twin/synthetic/test_{name}.py" for name in ("frames", "same", "vocabulary")),
+        *(f"tests/twin/glance/test_{name}.py" for name in ("judgement", "methods", "parsed_question", "pictures")),
+        *(f"tests/twin/glance/test_{name}.py" for name in ("prompt_reading", "sightings", "stages")),
+    ],
     "video": ["tests/video"],
     "web": [f"tests/web/test_{name}.py" for name in ("library", "looks", "saving", "search_view", "server")],
     "ves": [

@@ -13,5 +13,5 @@ if [ -n "${LMMS_EVAL:-}" ]; then
     .venv-lmms-eval/bin/python -m pytest tests/integrations/test_lmms_eval.py
 fi
 install .venv-integrations --constraint constraints-integrations.txt \
-    --requirement tests/integrations/requirements.txt --editable '.[video,glance]' torch==2.13.0 torchcodec==0.13.0
+    --requirement tests/integrations/requirements.txt --editable '.[video,glance,web]' torch==2.13.0 torchcodec==0.13.0
 .venv-integrations/bin/python -m pytest tests/integrations "$@"

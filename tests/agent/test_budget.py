@@ -180,6 +180,8 @@ def test_looks_leave_a_trajectory_or_else_its_largest_bundle_or_else_one_call_ov
     assert affordable(new, TWO, 16 + 7 + 6, 60, SMALL) == new[:1]  # a stop with one look, before two looks without
     assert affordable(new[:1], (), 8 + 16, 60, SMALL) == new[:1]  # half the storyboard where there is no anchor
     assert affordable((), TWO, 400, 30, SMALL) == ()
+    large = (look(20, 50), look(60, 50))  # more than the 40 frames of a round, which one look may take
+    assert affordable(large, TWO, 400, 30, SMALL) == large[:1]
 
 
 def test_the_last_look_is_as_large_as_what_is_left_beside_reading_everything() -> None:

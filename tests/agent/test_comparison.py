@@ -75,13 +75,6 @@ def test_a_closed_claim_has_one_of_its_values_however_it_was_worded(said: str, v
     assert closed_value(said, ("red", "blue")) == value
 
 
-def test_blue_and_light_blue_for_the_same_answer_are_no_conflict() -> None:
-    asked = inquiry(CHOICE)
-    tau = (record("B", c1="blue"), record("B", c1="light blue"), record("B", c1="the colour of the sky"))
-    assert stop(asked, *tau) == 0
-    assert found(*by_meaning(tau, asked.claims, Wordings(asked))).conflicts == frozenset()
-
-
 def test_free_words_for_different_answers_are_a_conflict_and_so_are_two_closed_values() -> None:
     assert stop(inquiry(CHOICE), record("A", c1="red"), record("B", c1="blue")) == 1
     closed = inquiry(CHOICE, (CLOSED,))

@@ -13,16 +13,15 @@ from tests.agent.test_trajectory_reconciler import prefixes, record
 from tests.fake_models import complete
 from trace_ves.agent.anchors import Inquiry
 from trace_ves.agent.evidence_assembly import AssemblyReply, assembly_reply, prefix_record
-from trace_ves.agent.fallback import fallback_prefixes, run_length
 from trace_ves.agent.settings import STRATEGIES, TraceSettings
 from trace_ves.agent.temporal_proposal import (
     CandidateReply,
     ProposalContext,
     corrected,
-    split,
     unguided,
     valid_candidates,
 )
+from trace_ves.agent.trajectory_reconciler import fallback_prefixes, run_length
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.core import Interval, Question
 from trace_ves.records.search import AtLeast, Claim, ClaimKind, PrefixRecord, SegmentNote, Status
@@ -51,6 +50,8 @@ def test_a_reply_becomes_a_record_with_typed_values() -> None:
     )
     expected = {"t": Interval(3, 5), "n": AtLeast(4), "f": "dark red"}
     assert prefix_record(reply, CLAIMS) == PrefixRecord("B", Status.ANSWERABLE, expected, frozenset())
+    for said, word in ((True, "yes"), (False, "no"), (3.0, "3")):
+        assert prefix_record(assembled(facts_supported=[{"claim": "f", "value": said}]), CLAIMS).facts == {"f": word}
 
 
 @pytest.mark.parametrize(
@@ -124,7 +125,7 @@ def test_an_event_between_two_frames_of_a_look_can_be_reached_again(start: float
     [again], _ = valid_candidates([wish(start, start + length)], CONTEXT, TraceSettings())
     assert again.strategy.fps > STRATEGIES["general"].fps
     assert Interval(start, start + length).intersection(again.span)
-    everywhere = ProposalContext(WHOLE, tuple(n / 2 for n in range(200)))
+    everywhere = ProposalContext(WHOLE, tuple(1.2 * n for n in range(84)))  # four times as close is 1.25 s
     assert valid_candidates([wish(start, start + length)], everywhere, TraceSettings())[0] == ()
 
 
@@ -137,14 +138,14 @@ def test_a_candidate_longer_than_one_look_is_split_and_said_so() -> None:
     assert [(look.span, look.frames) for look in looks] == [(Interval(0, 8), 8), (Interval(8, 16), 8)]
     _, refused = valid_candidates([wish(0, 50)], CONTEXT, TraceSettings())
     assert refused == ("0.0-50.0 s: longer than one look can see, split into 2",)
-    assert split(Interval(0, 90), 30) == (Interval(0, 30), Interval(30, 60), Interval(60, 90))
 
 
 def test_the_part_with_the_moment_comes_first_and_gets_a_full_look() -> None:
     looks, _ = valid_candidates([wish(0, 50, moment=30, claims=["c1"])], CONTEXT, TraceSettings())
     assert [(look.span, look.moment) for look in looks] == [(Interval(25, 50), 30), (Interval(0, 25), None)]
-    [look], _ = valid_candidates([wish(29, 31, moment=30)], CONTEXT, TraceSettings())
-    assert (look.span, look.frames) == (Interval(28, 32), 5)
+    for moment, span in ((30, Interval(28, 32)), (29, Interval(27, 31)), (31, Interval(29, 33))):
+        [look], _ = valid_candidates([wish(29, 31, moment=moment)], CONTEXT, TraceSettings())
+        assert (look.span, look.frames) == (span, 5)
 
 
 def test_a_look_has_as_many_frames_as_its_strategy_asks_for_within_bounds() -> None:
@@ -161,6 +162,7 @@ def test_what_expand_named_comes_first_and_the_rest_stays() -> None:
 def test_unguided_candidates_lie_in_the_middle_of_the_longest_segments() -> None:
     spans = [candidate.span for candidate in unguided(CONTEXT, TraceSettings())]
     assert spans == [Interval(12.5, 37.5), Interval(80, 100)]
+    assert [each.span for each in unguided(replace(CONTEXT, limit=1), TraceSettings())] == spans[:1]
 
 
 def test_a_look_corrects_the_note_of_its_span() -> None:
@@ -196,7 +198,7 @@ def test_a_count_that_is_open_keeps_what_was_counted_so_that_its_anchors_are_not
 
 
 def test_two_occurrences_at_the_same_time_are_two() -> None:
-    fact = {"claim": "n", "value": 2, "spans": [{"start": 3, "end": 9}, {"start": 4, "end": 8}]}
+    fact = {"claim": "n", "value": 2, "spans": [{"start": 3, "end": 19}, {"start": 4, "end": 8}]}
     assert prefix_record(assembled(facts_supported=[fact]), CLAIMS).facts["n"].count == 2  # type: ignore[union-attr]
 
 

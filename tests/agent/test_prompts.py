@@ -29,8 +29,6 @@ QUESTION = Question("q", "v.mp4", "Which?", ("one", "two"))
     [
         (ExtractionReply, "seen", "relevant"),
         (PriorityReply, "seen", "order"),
-        (AssemblyReply, "seen", "status"),
-        (AssemblyReply, "facts_supported", "answer"),
         (ProposalReply, "notes", "candidates"),
         (restrict_answer(AvpReflection, QUESTION), "justification", "sufficient"),
         (restrict_answer(AvpReflection, QUESTION), "sufficient", "answer"),

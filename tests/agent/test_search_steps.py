@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.test_budget import TWO
+from tests.agent.test_budget import LOOK, TWO
 from tests.agent.test_edges import THREE, inquiry
 from trace_ves.agent import TRACE, VARIANTS
 from trace_ves.agent.anchors import key, names_of
@@ -17,7 +17,7 @@ from trace_ves.agent.state import State
 from trace_ves.agent.trace import Search, growing_prefixes
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.core import Interval, Termination
-from trace_ves.records.search import Claim, Drop, Expand, PrefixRecord, Refine, RoundRecord, SegmentNote, Status, Stop
+from trace_ves.records.search import Candidate, Claim, Drop, PrefixRecord, Refine, RoundRecord, SegmentNote, Status
 
 CLAIMS = (Claim("c1", "what"), Claim("c2", "who"))
 
@@ -135,6 +135,17 @@ def test_nothing_is_read_while_a_claim_has_no_evidence_and_a_look_can_be_paid_fo
     assert not looking.looks_on  # 7 or 8 frames have to be read, and a look needs 6
 
 
+def test_what_a_look_is_not_sure_of_is_looked_at_again_and_an_anchor_shows_what_no_look_has_shown() -> None:
+    part = {"start": 30, "end": 40, "claims": ["c1"]}
+    replies = iter([{"relevant": "perhaps", "spans": [part], "look_between": [32.5, 33.7, 34.0]}, {"relevant": "no"}])
+    looking = search(90, lambda _: next(replies), notes=())
+    looking.extract([Candidate(Interval(20, 50), LOOK, 5, id="look-1")])
+    wide, closer = (call.timestamps for call in looking.inquiry.observer.log.calls)
+    assert (wide, closer) == ((23.0, 29.0, 35.0, 41.0, 47.0), (32.2, 33.2, 34.2))
+    [anchor] = looking.rounds[-1].anchors
+    assert anchor.clip.timestamps == (33.7, 34.3, 35.0)  # 32.5 and 34.0 were as good as shown
+
+
 def test_a_round_has_on_record_what_was_refused_and_what_was_read() -> None:
     looking = search(50, {"candidates": [{"start": 200, "end": 300}, {"start": 0, "end": 9}]}, notes=())
     candidates = looking.propose()
@@ -148,15 +159,6 @@ def test_a_round_has_on_record_what_was_refused_and_what_was_read() -> None:
     assert (noted.bundles, noted.assembled) == ((("a1",), ("a1", "a2")), (1,))
     assert noted.records == reading.trajectory
     assert len(noted.records) == 2
-
-
-def test_after_a_replay_that_disagreed_a_larger_prefix_is_no_reason_to_stop_either() -> None:
-    looking = search(50, {"action": "EXPAND", "target_intervals": [[0, 9]]}, notes=())
-    looking.bundles = growing_prefixes(TWO)
-    looking.trajectory = (PrefixRecord("A", Status.ANSWERABLE, {}, frozenset()),) * 2
-    looking.state = looking.state.with_refuted(TWO[:1])
-    assert looking.reconcile() == Stop(1)
-    assert looking.reconcile(stopping=False) == Expand((Interval(0, 9),))
 
 
 @pytest.mark.parametrize(("budget", "order"), [(20, ("a2", "a1")), (19, ("a1", "a2"))])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from trace_ves.agent import TRACE, VARIANTS
-from trace_ves.agent.settings import STRATEGIES, TraceSettings
+from trace_ves.agent.settings import STRATEGIES
 
 NUMBERS = {
     "storyboard_frames": 32,
@@ -55,8 +55,3 @@ def test_a_variant_differs_in_what_its_name_says_alone() -> None:
         "trace-chronological": {"layout": "chronological"},
         "trace-resupply-storyboard": {"resupply_storyboard": True},
     }
-
-
-def test_the_smallest_budget_is_a_storyboard_a_look_and_an_answer() -> None:
-    settings = TraceSettings(storyboard_frames=20, least_candidate_frames=5, least_anchor_frames=7)
-    assert settings.least_budget == 32

@@ -9,9 +9,8 @@ import pytest
 from tests.agent.test_budget import Blank
 from trace_ves.agent.anchor_extraction import SpanReply, _inside, without_repeats
 from trace_ves.agent.anchors import Look, SeenEvent, VisualAnchor
-from trace_ves.agent.refinement import refine
 from trace_ves.agent.settings import TraceSettings
-from trace_ves.agent.state import State
+from trace_ves.agent.state import State, refine
 from trace_ves.core import Clip, Frame, Interval, ObservationStrategy
 from trace_ves.records.search import Candidate, Drop, Expand, Refine, Refinement, Relevance, SegmentNote, Stop
 
@@ -53,6 +52,8 @@ def test_a_look_that_found_nothing_stays_on_record_and_can_be_refined() -> None:
     state = STATE.with_looks([look], [])
     assert (state.looks, state.anchors) == ((look,), STATE.anchors)
     assert state.notes == (SegmentNote(30, 50, "a road", promising=False),)
+    [note] = STATE.with_looks([replace(look, seen="x" * 400)], []).notes or ()
+    assert note.note == "x" * 300
     again = state.after(Refine("look-1", Refinement.NARROW_SPAN), SETTINGS)
     assert [each.refined for each in again.looks] == [{Refinement.NARROW_SPAN}]
     [closer] = again.pending
@@ -108,6 +109,7 @@ def test_a_closer_look_stays_inside_the_video(
 def test_a_closer_look_may_take_twice_the_frames() -> None:
     assert refine(A1, Refinement.RAISE_FRAME_RATE, WHOLE, SETTINGS).frames == 12
     assert refine(A1, Refinement.RAISE_FRAME_RATE, WHOLE, SETTINGS).strategy.fps == 1.0
+    assert refine(A1, Refinement.NARROW_SPAN, WHOLE, SETTINGS).strategy.fps == 1.0
     assert refine(A1, Refinement.RAISE_RESOLUTION, WHOLE, SETTINGS).frames == 6
 
 

@@ -65,19 +65,6 @@ def test_anchors_of_5_4_4_3_frames_cost_43_frames_over_four_calls(searching: Sea
 EVERY = ["event-1", "event-2", "event-3"]
 
 
-@pytest.mark.parametrize(("start", "end"), [(70.0, 76.0), (118.3, 121.9), (592.0, 593.0)])
-def test_an_anchor_keeps_frames_of_its_look_and_is_filled_up_close_to_them(
-    searching: Searching, start: float, end: float
-) -> None:
-    _, witness, _ = searching({"anchor-extraction": within(start, end)}, [(start - 8, end + 8)])
-    look, anchor = witness.of("anchor-extraction")[0].clips[0], witness.of("evidence-assembly")[0].clips[0]
-    inside = {frame.seconds for frame in look.frames if start <= frame.seconds <= end}
-    kept = {frame.seconds for frame in anchor.frames}
-    assert len(kept) == 3
-    assert inside & kept
-    assert all(start - 1 <= moment <= end + 1 for moment in kept)
-
-
 def test_prefixes_are_read_independently_and_as_literal_prefixes(searching: Searching) -> None:
     _, witness, _ = searching()
     requests = witness.of("evidence-assembly")
@@ -107,16 +94,7 @@ def test_the_control_call_sees_the_inputs_of_the_appendix_what_they_mean_and_no_
         *("budget_remaining", "limit", "actions", "notes", "anchors", "costs", "looks", "redundant"),
         "answer_form",
     }
-    assert control.variables["notes"] == [{"start": 0, "end": 325, "note": "day", "promising": True}]
-    [anchor] = control.variables["anchors"]
-    assert (anchor["anchor"], set(anchor)) == ("a1", {"anchor", "start", "end"})
     assert control.variables["costs"] == {"REFINE": 9, "EXPAND": 9}
-    assert set(control.variables["trajectory"][0]) == {
-        *("prefix_id", "answer", "status", "facts_supported", "unmet_needs"),
-    }
-    words = {claim["claim"] for claim in witness.of("evidence-assembly")[0].variables["claims"]}
-    assert set(control.variables["unmet_needs"]) < words  # never a bare id
-    assert control.variables["trajectory"][0]["facts_supported"].keys() < words
 
 
 def test_drop_removes_the_conflicting_anchor_and_rebuilds(observing: Observing) -> None:
@@ -149,35 +127,21 @@ def test_drop_removes_the_conflicting_anchor_and_rebuilds(observing: Observing) 
     assert rounds[1]["candidates"] == []  # the trajectory is read again before anything else is looked at
 
 
-REFINEMENTS = {
-    "raise-frame-rate": (10, (65, 81)),
-    "raise-resolution": (5, (65, 81)),
-    "narrow-span": (5, (69, 77)),
-    "shift-centre": (5, (57, 73)),
-}
-
-
-@pytest.mark.parametrize("refinement", REFINEMENTS)
-def test_refine_looks_at_the_same_anchor_again_in_another_way(observing: Observing, refinement: str) -> None:
-    frames, span = REFINEMENTS[refinement]
-
+def test_refine_looks_at_the_same_anchor_again_in_another_way(observing: Observing) -> None:
     def control(request: Any) -> Any:
         if len(witness.of("trajectory-reconciler")) > 1:
             return witness.trajectory_reconciler(request)
-        return {"action": "REFINE", "target_anchors": ["a1"], "observation_strategy": refinement}
+        return {"action": "REFINE", "target_anchors": ["a1"], "observation_strategy": "narrow-span"}
 
     witness = Witness(candidates=[[(65, 81)], [(112, 128), (586, 602)]], overrides={"trajectory-reconciler": control})
     answer = TRACE(QUESTION, observing(witness, budget=400))
     assert actions(answer)[0] == "REFINE"
     again = witness.of("anchor-extraction")[1].clips[0]
-    assert (again.span.start, again.span.end) == pytest.approx(span, abs=2)
-    assert len(again.frames) == frames
-    assert again.strategy.height == (720 if refinement == "raise-resolution" else 360)
+    assert (again.span.start, again.span.end) == pytest.approx((69, 77), abs=2)
+    assert len(again.frames) == 5
     second = answer.record["rounds"][1]
-    assert second["candidates"][0]["replaces"] == "a1"
-    # A refined anchor takes the old one's place. Too little is seen after the shift, so the search goes on unread.
-    assert second["bundles"][:1] == ([] if refinement == "shift-centre" else [["a2"]])
-    assert len(second["candidates"]) == 1
+    assert [candidate["replaces"] for candidate in second["candidates"]] == ["a1"]
+    assert second["bundles"][:1] == [["a2"]]  # a refined anchor takes the old one's place
 
 
 def test_anchors_that_were_read_keep_their_places_when_new_ones_are_ordered(searching: Searching) -> None:
@@ -221,10 +185,16 @@ def test_a_count_stops_when_the_timeline_has_been_seen_closely_enough(observing:
         answer = "A" if len(spans) == 2 else None
         return {"facts_supported": [fact], "status": "answerable" if answer else "insufficient", "answer": answer}
 
+    def proposal(request: Any) -> Any:
+        quiet = {"start": 20, "end": 40, "note": "nothing", "promising": False}
+        return witness.temporal_proposal(request) | ({"notes": [quiet]} if request.clips else {})
+
     said = {"anchor-extraction": extraction, "evidence-assembly": assembly, "final-answer-replay": {"answer": "A"}}
-    witness = Witness(said, candidates=[[(0, 12)]])
+    witness = Witness(said | {"temporal-proposal": proposal}, candidates=[[(0, 12)]])
     answer = TRACE(question, Observer(ClockVideo(90.0), ScriptedBackbone(witness), budget=200))
     assert (answer.option, answer.termination) == ("A", Termination.STABLE_PREFIX_FOUND)
+    [passed] = answer.record["not_promising"]
+    assert passed == pytest.approx([20, 40], abs=3)
     assert not any(r["bundles"] for r in answer.record["rounds"][:-1])  # no bundle could be sufficient
     assert len(answer.record["rounds"]) > 2
     claims = [claim["id"] for claim in witness.of("evidence-assembly")[0].variables["claims"]]

@@ -50,32 +50,6 @@ def test_what_cannot_grow_any_more_is_read_whole_and_then_answered_from(searchin
     assert observer.remaining == 0
 
 
-THREE_SPANS = [(100.0 * n, 100.0 * n + 12) for n in range(3)]
-SMALL = replace(TRACE, settings=TraceSettings(storyboard_frames=3, candidates_per_round=3))
-
-
-@pytest.mark.parametrize(("spare", "read"), [(0, [1, 2, 3]), (-1, [1, 2])])
-def test_growth_is_read_to_the_last_frame_that_can_pay_for_it(
-    searching: Searching, spare: int, read: list[int]
-) -> None:
-    """Three anchors of three frames: looks of 15, growth of 3 + 6 + 9, a replay of 9; ordering would take 3 more."""
-    said = {"anchor-extraction": {"relevant": "yes"}}
-    answer, witness, _ = searching(said, THREE_SPANS, method=SMALL, budget=3 + 15 + 18 + 9 + spare)
-    assert [len(request.clips) for request in witness.of("evidence-assembly")][: len(read)] == read
-    assert spare or not witness.of("anchor-prioritization")
-    assert len(answer.bundle) >= 2
-
-
-def test_new_anchors_are_ordered_where_that_can_be_paid_for_too(searching: Searching) -> None:
-    backwards = {
-        "anchor-extraction": {"relevant": "yes"},
-        "anchor-prioritization": lambda r: {"order": list(range(len(r.clips), 0, -1))},
-    }
-    answer, witness, _ = searching(backwards, THREE_SPANS, method=SMALL, budget=3 + 15 + 3 + 18 + 9)
-    assert answer.record["rounds"][0]["bundles"] == [["a3"], ["a3", "a2"], ["a3", "a2", "a1"]]
-    assert witness.of("anchor-prioritization")[0].variables["unmet_needs"] == ["event-1", "event-2", "event-3"]
-
-
 def test_anchors_that_could_not_be_read_are_in_the_forced_answer(searching: Searching) -> None:
     """One event of three is found, and no look is left: its anchor of three frames cannot be read and replayed."""
     one = [{"start": 65, "end": 80, "moment": 73, "claims": ["event-1"]}]

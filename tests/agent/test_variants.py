@@ -30,14 +30,6 @@ def test_without_replay_the_record_is_trusted(searching: Searching) -> None:
     assert not witness.of("final-answer-replay")
 
 
-def test_without_replay_a_forced_answer_that_no_record_holds_is_still_asked_for(searching: Searching) -> None:
-    said = {"evidence-assembly": {"status": "insufficient", "answer": None}}
-    answer, witness, _ = searching(said, method=VARIANTS["trace-without-replay"])
-    assert (answer.option, answer.termination) == ("A", Termination.NO_STABLE_PREFIX)
-    assert len(witness.of("forced-answer")) == 1
-    assert not witness.of("final-answer-replay")
-
-
 def test_without_trajectory_prefixes_are_read_but_the_reconciler_knows_the_last_alone(searching: Searching) -> None:
     """The second prefix flips the answer: a conflict for TRACE, which nobody knows of without the trajectory."""
 

@@ -6,11 +6,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from trace_ves.baselines.direct import Random, Uniform, Vote, blind, majority
-from trace_ves.core import BudgetError, Question, Termination, centred_uniform
+from trace_ves.core import Question, Termination, centred_uniform
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,13 +38,6 @@ def test_uniform_on_a_short_video_pays_for_each_frame_once(watching: Callable[..
     observer, _ = watching({"direct-answer": {"answer": "A"}})
     Uniform(5000)(QUESTION, observer)
     assert observer.log.frames_supplied == 1200
-
-
-def test_uniform_over_budget_is_refused_before_anything_is_sent(watching: Callable[..., Any]) -> None:
-    observer, script = watching({"direct-answer": {"answer": "A"}}, budget=63)
-    with pytest.raises(BudgetError, match="64 frames"):
-        Uniform(64)(QUESTION, observer)
-    assert script.requests == []
 
 
 @pytest.mark.parametrize("said", [{"answer": "E"}, {"answer": "maybe red"}, {}, {"answer": None}])
@@ -100,11 +91,3 @@ def test_vote_draws_over_the_same_frames_and_pays_for_every_draw(watching: Calla
 )
 def test_majority(votes: list[str | None], winner: str | None) -> None:
     assert majority(votes) == winner
-
-
-@given(st.lists(st.sampled_from(["A", "B", "C", None])))
-def test_no_answer_has_more_votes_than_the_majority(votes: list[str | None]) -> None:
-    winner = majority(votes)
-    counts = Counter(vote for vote in votes if vote is not None)
-    assert (winner is None) == (not counts)
-    assert winner is None or counts[winner] == max(counts.values())

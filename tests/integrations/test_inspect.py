@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,6 +22,7 @@ from inspect_ai.model import ModelUsage
 from inspect_ai.util import JSONSchema
 from tests.integrations.conftest import QUESTIONS
 from tests.integrations.schema_model import SchemaBackbone
+from tests.web.conftest import serving_app
 
 from trace_ves import audit, evaluate
 from trace_ves.benches import load_bench
@@ -32,7 +32,7 @@ from trace_ves.integrations.inspect.backbone import _usage, _warn_of_price, inli
 from trace_ves.integrations.inspect.task import ves
 from trace_ves.records import Prediction, Usage
 from trace_ves.twin.glance.glance import Glance
-from trace_ves.twin.glance.server import GlanceServer
+from trace_ves.twin.glance.server import create_app
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog
@@ -173,17 +173,15 @@ def test_the_command_line_with_a_server_comes_to_the_numbers_of_our_own_client(
     model: str, flags: tuple[str, ...], provider: str, twin: Path, tmp_path: Path
 ) -> None:
     bench = load_bench(twin)
-    with GlanceServer(0, Glance()) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with serving_app(create_app(Glance())) as address:
         done = run(
             *("-m", "inspect_ai", "eval", "trace_ves/ves", "-T", f"bench={bench.path}"),
             *("--solver", "trace_ves/trace", "--model", model, *flags),
             *("--log-dir", str(tmp_path / "logs"), "--no-log-images", "--display", "plain"),
-            **{f"{provider}_API_KEY": "none", f"{provider}_BASE_URL": server.url},
+            **{f"{provider}_API_KEY": "none", f"{provider}_BASE_URL": f"{address}/v1"},
         )
         assert done.returncode == 0, done.stdout + done.stderr
-        ours = evaluate(bench, "trace", f"openai:glance@{server.url}", out=tmp_path / "runs")
-        server.shutdown()
+        ours = evaluate(bench, "trace", f"openai:glance@{address}/v1", out=tmp_path / "runs")
     [location] = (tmp_path / "logs").glob("*.eval")
     shown = in_percent(read_eval_log(str(location)))
     assert shown["Fr"] > 50

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.agent import trajectory_reconciler
+from trace_ves.agent.final_answer_replay import force
 from trace_ves.agent.settings import TraceSettings
-from trace_ves.agent.trace import Trace, forced_from_clips
+from trace_ves.agent.trace import Trace
 from trace_ves.records.search import Drop, Refine
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def trust_or_force(
     """No second look if the record has an answer; otherwise a forced answer."""
     if record is not None and record.answer is not None:
         return record.answer
-    return forced_from_clips(inquiry, bundle, record, settings)
+    return force(inquiry, bundle, record, settings)
 
 
 def last_record(

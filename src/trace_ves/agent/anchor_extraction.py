@@ -6,16 +6,15 @@ An anchor keeps the look's own frames. A look that shows no evidence gives no an
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import BaseModel
 
-from trace_ves.agent.anchors import Look, SeenEvent, VisualAnchor
+from trace_ves.agent.anchors import Look, SeenEvent, VisualAnchor, load_prompt, span_variables
 from trace_ves.agent.exploration import evenly, overlap_mostly, spread
 from trace_ves.agent.reply_fields import LISTED, AnyRelevance, Words
 from trace_ves.agent.settings import STRATEGIES
-from trace_ves.backbone.protocol import ModelFault, Prompt, Request
+from trace_ves.backbone.protocol import ModelFault, Request
 from trace_ves.backbone.replies import up_to
 from trace_ves.core import Clip, Interval, ObservationStrategy
 from trace_ves.core.interval import iou
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from trace_ves.agent.anchors import Inquiry, PrefixBundle
     from trace_ves.agent.settings import TraceSettings
 
-PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "anchor-extraction")
+PROMPT: Final = load_prompt("anchor-extraction")
 AROUND_SECONDS: Final = 2.5  # A look has frames so far before and after the moment that suggested it
 BESIDE_SECONDS: Final = 10.0  # A closer look may be asked for so far before or after a look
 SHORTEST_ANCHOR_SECONDS: Final = 2.0
@@ -66,7 +65,7 @@ def extract(
     """
     clips = [look_clip(inquiry, candidate, shown, seen) for candidate in candidates]
     found = [
-        {"start": round(anchor.clip.span.start, 1), "end": round(anchor.clip.span.end, 1), "seen": anchor.seen}
+        span_variables(anchor.clip.span) | {"seen": anchor.seen}
         for anchor in sorted(anchors, key=lambda anchor: anchor.clip.span)
     ]
     variables = inquiry.variables(claims=inquiry.claim_variables(), found=found)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from importlib import resources
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import BaseModel
 
+from trace_ves.agent.anchors import load_prompt
 from trace_ves.agent.reply_fields import LISTED, Words
-from trace_ves.backbone.protocol import ModelFault, Prompt, Request
+from trace_ves.backbone.protocol import ModelFault, Request
 from trace_ves.backbone.replies import up_to
-from trace_ves.core import Clip
 
 if TYPE_CHECKING:
-    from trace_ves.agent.anchors import Inquiry, PrefixBundle, VisualAnchor
+    from trace_ves.agent.anchors import Inquiry, PrefixBundle
 
-PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "anchor-prioritization")
+PROMPT: Final = load_prompt("anchor-prioritization")
 
 
 class PriorityReply(BaseModel):
@@ -28,9 +28,8 @@ class PriorityReply(BaseModel):
 
 def prioritize(inquiry: Inquiry, anchors: PrefixBundle, needs: frozenset[str]) -> PrefixBundle:
     """Order the anchors by one view of each; those missing in the reply come last."""
-    if len(anchors) < 2:
-        return anchors
-    views = tuple(_view(anchor) for anchor in anchors)
+    clips = [anchor.clip for anchor in anchors]
+    views = tuple(replace(clip, frames=(clip.frames[len(clip.frames) // 2],)) for clip in clips)
     variables = inquiry.variables(claims=inquiry.claim_variables(), unmet_needs=inquiry.open_claims(needs))
     (reply,) = inquiry.observer.ask([Request(PROMPT, variables, PriorityReply, clips=views)])
     if isinstance(reply, ModelFault):
@@ -38,9 +37,3 @@ def prioritize(inquiry: Inquiry, anchors: PrefixBundle, needs: frozenset[str]) -
     named = [number - 1 for number in dict.fromkeys(reply.order) if 1 <= number <= len(anchors)]
     rest = [index for index in range(len(anchors)) if index not in named]
     return tuple(anchors[index] for index in named + rest)
-
-
-def _view(anchor: VisualAnchor) -> Clip:
-    frames = anchor.clip.frames
-    middle = frames[len(frames) // 2]
-    return Clip(anchor.clip.span, anchor.clip.strategy, (middle,))

@@ -6,8 +6,10 @@ Values that are recorded unchanged (claims, prefix records, actions) are defined
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import resources
 from typing import TYPE_CHECKING
 
+from trace_ves.backbone.protocol import Prompt
 from trace_ves.backbone.replies import question_variables
 from trace_ves.records import ClipRecord
 from trace_ves.records.search import AnchorRecord, ClaimKind, LookRecord, Relevance
@@ -19,6 +21,16 @@ if TYPE_CHECKING:
     from trace_ves.core.subtitles import SubtitleExcerpt
     from trace_ves.observer import Observer
     from trace_ves.records.search import Candidate, Claim, Refinement
+
+
+def load_prompt(stage: str) -> Prompt:
+    """The prompt of a stage of TRACE."""
+    return Prompt.load(resources.files("trace_ves.agent") / "prompts", stage)
+
+
+def span_variables(span: Interval) -> dict[str, object]:
+    """A span as prompts show it."""
+    return {"start": round(span.start, 1), "end": round(span.end, 1)}
 
 
 def prompt_variables(question: Question) -> dict[str, object]:

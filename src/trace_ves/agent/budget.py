@@ -65,18 +65,14 @@ def looking_frames(candidates: Sequence[Candidate]) -> int:
     return sum(candidate.frames or 0 for candidate in candidates)
 
 
-def growth_frames(kept: int, found: int, each: int) -> int:
-    """Frames of the bundles that so many new anchors form, each of so many frames, and of a replay of the largest."""
-    return sum(kept + number * each for number in range(1, found + 1)) + kept + found * each
-
-
 def frames_that_fit(kept: int, found: int, remaining: int, settings: TraceSettings) -> int:
     """Frames for each new anchor: the most with which the whole trajectory and a replay can be read, else the least.
 
     Where not even the least can be read all together, fewer.
     """
     for each in range(settings.most_anchor_frames, settings.least_anchor_frames, -1):
-        if growth_frames(kept, found, each) <= remaining:
+        sizes = [kept + number * each for number in range(1, found + 1)]
+        if sum(sizes) + kept + found * each <= remaining:  # the last is the replay of the largest
             return each
     return max(1, min(settings.least_anchor_frames, (remaining - kept) // max(1, found)))
 

@@ -7,13 +7,13 @@ numbers, otherwise by one text-only call. So rules can compare the records of in
 from __future__ import annotations
 
 import re
-from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import BaseModel, Field
 
+from trace_ves.agent.anchors import load_prompt
 from trace_ves.agent.reply_fields import LISTED, Words
-from trace_ves.backbone.protocol import ModelFault, Prompt, Request
+from trace_ves.backbone.protocol import ModelFault, Request
 from trace_ves.backbone.replies import question_variables, up_to
 from trace_ves.records.search import Claim, ClaimKind
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trace_ves.core import Question
     from trace_ves.observer import Observer
 
-PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "claims")
+PROMPT: Final = load_prompt("claims")
 MAX_CLAIMS: Final = 6
 MAX_VALUES: Final = 12
 
@@ -96,10 +96,7 @@ def counting_claims(question: Question) -> tuple[Claim, ...]:
         return ()
     if not question.options or any(number_in(option) is None for option in question.options):
         return ()
-    return (
-        Claim("count", question.text, ClaimKind.COUNT),
-        COMPLETE,
-    )
+    return (Claim("count", question.text, ClaimKind.COUNT), COMPLETE)
 
 
 def _events(option: str) -> tuple[str, ...]:

@@ -9,13 +9,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from importlib import resources
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel
 
-from trace_ves.backbone.protocol import ModelFault, Prompt, Request
+from trace_ves.agent.anchors import load_prompt
+from trace_ves.backbone.protocol import ModelFault, Request
 from trace_ves.backbone.replies import folded, same_answer
 from trace_ves.records.search import AtLeast, ClaimKind
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from trace_ves.agent.anchors import Inquiry
     from trace_ves.records.search import Claim, PrefixRecord, Trajectory
 
-PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "same-answer")
+PROMPT: Final = load_prompt("same-answer")
 
 _CHANGES_THE_MEANING: Final = frozenset(
     "no not never none nobody nothing without neither nor zero one two three four five six seven eight nine ten".split()  # noqa: SIM905  shorter than a list

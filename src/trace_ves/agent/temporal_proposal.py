@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from importlib import resources
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import BaseModel
 
+from trace_ves.agent.anchors import load_prompt, span_variables
 from trace_ves.agent.exploration import unexplored
 from trace_ves.agent.reply_fields import LISTED, Seconds, Words
 from trace_ves.agent.settings import STRATEGIES, LookFor
-from trace_ves.backbone.protocol import ModelFault, Prompt, Request
+from trace_ves.backbone.protocol import ModelFault, Request
 from trace_ves.backbone.replies import up_to
 from trace_ves.core import Interval
 from trace_ves.core.interval import clipped, subtract
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from trace_ves.agent.settings import TraceSettings
     from trace_ves.core import Clip, ObservationStrategy
 
-PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "temporal-proposal")
+PROMPT: Final = load_prompt("temporal-proposal")
 REOPENED: Final = (1, 2, 4)
 """How many times the rate of a look a span is searched at: closer where it was looked at already."""
 
@@ -124,9 +124,9 @@ def propose(
             duration=round(inquiry.observer.video.duration, 1),
             pictures=_PICTURES[title],
             notes=note_variables(context.notes),
-            anchors=[_span(anchor.clip.span) | {"seen": anchor.seen} for anchor in context.anchors],
+            anchors=[span_variables(anchor.clip.span) | {"seen": anchor.seen} for anchor in context.anchors],
             looks=look_variables(context.looks),
-            unexplored_segments=[_span(piece) for piece in context.unexplored],
+            unexplored_segments=[span_variables(piece) for piece in context.unexplored],
             notes_wanted=_NOTES[title],
             claims=inquiry.claim_variables(),
             unmet_needs=inquiry.open_claims(context.needs),
@@ -152,12 +152,14 @@ def propose(
 
 def note_variables(notes: Iterable[SegmentNote]) -> list[dict[str, object]]:
     """The notes, as a prompt shows them."""
-    return [_span(Interval(n.start, n.end)) | {"note": n.note, "promising": n.promising} for n in notes]
+    return [span_variables(Interval(n.start, n.end)) | {"note": n.note, "promising": n.promising} for n in notes]
 
 
 def look_variables(looks: Iterable[Look]) -> list[dict[str, object]]:
     """Looks that found nothing, as a prompt shows them."""
-    return [{"look": look.id} | _span(look.clip.span) | {"frame_every": round(look.spacing, 1)} for look in looks]
+    return [
+        {"look": look.id} | span_variables(look.clip.span) | {"frame_every": round(look.spacing, 1)} for look in looks
+    ]
 
 
 def corrected(notes: Iterable[SegmentNote], newer: Iterable[SegmentNote]) -> tuple[SegmentNote, ...]:
@@ -263,7 +265,3 @@ def unguided(context: ProposalContext, settings: TraceSettings) -> tuple[Candida
         for piece in longest[: context.limit]
     )
     return tuple(candidate(span, strategy, settings) for span in sorted(middles))
-
-
-def _span(interval: Interval) -> dict[str, object]:
-    return {"start": round(interval.start, 1), "end": round(interval.end, 1)}

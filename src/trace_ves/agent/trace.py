@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field, fields, replace
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from trace_ves.agent import (
     anchor_extraction,
@@ -32,12 +32,10 @@ from trace_ves.agent.budget import (
 )
 from trace_ves.agent.comparison import Wordings, by_meaning, with_completeness
 from trace_ves.agent.exploration import counting_spacing, occurrences, passed_over, scan_moments, unexplored
-from trace_ves.agent.fallback import fallback_prefixes, force_answer
 from trace_ves.agent.settings import DEFAULT_BUDGET, TraceSettings
 from trace_ves.agent.state import State
-from trace_ves.agent.storyboard import make_storyboard
 from trace_ves.agent.temporal_proposal import ProposalContext, ProposedCandidates, unguided
-from trace_ves.agent.trajectory_reconciler import ReconcilerContext
+from trace_ves.agent.trajectory_reconciler import ReconcilerContext, fallback_prefixes
 from trace_ves.core import Answer, InputError, Question, Termination
 from trace_ves.core.interval import subtract, union
 from trace_ves.observer import UNLIMITED, Decided, RoundStarted
@@ -83,24 +81,16 @@ def whole_trajectory(
     return bundles, trajectory
 
 
-def replay_from_clips(inquiry: Inquiry, bundle: PrefixBundle, _: PrefixRecord, settings: TraceSettings) -> str | None:
-    """Final answer replay, as the paper has it."""
-    return final_answer_replay.replay(inquiry, bundle, settings)
-
-
-def forced_from_clips(
-    inquiry: Inquiry, bundle: PrefixBundle, _: PrefixRecord | None, settings: TraceSettings
-) -> str | None:
-    """The forced answer: a choice from the raw clips of the fallback prefix."""
-    return force_answer(inquiry, evidence_assembly.clips_of(bundle, settings))
-
-
 @dataclass(frozen=True, slots=True)
 class Trace:
     """TRACE as a value: its modules and its numbers. Calling it answers one question.
 
     A function for a module must take the arguments of the one that it replaces; else making the value fails.
     """
+
+    default_budget: ClassVar = DEFAULT_BUDGET
+    reads_subtitles: ClassVar = True
+    """Temporal Proposal and Evidence Assembly show subtitles; replay and forced answers see only raw clips."""
 
     settings: TraceSettings = TraceSettings()
     make_claims: Callable[[Question, Observer], tuple[Claim, ...]] = claims.make_claims
@@ -121,8 +111,8 @@ class Trace:
     reconcile: Callable[[Inquiry, ReconcilerContext], Decision] = trajectory_reconciler.reconcile
     actions: frozenset[type[Action]] = frozenset({Drop, Refine, Expand})
     """What the reconciler may choose from when it does not stop."""
-    replay: Callable[[Inquiry, PrefixBundle, PrefixRecord, TraceSettings], str | None] = replay_from_clips
-    force: Callable[[Inquiry, PrefixBundle, PrefixRecord | None, TraceSettings], str | None] = forced_from_clips
+    replay: Callable[[Inquiry, PrefixBundle, PrefixRecord, TraceSettings], str | None] = final_answer_replay.replay
+    force: Callable[[Inquiry, PrefixBundle, PrefixRecord | None, TraceSettings], str | None] = final_answer_replay.force
 
     def __post_init__(self) -> None:
         for name, default in [(each.name, each.default) for each in fields(self) if callable(each.default)]:
@@ -131,16 +121,6 @@ class Trace:
                 signature(getattr(self, name)).bind(*arguments)
             except TypeError as error:
                 raise InputError(f"Trace.{name} must take the arguments {', '.join(arguments)}: {error}.") from None
-
-    @property
-    def default_budget(self) -> int:
-        """The default budget in frames for one question."""
-        return DEFAULT_BUDGET
-
-    @property
-    def reads_subtitles(self) -> bool:
-        """Temporal Proposal and Evidence Assembly show subtitles; replay and forced answers see only raw clips."""
-        return True
 
     def __call__(self, question: Question, observer: Observer) -> Answer:
         """Answer a question from a stable prefix that replay confirmed, or, saying so, from the best that was found."""
@@ -152,7 +132,8 @@ class Trace:
                 f"{self.settings.least_budget}; raise --budget."
             )
         inquiry = Inquiry(question, self.make_claims(question, observer), observer)
-        storyboard = make_storyboard(observer, self.settings)
+        frames, height = self.settings.storyboard_frames, self.settings.storyboard_height
+        storyboard = replace(observer.survey(observer.whole, frames, height=height), title="Storyboard")
         state = State(observer.whole, notes=self.recalled_notes(observer, storyboard))
         trace = replace(self, settings=self.settings.for_count()) if inquiry.counts else self
         return Search(trace, inquiry, storyboard, state, Wordings(inquiry)).run()
@@ -566,7 +547,7 @@ class Search:
         count = min(len(frames), self.inquiry.observer.remaining)
         chosen = tuple(frames[(2 * number + 1) * len(frames) // (2 * count)] for number in range(count))
         clips = (replace(self.storyboard, frames=chosen),) if chosen else ()
-        option = force_answer(self.inquiry, clips) if clips else None
+        option = final_answer_replay.answer_from_clips(self.inquiry, clips, forced=True) if clips else None
         return self.answer(option, Termination.NO_STABLE_PREFIX, ())  # a storyboard is not evidence
 
     def answer(

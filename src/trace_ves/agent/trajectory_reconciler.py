@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, create_model
 
-from trace_ves.agent.anchors import Inquiry, key
+from trace_ves.agent.anchors import Inquiry, key, load_prompt, span_variables
 from trace_ves.agent.reply_fields import LISTED, Words
 from trace_ves.agent.settings import LookFor
 from trace_ves.agent.temporal_proposal import look_variables, note_variables
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from trace_ves.agent.anchors import BundleKey, Look, PrefixBundle, VisualAnchor
     from trace_ves.records.search import FactValue, SegmentNote, Trajectory
 
-PROMPT: Final = Prompt.load(resources.files("trace_ves.agent") / "prompts", "trajectory-reconciler")
+PROMPT: Final = load_prompt("trajectory-reconciler")
 
 _ANSWERABILITY: Final = {Status.CONFLICTED: 0, Status.INSUFFICIENT: 1, Status.ANSWERABLE: 2}
 
@@ -52,9 +51,8 @@ _ANSWERABILITY: Final = {Status.CONFLICTED: 0, Status.INSUFFICIENT: 1, Status.AN
 def flags(bundles: Sequence[PrefixBundle], trajectory: Trajectory, refuted: Collection[BundleKey] = ()) -> Flags:
     """The three flags of the appendix, from the trajectory and the bundles that replay has refuted."""
     stable = (j for j in range(len(trajectory)) if key(bundles[j]) not in refuted and _is_stable(trajectory, j))
-    needs = (
-        trajectory[-1].unmet_needs if trajectory else frozenset()
-    )  # what recurs in the last two records is in U_n anyway
+    # What recurs in the last two records is in U_n anyway.
+    needs = trajectory[-1].unmet_needs if trajectory else frozenset()
     return Flags(next(stable, None), _conflicts(bundles, trajectory, refuted), needs)
 
 
@@ -135,6 +133,45 @@ def _values_contradict(earlier: FactValue, later: FactValue) -> bool:
 
 def _counts_further(earlier: FactValue, later: FactValue | None) -> bool:
     return isinstance(earlier, AtLeast) and isinstance(later, AtLeast) and later.count > earlier.count
+
+
+# --- the prefix for the forced answer: the most stable and least conflicted, without a claim of sufficiency -------
+
+
+def fallback_prefixes(
+    bundles: Sequence[PrefixBundle],
+    trajectory: Trajectory,
+    *,
+    conflicts: Collection[str],
+    refuted: Collection[BundleKey],
+) -> list[int]:
+    """All prefixes, the best fallback first.
+
+    Ordered by: not refuted, fewest open claims, fewest conflicts, longest run of its answer along the trajectory,
+    larger bundle.
+    """
+
+    def rank(j: int) -> tuple[bool, int, int, int, int]:
+        return (
+            key(bundles[j]) in refuted,
+            len(trajectory[j].unmet_needs),
+            sum(anchor.id in conflicts for anchor in bundles[j]),
+            -run_length(trajectory, j),
+            -len(bundles[j]),
+        )
+
+    return sorted(range(len(trajectory)), key=rank)
+
+
+def run_length(trajectory: Trajectory, j: int) -> int:
+    """The number of consecutive records around j without a flip (a growing count is not one); 0 without an answer."""
+    if trajectory[j].answer is None:
+        return 0
+    first = next((i for i in range(j, 0, -1) if flips(trajectory[i - 1], trajectory[i])), 0)
+    last = next(
+        (i for i in range(j, len(trajectory) - 1) if flips(trajectory[i], trajectory[i + 1])), len(trajectory) - 1
+    )
+    return last - first + 1
 
 
 # --- the single call for control ----------------------------------------------------------------
@@ -227,17 +264,9 @@ def control_request(inquiry: Inquiry, context: ReconcilerContext, offered: tuple
             redundant=sorted(context.redundant),
             unmet_needs=[words[need] for need in sorted(context.flags.unmet_needs)],
             unexplored_segments=[
-                {"start": round(piece.start, 1), "end": round(piece.end, 1), "seconds": round(piece.length, 1)}
-                for piece in context.unexplored
+                span_variables(piece) | {"seconds": round(piece.length, 1)} for piece in context.unexplored
             ],
-            anchors=[
-                {
-                    "anchor": anchor.id,
-                    "start": round(anchor.clip.span.start, 1),
-                    "end": round(anchor.clip.span.end, 1),
-                }
-                for anchor in context.anchors
-            ],
+            anchors=[{"anchor": anchor.id} | span_variables(anchor.clip.span) for anchor in context.anchors],
             looks=look_variables(look for look in context.looks if look.id in context.refinable),
             notes=note_variables(context.notes),
             budget_remaining=inquiry.observer.remaining,
@@ -281,9 +310,7 @@ def fact_text(value: FactValue) -> str:
 
 def valid_action(reply: ControlReply, context: ReconcilerContext) -> tuple[Action | None, tuple[str, ...]]:
     """The part of the model's choice that the rules allow, and a sentence for each part that they refuse."""
-    kind, handler = _HANDLERS[reply.action]
-    if kind not in context.allowed:
-        return None, (f"{reply.action} is not among the actions of this run",)
+    _, handler = _HANDLERS[reply.action]
     return handler(reply, context)
 
 

@@ -54,11 +54,10 @@ class Uniform:
     """`frames` frames at t_j = (j + 1/2) T / frames, one call. A shorter video supplies each frame once."""
 
     frames: int
-    height: int = DEFAULT_HEIGHT
 
     def __call__(self, question: Question, observer: Observer) -> Answer:
         """Look once and answer."""
-        clip = observer.survey(observer.whole, self.frames, height=self.height)
+        clip = observer.survey(observer.whole, self.frames, height=DEFAULT_HEIGHT)
         [reply] = observer.ask([answer_request(question, (clip,))])
         return Answer(answer_of(reply), bundle=(clip,))
 
@@ -73,11 +72,10 @@ class Vote:
 
     samples: int
     frames: int = 64  # The paper's budget for direct answering
-    height: int = DEFAULT_HEIGHT
 
     def __call__(self, question: Question, observer: Observer) -> Answer:
         """Draw, count, and answer with the majority."""
-        clip = observer.survey(observer.whole, self.frames, height=self.height)
+        clip = observer.survey(observer.whole, self.frames, height=DEFAULT_HEIGHT)
         draws = range(1, self.samples + 1)  # 0 would give the most likely answer instead of a draw
         replies = observer.ask([answer_request(question, (clip,), sample=draw) for draw in draws])
         votes = [answer_of(reply) for reply in replies]

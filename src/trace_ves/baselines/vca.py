@@ -71,12 +71,11 @@ class Vca:
     frames: int = 7  # N: new frames of one step; a segment is split into N + 1
     memory: int = 16  # published for long videos; 8 for short ones
     steps: int = 16  # then the answer is forced; one of two limits found in reproductions
-    height: int = DEFAULT_HEIGHT
     default_budget: int | None = None  # Supplied frames for one question; None for no limit
 
     def __call__(self, question: Question, observer: Observer) -> Answer:
         """Expand, rate, remember, decide; step by step."""
-        search = _VcaSearch(question, observer, self.memory, self.height)
+        search = _VcaSearch(question, observer, self.memory)
         chosen_segment: Segment | None = Segment(0, observer.whole)
         for step in range(1, self.steps + 1):
             # 1. Split the chosen segment, if the budget covers rating it.
@@ -107,7 +106,6 @@ class _VcaSearch:
     question: Question
     observer: Observer
     memory_size: int
-    height: int
     candidates: dict[int, Segment] = field(default_factory=dict)
     remembered: dict[int, tuple[int, Frame]] = field(default_factory=dict)
     """Relevance and frame, by the frame's identity."""
@@ -121,10 +119,10 @@ class _VcaSearch:
         moments = [span.start + number * span.length / (frame_count + 1) for number in range(1, frame_count + 1)]
         frames = tuple(
             frame
-            for frame in self.observer.frames_at(moments, height=self.height)
+            for frame in self.observer.frames_at(moments, height=DEFAULT_HEIGHT)
             if span.start + SHORTEST_SECONDS < frame.seconds < span.end - SHORTEST_SECONDS
         )
-        clip = Clip(span, ObservationStrategy(frame_count / max(span.length, SHORTEST_SECONDS), self.height), frames)
+        clip = Clip(span, ObservationStrategy(frame_count / max(span.length, SHORTEST_SECONDS), DEFAULT_HEIGHT), frames)
         self.steps.append(VcaStep(segment.record, tuple(frame.seconds for frame in frames)))
         if not frames:
             return
@@ -169,7 +167,7 @@ class _VcaSearch:
         frames = tuple(frame for _, frame in sorted(self.remembered.values(), key=lambda entry: entry[1].seconds))
         whole = self.observer.whole
         fps = max(1, len(frames)) / max(whole.length, SHORTEST_SECONDS)
-        return Clip(whole, ObservationStrategy(fps, self.height), frames)
+        return Clip(whole, ObservationStrategy(fps, DEFAULT_HEIGHT), frames)
 
     def record(self) -> dict[str, object]:
         return VcaRecord(tuple(self.steps)).to_json()

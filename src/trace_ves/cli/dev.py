@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from trace_ves.records import Item
+    from trace_ves.web.serve import Address
 
 FORMATS: Final = {
     "bench-line": ("records.item:BenchLine", "A line of a bench, questions.jsonl."),
@@ -163,16 +164,26 @@ def serve_glance_command(*, port: int) -> None:
     It receives only rendered prompts and JPEGs, so you can test prompts and clients without a key. glance recognises
     only synthetic videos; it is not a vision-language model (see docs/twin.md).
     """
-    with requires_extra("trace-ves dev serve-glance", "video,glance"):
+    with requires_extra("trace-ves dev serve-glance", "video,glance,web"):
         from trace_ves.twin.glance.glance import Glance
-        from trace_ves.twin.glance.server import GlanceServer
-    with GlanceServer(port, Glance()) as server:
-        click.echo(f"glance answers at {server.url}; press Ctrl-C to stop.")
-        click.echo(f"Try: trace-ves run BENCH --backbone openai:glance@{server.url} --method trace --out runs")
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            click.echo("stopped.")
+        from trace_ves.twin.glance.server import CHAT_PATH, MAX_BODY_BYTES, create_app
+        from trace_ves.web.guard import Guard
+        from trace_ves.web.serve import serve_app
+
+    def announce(address: Address) -> None:
+        url = address.url("/v1")
+        click.echo(f"glance answers at {url}; press Ctrl-C to stop.")
+        click.echo(f"Try: trace-ves run BENCH --backbone openai:glance@{url} --method trace --out runs")
+
+    app = create_app(Glance())
+    serve_app(
+        lambda hosts, token: Guard(app, hosts=hosts, token=token, body_bytes={CHAT_PATH: MAX_BODY_BYTES}),
+        host="127.0.0.1",
+        port=port,
+        ready=announce,
+        needs_token=False,
+    )
+    click.echo("stopped.")
 
 
 SHELLS: Final = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}

@@ -6,7 +6,6 @@ It is a simulation: its answers show how a policy spends its frames, and nothing
 from __future__ import annotations
 
 import hashlib
-import threading
 import tomllib
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,6 @@ from random import Random
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from cachetools import LRUCache
 from pydantic import BaseModel
 
 from trace_ves.core import Frame, InputError, VideoError
@@ -249,8 +247,7 @@ class Lab(RuleBackbone):
         parts = ["lab", *([str(seed)] if seed else []), *([f"noise={noise:g}"] if noise else [])]
         super().__init__(":".join(parts), SimulatedEyes(seed), seed=seed)
         self._noise = noise
-        self._worlds: LRUCache[Path, dict[str, VideoTruth]] = LRUCache(MOST_WORLDS)
-        self._lock = threading.Lock()
+        self._read_world = lru_cache(MOST_WORLDS)(read_truth)
 
     def read(self, stage: str, context: CallContext) -> CallContext:
         """Misread the frames of a call with probability `noise`; the same call always misreads the same."""
@@ -276,15 +273,7 @@ class Lab(RuleBackbone):
         """The video of a twin at this path, drawn or not."""
         folder = path.absolute().parents[1]
         name = path.absolute().relative_to(folder).as_posix()
-        truth = self._world(folder / WORLD_FILE).get(name)
+        truth = self._read_world(folder / WORLD_FILE).get(name)
         if truth is None:
             raise InputError(f"{folder / WORLD_FILE}: no video {name}; lab only answers questions about twins.")
         return WorldVideo(truth)
-
-    def _world(self, path: Path) -> dict[str, VideoTruth]:
-        with self._lock:
-            if path not in self._worlds:
-                if not path.is_file():
-                    raise InputError(f"{path} is missing; lab only answers questions about twins (trace-ves synth).")
-                self._worlds[path] = read_truth(path)
-            return self._worlds[path]

@@ -167,12 +167,16 @@ def is_loopback(host: str) -> bool:
 
 
 def _listen(host: str, port: int) -> socket.socket:
+    listener: socket.socket | None = None
     try:
         family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(where)
     except OSError as error:
-        raise InputError(f"{host}:{port} could not listen: {error.strerror}; give another --host or --port.") from None
+        if listener is not None:
+            listener.close()
+        option = "--port" if is_loopback(host) else "--host or --port"
+        raise InputError(f"{host}:{port} could not listen: {error.strerror}; give another {option}.") from None
     listener.listen()
     return listener

@@ -79,7 +79,7 @@ def test_numbers(words: str, number: int | None) -> None:
 def test_every_question_of_the_twin_is_understood() -> None:
     """Whatever the seed words, kind, things, acts and options are those it was made of."""
     for video, layout in enumerate(draw_layout(120, [31])):
-        world = make_world(layout, [31, video], Hints())
+        world = make_world(layout, ["q1", "q2"], [31, video], Hints())
         for number, question in enumerate(layout.questions):
             wording = word_question(question, world.asked[number], [31, video, number])
             asked = understood(wording.text, *wording.options)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -108,15 +107,3 @@ def test_a_smaller_view_and_the_same_bytes_in_another_shape_are_other_pictures()
     assert [cache(picture(7, shape), 1.0) for shape in ((4, 6), (6, 4))] == [(4, 6, 3), (6, 4, 3)]
     shown = picture(3, (8, 12))
     assert [cache(shown, factor) for factor in (1.0, 2.0, 1.0)] == [(8, 12, 3), (4, 6, 3), (8, 12, 3)]
-
-
-def test_a_view_that_is_not_contiguous_is_the_picture_it_shows() -> None:
-    cache = cache_views(lambda pixels: int(pixels.sum()))
-    wide = np.arange(72, dtype=np.uint8).reshape(4, 6, 3)
-    assert cache(ArrayPicture(wide[:, ::-1]), 1.0) == int(wide.sum())
-
-
-def test_threads_get_each_their_own_picture() -> None:
-    cache = cache_views(lambda pixels: int(pixels[0, 0, 0]), size=8)
-    with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(lambda n: cache(picture(n % 50), 1.0), range(2000))) == [n % 50 for n in range(2000)]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from trace_ves.core import Interval
 from trace_ves.twin.glance.judgement import judge
-from trace_ves.twin.glance.parsed_question import Kind, understand
+from trace_ves.twin.glance.parsed_question import understand
 from trace_ves.twin.glance.prompt_reading import CallContext
 from trace_ves.twin.glance.sightings import (
     AWAY_SECONDS,
@@ -72,6 +72,11 @@ def test_when_two_sightings_are_one_visit() -> None:
     assert spans(moment(0), moment(27)) == [(0, 0), (27, 27)]
     assert spans(moment(0), moment(1, scene="beach")) == [(0, 0), (1, 1)]
     assert spans(moment(0), moment(1, scene=None)) == [(0, 1)]  # an unknown scene may be the same
+
+
+def test_frames_of_a_clip_are_so_far_apart() -> None:
+    assert SeenClip(Interval(0, 9), (moment(2), moment(6))).spacing_seconds == 4
+    assert SeenClip(Interval(0, 9), (moment(2),)).spacing_seconds == 9
 
 
 def test_glimpses_do_not_count() -> None:
@@ -198,21 +203,6 @@ def test_a_question_about_an_act_counts_acts_and_not_visits() -> None:
     assert judge(visits.asked, visits.visits).answer == "C"
     other = context_of("On how many separate occasions does a rabbit dash to and fro?", OPTIONS, moments)
     assert judge(other.asked, other.visits).count == 0
-
-
-def test_each_thing_of_an_order_gets_its_own_act() -> None:
-    question = (
-        "In what order do these things happen: a cow dashes to and fro, a rabbit leaps up and down and a red balloon "
-        "swells and shrinks?"
-    )
-    options = {
-        "A": "the dashing cow → the jumping rabbit → the swelling red balloon",
-        "B": "the jumping rabbit → the dashing cow → the swelling red balloon",
-    }
-    asked = understand(question, options)
-    assert asked.kind is Kind.ORDER
-    assert asked.acts == {"cow": "dash", "rabbit": "jump", "red balloon": "swell"}
-    assert asked.orders["B"] == ("rabbit", "cow", "red balloon")
 
 
 def test_every_spacing_up_to_the_limit_can_tell_a_steady_act() -> None:

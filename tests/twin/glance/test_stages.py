@@ -255,6 +255,16 @@ def test_captions_become_items_that_can_be_answered(ask_stage: Any) -> None:
     blind = ask_stage("language-only-probe", **asked)
     assert blind == ask_stage("gist-probe", **asked, summary="It is a quiet film.")
     assert ask_stage("item-proposal", captions=captions, family="poetry") == {"items": []}
+    many = [{"caption": f"street: {n} from {a}.0 to {a}.5 s"} for n in "abcdefghi" for a in (10, 90)]
+    assert len(ask_stage("item-proposal", captions=many, family="event-counting")["items"]) == 8
+
+
+def test_a_segment_is_rated_by_its_borders_and_its_length(ask_stage: Any) -> None:
+    borders = ((0, 23, 2), (23, 102, 7), (102, 245, 9), (245, 250, 0), (280, 320, 4))  # start, end, tens of seconds
+    segments = [{"segment": n, "start": start, "end": end} for n, (start, end, _) in enumerate(borders)]
+    clips = [VIDEO.clip(moment - 0.01, moment + 0.01, 1) for moment in (23, 102, 245, 280)]
+    said = ask_stage("vca-reward", clips, **ASKED, segments=segments)
+    assert [score["relevance"] for score in said["scores"]] == [50 + 2, 80 + 7, 80 + 9, 80, 20 + 4]
 
 
 def test_a_stage_it_does_not_know_is_an_error_that_says_so(glance: Glance) -> None:
@@ -283,20 +293,14 @@ SCENES = st.one_of(st.none(), st.sampled_from(sorted(lexicon().scenes)))
 
 
 @st.composite
-def storyboards(draw: st.DrawFn, most_names: int = 2) -> tuple[StoryboardFrame, ...]:
+def storyboards(draw: st.DrawFn) -> tuple[StoryboardFrame, ...]:
     count = draw(st.integers(1, 32))
     spacing = draw(st.floats(0.5, 60))
     frames = []
     for number in range(count):
-        seen = draw(NAMES) if most_names else frozenset()
-        glimpsed = draw(NAMES) - seen if most_names else frozenset()
-        frames.append(StoryboardFrame(round((number + 0.5) * spacing, 1), draw(SCENES), seen, glimpsed))
+        seen = draw(NAMES)
+        frames.append(StoryboardFrame(round((number + 0.5) * spacing, 1), draw(SCENES), seen, draw(NAMES) - seen))
     return tuple(frames)
-
-
-@given(storyboards(most_names=0))
-def test_times_and_scenes_survive_the_notes(frames: tuple[StoryboardFrame, ...]) -> None:
-    assert frames_in_notes(notes_of(frames)) == frames
 
 
 @settings(max_examples=40)

@@ -186,9 +186,14 @@ def test_a_noisy_call_misreads_the_same_way_again_and_another_call_anew(bench: P
 @pytest.mark.parametrize(
     ("world", "said"),
     [
-        (None, "is missing; lab only answers questions about twins"),
+        (None, "No such file or directory; lab only answers questions about twins"),
         ("{}\n", "world.jsonl:1: video: Field required"),
         ("nonsense\n", "world.jsonl:1: "),
+        (
+            '{"video": "videos/v001.mp4", "fps": 10, "frames": 5, "scenes": [], "tracks": [{"sprite": "ufo", '
+            '"motion": "rest", "first": 0, "last": 4, "size_px": 40, "place": 0, "depth": 0}]}\n',
+            "world.jsonl:1: tracks: the twin's world has no 'ufo'",
+        ),
         ('{"video": "videos/other.mp4", "fps": 10, "frames": 5, "scenes": [], "tracks": []}\n', "no video videos/v001"),
     ],
 )

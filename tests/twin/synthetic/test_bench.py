@@ -73,13 +73,6 @@ def test_the_decoded_frames_are_those_that_were_drawn(written: Path) -> None:
         assert np.abs(ours.astype(int) - theirs.astype(int)).mean() < 2.5
 
 
-def test_the_event_is_seen_exactly_in_its_frames(written: Path) -> None:
-    with av.open(str(written / "videos/v001.mp4")) as container:
-        luma = [frame.to_ndarray()[:360].astype(int) for frame in container.decode(video=0)]
-    changed = [number for number in range(90, 171) if np.abs(luma[number] - luma[90]).max() > 60]
-    assert changed == list(range(BEE.first, BEE.last + 1))
-
-
 def test_workers_change_nothing(written: Path, tmp_path: Path) -> None:
     write_twin(tmp_path, short(make_twin(4, 1)), workers=2)
     for name in ("questions.jsonl", "world.jsonl", "videos/v001.mp4", "videos/v002.mp4"):
@@ -102,7 +95,6 @@ def test_a_stopped_run_is_continued(written: Path, tmp_path: Path) -> None:
     assert (tmp_path / "questions.jsonl").exists()
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
 def test_workers_end_with_a_killed_parent(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "trace_ves", "synth", str(tmp_path), "--questions", "4", "--workers", "2"]
     parent = subprocess.Popen(command, stderr=subprocess.DEVNULL)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trace_ves.twin.synthetic.drawing import Planes, draw, make_planes, track_stamp
 from trace_ves.twin.synthetic.layout import HEIGHT, WIDTH
 from trace_ves.twin.synthetic.scenery import paint
-from trace_ves.twin.synthetic.tracks import MOTIONS, Track, pose
+from trace_ves.twin.synthetic.tracks import Track, pose
 from trace_ves.twin.synthetic.vocabulary import vocabulary
 
 BACKDROP = paint("park", [7])
@@ -49,20 +48,6 @@ def test_drawn_within_its_visit_and_never_outside(track: Track) -> None:
         assert not np.array_equal(draw(BASE, BACKDROP, [track], frame).packed, BASE.packed)
     for frame in (track.first - 1, track.last + 1):
         assert draw(BASE, BACKDROP, [track], frame) is BASE
-
-
-@pytest.mark.parametrize("motion", sorted(MOTIONS))
-def test_every_motion_moves(motion: str) -> None:
-    track = Track("red balloon", motion, 0, 100, 40, 0.3, 0.5)
-    stamp = track_stamp(track)
-    poses = {pose(track, frame, BACKDROP.bands, stamp.size) for frame in range(101)}
-    assert len(poses) >= 20
-
-
-def test_drawing_leaves_the_backdrop_alone() -> None:
-    before = BASE.packed.copy()
-    draw(BASE, BACKDROP, [Track("taxi", "drive", 0, 50, 60, 0.5, 0.5)], 25)
-    assert np.array_equal(BASE.packed, before)
 
 
 def test_planes_stand_for_the_picture_they_were_made_of() -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from importlib.resources import as_file, files
 
 import numpy as np
-import pytest
 
 from trace_ves.twin.synthetic import drawing
-from trace_ves.twin.synthetic.scenery import paint
 from trace_ves.twin.synthetic.tracks import MOTIONS
 from trace_ves.twin.synthetic.vocabulary import vocabulary, with_article
 
@@ -65,16 +63,6 @@ def test_every_name_has_a_picture() -> None:
 def test_the_art_has_its_licence_beside_it() -> None:
     assert "SIL OPEN FONT LICENSE" in (PACKAGE / "atlas.LICENSE").read_text()
     assert (PACKAGE / "atlas.npz").stat().st_size < 2_000_000  # type: ignore[attr-defined]  a real folder in tests
-
-
-@pytest.mark.parametrize("scene", list(vocabulary().scenes))
-def test_every_scene_can_be_painted(scene: str) -> None:
-    first, again, other = paint(scene, [1]), paint(scene, [1]), paint(scene, [2])
-    assert np.array_equal(first.rgb, again.rgb)
-    assert not np.array_equal(first.rgb, other.rgb)
-    assert first.rgb.min() >= 0
-    assert first.rgb.max() <= 255
-    assert 0 < first.bands.air[0] < first.bands.air[1] < first.bands.ground[1] <= 360
 
 
 def test_cutouts_grow_and_shrink_without_losing_their_colour() -> None:

@@ -1,4 +1,4 @@
-"""glance as an OpenAI-compatible server on loopback, to try clients and to test prompts.
+"""glance as an OpenAI-compatible server, to try clients and to test prompts.
 
 It gets only rendered prompts and JPEGs, so leaving something out of a prompt changes the answer.
 """
@@ -12,11 +12,14 @@ import re
 import time
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import simplejpeg  # type: ignore[import-untyped]  # the package ships no types
 from pydantic import BaseModel, Field, ValidationError
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from trace_ves.core import Clip, Frame, InputError, Interval, ObservationStrategy
 from trace_ves.twin.glance.judgement import UNDETERMINED
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
+    from starlette.requests import Request
 
     from trace_ves.twin.glance.glance import Glance
 
@@ -77,10 +81,7 @@ class JpegPicture:
 
     def rgb(self) -> NDArray[np.uint8]:
         """The pixels; chroma is repeated, as in decoded video."""
-        try:
-            pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(self.data, "RGB", fastupsample=True)
-        except ValueError as error:
-            raise InputError(f"a picture cannot be decoded as JPEG: {error}.") from None
+        pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(self.data, "RGB", fastupsample=True)
         return pixels
 
 
@@ -116,11 +117,9 @@ def complete(body: bytes, glance: Glance) -> dict[str, object]:
 
 
 def _answer(glance: Glance, stage: str, variables: Mapping[str, Any], clips: tuple[Clip, ...], seed: int) -> str:
-    """The JSON of the stage's rule, or a sentence if the prompt makes no sense."""
+    """The JSON of the stage's rule, or a sentence if the prompt or a picture makes no sense."""
     try:
         said = glance.reply_to(stage, variables, clips, sample=seed)
-    except InputError:
-        raise
     except Exception as error:  # noqa: BLE001  a prompt may say anything; the client gets a reply that is not JSON
         return f"glance cannot make sense of this prompt, read as {stage}: {type(error).__name__}: {error}"
     said.pop(UNDETERMINED, None)  # models never send it
@@ -166,91 +165,27 @@ def _parse_frame(url: str, seconds: float) -> Frame:
     return Frame(round(seconds * 1000), seconds, JpegPicture(data, width, height))
 
 
-HOST: Final = "127.0.0.1"
-HOST_NAMES: Final = frozenset({"127.0.0.1", "localhost"})
-"""Host names that a request may use; with any other, a web page could reach this server through its own domain."""
+CHAT_PATH: Final = "/v1/chat/completions"
 MAX_BODY_BYTES: Final = 96 << 20  # 256 frames of 720 rows, in base64
-IDLE_SECONDS: Final = 60.0  # An idle connection is closed after this time
 
 
-class GlanceServer(ThreadingHTTPServer):
-    """Serves `/v1/chat/completions` and `/v1/models` on a port of this machine; 0 picks a free port."""
+def create_app(glance: Glance) -> Starlette:
+    """The application: a chat completion, and the list of models."""
 
-    daemon_threads = True
-    request_queue_size = 128
+    async def list_models(_: Request) -> Response:
+        return JSONResponse({"object": "list", "data": [{"id": MODEL, "object": "model", "owned_by": "you"}]})
 
-    def __init__(self, port: int, glance: Glance) -> None:
-        self.glance: Final = glance
+    async def chat(request: Request) -> Response:
+        if request.headers.get("Content-Type", "").partition(";")[0] != "application/json":
+            return _refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body must be application/json.")
         try:
-            super().__init__((HOST, port), Handler)
-        except OSError as error:
-            raise InputError(f"port {port} cannot be used: {error.strerror or error}; give another --port.") from None
+            return JSONResponse(await run_in_threadpool(complete, await request.body(), glance))
+        except InputError as error:
+            return _refuse(HTTPStatus.BAD_REQUEST, str(error))
 
-    @property
-    def url(self) -> str:
-        """The address for clients."""
-        return f"http://{HOST}:{self.server_address[1]}/v1"
-
-    def handle_error(self, request: object, client_address: Any) -> None:
-        """Ignore clients that disconnect."""
+    return Starlette(routes=[Route("/v1/models", list_models), Route(CHAT_PATH, chat, methods=["POST"])])
 
 
-class Handler(BaseHTTPRequestHandler):
-    """One connection."""
-
-    server: GlanceServer
-    protocol_version = "HTTP/1.1"
-    timeout = IDLE_SECONDS
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class's signature
-        """Print nothing per request."""
-
-    def do_GET(self) -> None:
-        """The list of models."""
-        if self._accepts("/v1/models"):
-            models = [{"id": MODEL, "object": "model", "owned_by": "you"}]
-            self._send(HTTPStatus.OK, {"object": "list", "data": models})
-
-    def do_POST(self) -> None:
-        """A chat completion."""
-        if not self._accepts("/v1/chat/completions"):
-            return
-        length = self.headers.get("Content-Length", "")
-        if self.headers.get_content_type() != "application/json":
-            self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body must be application/json.")
-        elif not re.fullmatch(r"\d{1,12}", length):
-            self._refuse(HTTPStatus.LENGTH_REQUIRED, "send a Content-Length.")
-        elif int(length) > MAX_BODY_BYTES:
-            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body may have at most {MAX_BODY_BYTES} bytes.")
-        else:
-            try:
-                self._send(HTTPStatus.OK, complete(self.rfile.read(int(length)), self.server.glance))
-            except InputError as error:
-                self._refuse(HTTPStatus.BAD_REQUEST, str(error))
-
-    def _accepts(self, path: str) -> bool:
-        """Whether a request names this server and this path; if not, refuse it."""
-        name = (self.headers.get("Host") or "").rpartition(":")[0] or self.headers.get("Host") or ""
-        if name not in HOST_NAMES:
-            self._refuse(HTTPStatus.FORBIDDEN, f"this server is {HOST}, not {name[:80]!r}.")
-        elif self.path != path:
-            self._refuse(HTTPStatus.NOT_FOUND, "use /v1/models or /v1/chat/completions.")
-        else:
-            return True
-        return False
-
-    def _refuse(self, status: HTTPStatus, message: str) -> None:
-        """Send an error in OpenAI's format. Closing the connection discards the rest of the request."""
-        self.close_connection = True
-        self._send(status, {"error": {"message": message, "type": "invalid_request_error", "code": None}})
-
-    def _send(self, status: HTTPStatus, content: object) -> None:
-        data = json.dumps(content, ensure_ascii=False).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.send_header("X-Content-Type-Options", "nosniff")
-        if self.close_connection:
-            self.send_header("Connection", "close")
-        self.end_headers()
-        self.wfile.write(data)
+def _refuse(status: HTTPStatus, message: str) -> Response:
+    """An error in OpenAI's format."""
+    return JSONResponse({"error": {"message": message, "type": "invalid_request_error", "code": None}}, status)

@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import threading
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import count
 from typing import TYPE_CHECKING, Final
@@ -49,8 +49,8 @@ def frames_of(world: VideoWorld, seed: Sequence[int]) -> Iterator[Planes]:
             yield draw(base, backdrop, tracks, frame)
 
 
-def write_film(world: VideoWorld, seed: Sequence[int], path: Path) -> None:
-    """Encode the video. The file appears under its name only when it is complete."""
+def write_film(world: VideoWorld, seed: Sequence[int], path: Path) -> int:
+    """Encode the video and return its number of frames. The file appears under its name only when it is complete."""
     try:
         import av  # only needed to write videos
     except ImportError as error:
@@ -67,10 +67,10 @@ def write_film(world: VideoWorld, seed: Sequence[int], path: Path) -> None:
                 picture.pict_type = av.video.frame.PictureType.I
             container.mux(stream.encode(picture))
         container.mux(stream.encode(None))
+    return world.frames
 
 
 QUESTIONS_FILE: Final = "questions.jsonl"
-FEWEST_QUESTIONS: Final = 2
 DEFAULT_HINTS: Final = Hints()
 
 _WORLD, _WORDS, _PAINT = 2, 3, 4  # what a seed is used for, so that no two uses draw the same numbers
@@ -88,30 +88,24 @@ class TwinVideo:
     @property
     def truth(self) -> VideoTruth:
         """Everything that can be seen in the video, for tests and training, never for a method."""
-        ids: dict[int | str | None, str | None] = dict(enumerate(item.question.id for item in self.items))
-        tracks = tuple(
-            replace(track, acts=tuple(replace(act, question=ids.get(act.question)) for act in track.acts))
-            for track in self.world.tracks
-        )
         world = self.world
-        return VideoTruth(video=self.name, fps=FPS, frames=world.frames, scenes=world.scenes, tracks=tracks)
+        return VideoTruth(video=self.name, fps=FPS, frames=world.frames, scenes=world.scenes, tracks=world.tracks)
 
 
 def make_twin(questions: int, seed: int, hints: Hints = DEFAULT_HINTS) -> tuple[TwinVideo, ...]:
     """The videos and questions of a twin, not drawn; the same seed gives the same twin."""
-    if questions < FEWEST_QUESTIONS or seed < 0:
-        raise InputError(f"A twin needs at least {FEWEST_QUESTIONS} questions and a seed of 0 or more.")
     layouts = choose_layout(questions, seed)
     digits = max(3, len(str(len(layouts))))
-    ids = count(1)
+    numbers = count(1)
     videos = []
     for number, layout in enumerate(layouts):
-        world = make_world(layout, [seed, _WORLD, number], hints)
+        ids = [f"q{next(numbers):04}" for _ in layout.questions]
+        world = make_world(layout, ids, [seed, _WORLD, number], hints)
         name = f"videos/v{number + 1:0{digits}}.mp4"
         items = []
         for place, (question, events) in enumerate(zip(layout.questions, world.asked, strict=True)):
             wording = word_question(question, events, [seed, _WORDS, number, place])
-            asked = Question(f"q{next(ids):04}", name, wording.text, wording.options, question.family)
+            asked = Question(ids[place], name, wording.text, wording.options, question.family)
             evidence = tuple(Interval(start / FPS, end / FPS) for start, end in question.intervals)
             items.append(Item(asked, wording.answer, evidence, layout.duration_s))
         videos.append(TwinVideo(name, world, tuple(items), (seed, _PAINT, number)))
@@ -166,14 +160,15 @@ def _write_videos(out: Path, twin: Sequence[TwinVideo], workers: int, on_progres
 
 def _draw_all(out: Path, videos: Sequence[TwinVideo], workers: int) -> Iterator[int]:
     """Draw the videos in the given order; yields the number of frames of each finished one."""
+    films = [(video.world, video.paint_seed, out / video.name) for video in videos]
     if workers <= 1 or len(videos) <= 1:
-        yield from (_draw_video(out, video) for video in videos)
+        yield from (write_film(*film) for film in films)
         return
     # Spawn, because a fork would copy the locks of the caller's threads.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(workers, len(videos)), mp_context=context, initializer=_end_with_parent) as pool:
         try:
-            for future in as_completed([pool.submit(_draw_video, out, video) for video in videos]):
+            for future in as_completed([pool.submit(write_film, *film) for film in films]):
                 yield future.result()
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
@@ -189,8 +184,3 @@ def _end_with_parent() -> None:
             os._exit(1)
 
     threading.Thread(target=wait, daemon=True).start()
-
-
-def _draw_video(out: Path, video: TwinVideo) -> int:
-    write_film(video.world, video.paint_seed, out / video.name)
-    return video.world.frames

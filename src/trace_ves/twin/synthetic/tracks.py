@@ -32,7 +32,7 @@ class Act:
     act: str
     first: int
     last: int
-    question: int | str | None = None  # that it is evidence for: an index in a world, an id in `world.jsonl`
+    question: str | None = None  # id of the question that it is evidence for
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Track:
     place: float  # position across the frame or its band, from 0 to 1
     depth: float  # from 0 (far) to 1 (near)
     rightward: bool = False
-    question: int | str | None = None  # always None: acts are the evidence; version 0.1.0 wrote a question here
+    question: str | None = None  # always None: acts are the evidence; version 0.1.0 wrote a question here
     acts: tuple[Act, ...] = ()  # in order of time; otherwise the sprite is at rest (`REST`)
 
 

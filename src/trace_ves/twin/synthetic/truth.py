@@ -97,7 +97,8 @@ def read_truth(path: Path) -> dict[str, VideoTruth]:
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}.") from None
+        why = error.strerror or error
+        raise InputError(f"{path}: {why}; lab only answers questions about twins (trace-ves synth).") from None
     truths = {}
     for number, line in enumerate(lines, start=1):
         try:
@@ -105,6 +106,8 @@ def read_truth(path: Path) -> dict[str, VideoTruth]:
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])) or "line"
-            raise InputError(f"{path}:{number}: {where}: {first['msg']}; make the twin again.") from None
+            raise InputError(
+                f"{path}:{number}: {where}: {first['msg'].removeprefix('Value error, ')}; make the twin again."
+            ) from None
         truths[truth.video] = truth
     return truths

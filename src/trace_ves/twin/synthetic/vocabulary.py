@@ -6,10 +6,8 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from pydantic import TypeAdapter
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +55,11 @@ class ActWords:
 class Vocabulary:
     """All names of the twin's world, in the order of the file."""
 
-    events: Mapping[str, Sprite]
-    lookalikes: Mapping[str, Sprite]
-    props: Mapping[str, Prop]
-    scenes: Mapping[str, Scene]
-    acts: Mapping[str, ActWords]
+    events: dict[str, Sprite]
+    lookalikes: dict[str, Sprite]
+    props: dict[str, Prop]
+    scenes: dict[str, Scene]
+    acts: dict[str, ActWords]
 
     @property
     def sprites(self) -> dict[str, Sprite]:
@@ -73,17 +71,8 @@ class Vocabulary:
 def vocabulary() -> Vocabulary:
     """The vocabulary that ships with this package."""
     tables = tomllib.loads((files(__package__) / "vocabulary.toml").read_text(encoding="utf-8"))
-    kinds: dict[str, Any] = {"event": Sprite, "lookalike": Sprite, "prop": Prop, "scene": Scene, "act": ActWords}
-    return Vocabulary(
-        **{f"{key}s": {n: kind(n, **_freeze(entry)) for n, entry in tables[key].items()} for key, kind in kinds.items()}
-    )
-
-
-def _freeze(value: Any) -> Any:
-    """The value with tuples for lists."""
-    if isinstance(value, dict):
-        return {key: _freeze(each) for key, each in value.items()}
-    return tuple(map(_freeze, value)) if isinstance(value, list) else value
+    named = {f"{kind}s": {n: {"name": n} | entry for n, entry in table.items()} for kind, table in tables.items()}
+    return TypeAdapter(Vocabulary).validate_python(named)
 
 
 def with_article(noun: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trace_ves.core import EVENT_COUNTING, InputError
+from trace_ves.core import EVENT_COUNTING
 from trace_ves.twin.synthetic.layout import FITTED, FPS, OPTIONS
 from trace_ves.twin.synthetic.tracks import ACTS, REST, Act, Track
 from trace_ves.twin.synthetic.vocabulary import vocabulary
@@ -84,10 +84,6 @@ class Hints:
     around: float = 0.8  # share of acts with a rest before and after
     elsewhere: float = CLOSED_DECOYS  # mean number of rests elsewhere per actor
 
-    def __post_init__(self) -> None:
-        if not (0 <= self.around <= 1 and 0 <= self.elsewhere <= 20):
-            raise InputError("A twin needs hints from 0 to 1 and decoys from 0 to 20.")
-
 
 @dataclass(frozen=True, slots=True)
 class Chance:
@@ -107,8 +103,8 @@ class Stay:
     act: Act | None
 
 
-def make_world(layout: VideoLayout, seed: Sequence[int], hints: Hints) -> VideoWorld:
-    """A world for this layout; the same seed gives the same world."""
+def make_world(layout: VideoLayout, ids: Sequence[str], seed: Sequence[int], hints: Hints) -> VideoWorld:
+    """A world for this layout and the ids of its questions; the same seed gives the same world."""
     rng = np.random.default_rng(seed)
     chances = [
         _draw_counted(rng, question, layout.frames, hints)
@@ -130,7 +126,7 @@ def make_world(layout: VideoLayout, seed: Sequence[int], hints: Hints) -> VideoW
         for number, group in enumerate(chances)
         for actor in sorted({chance.actor for chance in group})
         for track in _make_tracks(
-            rng, number, asked[number][actor], [c for c in group if c.actor == actor], scenes=spans, hints=hints
+            rng, ids[number], asked[number][actor], [c for c in group if c.actor == actor], scenes=spans, hints=hints
         )
     ]
     extras = [*_make_lookalikes(rng, draft, scenes), *_make_passers_by(rng, draft)]
@@ -199,7 +195,7 @@ def _find_room(rng: Rng, taken: Sequence[Span], length: int, frames: int) -> Spa
 
 
 def _make_tracks(
-    rng: Rng, question: int, event: Event, chances: Sequence[Chance], *, scenes: Sequence[Span], hints: Hints
+    rng: Rng, question: str, event: Event, chances: Sequence[Chance], *, scenes: Sequence[Span], hints: Hints
 ) -> Iterator[Track]:
     """The tracks of an actor: one for each stretch in which it is present, with its acts."""
     groups: list[list[Stay]] = []
