@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +11,6 @@ from hypothesis import strategies as st
 from tests.benches.tables import write_rows
 
 from trace_ves.benches import importers, load_bench
-from trace_ves.benches.importing import Collector
 from trace_ves.core import InputError, Interval, Question
 from trace_ves.records import Item, Prediction
 from trace_ves.records.base import FieldError
@@ -21,6 +18,7 @@ from trace_ves.ves import audit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from trace_ves.benches import Bench
 
@@ -120,13 +118,3 @@ def test_next_gqa(tmp_path: Path, grounding: Any, lines: list[list[str]]) -> Non
     path.write_text(text, encoding="utf-8", errors="replace")
     (tmp_path / "val.json").write_text(json.dumps(grounding))
     assert sound_or_said(lambda: importers.read_next_gqa(path))
-
-
-@given(rows("id", "video", "duration", "family", "question", "options", "answer", "evidence", "other"))
-@HOSTILE
-def test_ves_bench(row: dict[str, object]) -> None:
-    def read() -> Bench:
-        translate = partial(importers.translate_ves_bench, importers.choose_columns(row, {}))
-        return Collector().add_all([row], translate, Path("ves.parquet"))
-
-    assert sound_or_said(read)

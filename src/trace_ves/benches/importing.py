@@ -165,15 +165,6 @@ def parse_places(option: str, text: str | None, names: Container[str], form: str
     return places
 
 
-def parse_list(text: str) -> object:
-    """JSON in a column of text, as parquet and csv files often have it."""
-    try:
-        value: object = json.loads(text)
-    except (ValueError, RecursionError):
-        raise FieldError(f"expected a list, found the text {shown(text)}") from None
-    return value
-
-
 def clock_seconds(clock: str) -> float:
     """The seconds of `mm:ss` or `h:mm:ss`, with or without a fraction."""
     total = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import tomllib
@@ -18,7 +19,6 @@ from trace_ves.benches.importing import (
     bare_options,
     clock_seconds,
     letter_of_index,
-    parse_list,
     read_json,
     read_parquet_rows,
     video_path,
@@ -152,9 +152,9 @@ def _fault(mapping: Mapping) -> str | None:
     return "'fps' is missing, and times are in frames" if "frames" in units and mapping.fps is None else None
 
 
-def read(source: Path, *, mapping_file: Path, strict: bool = False) -> Bench:
-    """Read a file of annotations as its mapping says."""
-    mapping = read_mapping(mapping_file)
+def read(source: Path, *, mapping_file: Path, strict: bool = False, **places: str) -> Bench:
+    """Read a file of annotations as its mapping says, except for fields whose place is given."""
+    mapping = replace(read_mapping(mapping_file), **places)
     collector = Collector(strict, evidence_optional=mapping.dirty_evidence == "keep")
     for where, group in _groups(mapping, source):
         collector.add({}, partial(translate, mapping, group), where)
@@ -402,7 +402,13 @@ def letter(mapping: Mapping, row: Row, options: object) -> object:
 
 def from_json_text(value: object) -> object:
     """A list or object in a column of text; other text stays text."""
-    return parse_list(value) if isinstance(value, str) and value.lstrip().startswith(("[", "{")) else value
+    if not isinstance(value, str) or not value.lstrip().startswith(("[", "{")):
+        return value
+    try:
+        found: object = json.loads(value)
+    except (ValueError, RecursionError):
+        raise FieldError(f"expected a list, found the text {shown(value)}") from None
+    return found
 
 
 def _duration(mapping: Mapping, row: Row) -> object:
