@@ -267,13 +267,13 @@ def test_units_agree(moment: float) -> None:
 
 
 def test_paths_find_keys_with_dots_positions_and_templates() -> None:
-    record = {"a.b": {"c": 1}, "a": {"b": [10, {"d": "x"}]}, "n": 3.0}
+    record = {"a.b": {"c": 1}, "a": {"c": [10, {"d": "x"}]}, "n": 3.0}
     assert value_at(record, "a.b") == {"c": 1}
-    assert value_at(record, "a.b.c") == 1
-    assert value_at(record, "a.b.1.d") == "x"
-    assert text_at(record, "{n}-{a.b.1.d}") == "3-x"
-    with pytest.raises(FieldError, match=r"there is no 'z' in this row; it has a\.b, a, n"):
-        value_at(record, "z")
+    assert value_at(record, "a.c.1.d") == "x"
+    assert text_at(record, "{n}-{a.c.1.d}") == "3-x"
+    for missing in ("z", "a.c.2", "n.0"):
+        with pytest.raises(FieldError, match=rf"there is no '{missing}' in this row; it has a\.b, a, n"):
+            value_at(record, missing)
 
 
 # --- the examples of the docs -------------------------------------------------------------------

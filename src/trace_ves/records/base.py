@@ -249,12 +249,17 @@ _HOLE: Final = re.compile(r"\{([^{}]+)\}")
 
 
 def value_at(record: object, path: str) -> object:
-    """The value at a path of keys and positions; a key that has dots itself is found too. A `FieldError` if none is."""
-    found = _search(record, path)
-    if found is _NOWHERE:
-        keys = [str(key)[:40] for key in record] if isinstance(record, dict) else []
-        offered = f"; it has {', '.join(keys[:8])}{', …' if len(keys) > 8 else ''}" if keys else ""
-        raise FieldError(f"there is no {path!r} in this row{offered}")
+    """The value at a path of keys and positions, or under a key that has dots itself; a `FieldError` if none is."""
+    found = record
+    for key in [path] if isinstance(record, dict) and path in record else path.split("."):
+        if isinstance(found, dict) and key in found:
+            found = found[key]
+        elif isinstance(found, list) and key.isdecimal() and int(key) < len(found):
+            found = found[int(key)]
+        else:
+            keys = [str(name)[:40] for name in record] if isinstance(record, dict) else []
+            offered = f"; it has {', '.join(keys[:8])}{', …' if len(keys) > 8 else ''}" if keys else ""
+            raise FieldError(f"there is no {path!r} in this row{offered}")
     return found
 
 
@@ -263,22 +268,6 @@ def text_at(record: object, path: str) -> str:
     if not _HOLE.search(path):
         return _text(value_at(record, path), path)
     return _HOLE.sub(lambda hole: _text(value_at(record, hole[1]), hole[1]), path)
-
-
-_NOWHERE: Final = object()
-
-
-def _search(record: object, path: str) -> object:
-    if isinstance(record, dict) and path in record:
-        return record[path]
-    if isinstance(record, list) and path.isascii() and path.isdigit():
-        return record[int(path)] if len(path) < 10 and int(path) < len(record) else _NOWHERE
-    for match in re.finditer(r"\.", path):
-        first, rest = path[: match.start()], path[match.end() :]
-        inner = _search(record, first) if "." not in first or isinstance(record, dict) else _NOWHERE
-        if inner is not _NOWHERE and (found := _search(inner, rest)) is not _NOWHERE:
-            return found
-    return _NOWHERE
 
 
 def _text(value: object, path: str) -> str:

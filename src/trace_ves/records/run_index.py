@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import threading
@@ -48,9 +47,6 @@ class Entry(NamedTuple):
     backbone: str
     error: str | None  # the method's own error
     refusal: str | None  # why the line could not be scored
-
-
-_FIRST_TEXT: Final = Entry._fields.index("answer")  # The fields from here on are texts, and few of them differ
 
 
 class RunIndex:
@@ -126,35 +122,16 @@ class RunIndex:
 
     def facts(self) -> Facts:
         """What `restore` makes the same index of, as long as the file stays as it is."""
-        columns = [list(column) for column in zip(*self.entries.values(), strict=True)]
-        texts: dict[str | None, int] = {}
-        for column in columns[_FIRST_TEXT:]:
-            column[:] = [texts.setdefault(text, len(texts)) for text in column]
-        return Facts(
-            {
-                "state": [self._identity, self.size, self._offset, self._line],
-                "problems": [self.problems, self.problem_count, self.is_torn],
-                "questions": list(self.entries),
-                "columns": columns,
-                "texts": list(texts),
-            }
-        )
+        state = [self._identity, self.size, self._offset, self._line]
+        problems = [self.problems, self.problem_count, self.is_torn]
+        return Facts({"state": state, "problems": problems, "entries": self.entries})
 
     def restore(self, facts: Facts) -> None:
         """Take over what `facts` gave for the same state of the file."""
-        values = facts.values
-        texts, columns = values["texts"], values["columns"]
-        for column in columns[_FIRST_TEXT:]:
-            column[:] = [texts[code] for code in column]
         with self._lock:
-            gc.disable()  # new tuples hold no cycles, and looking for some takes as long as making them
-            try:
-                entries = map(Entry._make, zip(*columns, strict=True))
-                self.entries = dict(zip(values["questions"], entries, strict=True))
-            finally:
-                gc.enable()
-            self.problems, self.problem_count, self.is_torn = values["problems"]
-            (device, inode), self.size, self._offset, self._line = values["state"]
+            self.entries = {name: Entry(*entry) for name, entry in facts.values["entries"].items()}
+            self.problems, self.problem_count, self.is_torn = facts.values["problems"]
+            (device, inode), self.size, self._offset, self._line = facts.values["state"]
             self._identity = (device, inode)
             self.generation += 1
 

@@ -145,7 +145,7 @@ def test_a_look_belongs_to_no_recording_that_has_ended_and_to_none_of_two(film: 
 
 def test_one_frame_that_is_not_in_the_table_makes_a_look_inexact(film: Path, truth: list[float]) -> None:
     look = LoggedLook(str(film), "any", None)
-    look.seen += [Seen.by_index(0, len(truth), lambda: 7.5), Seen(lambda _: None, lambda: 7.5)]
+    look.seen += [Seen(lambda table: table.by_index(0, len(truth)), lambda: 7.5), Seen(lambda _: None, lambda: 7.5)]
     found = look.resolve()
     assert (found.timestamps, found.is_exact, found.unplaced) == ((truth[0], 7.5), False, 0)
 

@@ -92,16 +92,6 @@ class Seen:
     """What the library itself says, asked only where the table does not help; None where it does not know."""
 
     @classmethod
-    def by_index(cls, index: int, count: int, library_seconds: Callable[[], float | None]) -> Seen:
-        """A frame by its place in display order, of `count` frames."""
-        return cls(lambda table: table.by_index(index, count), library_seconds)
-
-    @classmethod
-    def by_pts(cls, pts: int, time_base: Fraction) -> Seen:
-        """A frame by the timestamp of its stream; the library counts from the stream's zero, not the first frame."""
-        return cls(lambda table: table.by_pts(pts, time_base), lambda: float(pts * time_base))
-
-    @classmethod
     def by_seconds(cls, seconds: float, *, from_start_time: bool = False) -> Seen:
         """A frame by seconds: from the stream's zero, or from the start time that the container states."""
         return cls(lambda table: table.by_seconds(seconds, from_start_time=from_start_time), lambda: seconds)

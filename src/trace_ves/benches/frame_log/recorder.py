@@ -242,6 +242,5 @@ def record_to(folder: Path) -> FramesFile:
     RECORDER.file = file
     RECORDER.install()
     atexit.register(file.flush)
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=file.flush)  # else parent and child would both write what waits
+    os.register_at_fork(before=file.flush)  # else parent and child would both write what waits
     return file

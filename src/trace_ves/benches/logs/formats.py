@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import struct
 import zipfile
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -268,42 +268,28 @@ def read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
     if member.file_size > MOST_MEMBER_BYTES:
         raise InputError(f"{where}: it would unpack to {member.file_size} bytes; at most {MOST_MEMBER_BYTES} are read.")
     try:
-        if member.compress_type != ZSTANDARD:
-            return archive.read(member)
-        return _decompress(_raw(archive, member), member.file_size, where)
+        return _decompress(archive, member, where) if member.compress_type == ZSTANDARD else archive.read(member)
     except (zipfile.BadZipFile, NotImplementedError, EOFError, OSError, ValueError) as error:
         raise InputError(f"{where}: cannot be unpacked: {error}.") from None
 
 
-def _raw(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """The compressed bytes of a member: they follow its local header, whose last two fields say how long it is."""
-    file = archive.fp
-    if file is None:
-        raise ValueError("the archive is closed")
-    file.seek(member.header_offset)
-    header = file.read(30)
-    if len(header) < 30 or not header.startswith(b"PK\x03\x04"):
-        raise ValueError("no member begins where the archive says")
-    name_bytes, extra_bytes = struct.unpack("<HH", header[26:30])
-    file.seek(name_bytes + extra_bytes, 1)
-    return file.read(member.compress_size)
-
-
-def _decompress(raw: bytes, size: int, where: str) -> bytes:
+def _decompress(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> bytes:
+    """The content of a member that Python's zipfile can only give back as it is stored."""
     try:
         import zstandard  # an optional part
     except ImportError:
         raise MissingExtraError(f"{where}: reading logs with Zstandard compression", "logs") from None
-    content = bytearray()
+    stored = copy(member)
+    stored.compress_type, stored.file_size = zipfile.ZIP_STORED, member.compress_size
+    del stored.CRC  # it is that of the content
     try:
-        with zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True) as stream:
-            while len(content) <= size and (piece := stream.read(size + 1 - len(content))):
-                content += piece
+        with zstandard.ZstdDecompressor().stream_reader(archive.read(stored), read_across_frames=True) as stream:
+            content = stream.read(member.file_size + 1)
     except zstandard.ZstdError as error:
         raise ValueError(str(error)) from None
-    if len(content) != size:
+    if len(content) != member.file_size:
         raise ValueError("its size is not what the archive says")
-    return bytes(content)
+    return content
 
 
 @dataclass(frozen=True, slots=True)
