@@ -39,13 +39,6 @@ def test_letters_of_options_go_only_where_all_have_theirs(options: Any, bare: An
     assert bare_options(options) == bare
 
 
-@pytest.mark.parametrize("name", ["os:system", "os.path:exists", "subprocess:run"])
-def test_what_is_part_of_python_is_not_an_importer(name: str, tmp_path: Path) -> None:
-    (tmp_path / "harm").write_text(f"touch {tmp_path}/done")
-    with pytest.raises(InputError, match=f"{name} is part of Python, not an importer"):
-        import_bench(name, tmp_path / "harm")
-
-
 def test_a_video_stays_inside_the_folder_of_videos() -> None:
     assert video_path("../../etc/passwd") == "videos/passwd.mp4"
     assert video_path("a/b.mkv") == "videos/b.mkv"

@@ -81,11 +81,6 @@ def test_a_callable_takes_what_it_will_be_given(own: Path, spec: str, takes: int
         import_callable(spec, takes=takes)
 
 
-def test_a_builtin_that_tells_no_signature_is_let_through() -> None:
-    assert import_callable("builtins:dict.fromkeys", takes=2) == dict.fromkeys
-    assert import_callable("builtins:min", takes=9) is min
-
-
 def digest(*contents: str) -> str:
     return hashlib.sha256("".join(contents).encode()).hexdigest()
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import math
 import re
-import sys
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -67,8 +66,6 @@ def open_importer(name: str) -> Importer:
     if name.endswith(".toml"):
         return partial(mappings.read, mapping_file=Path(name))
     if names_own_code(name):
-        if name.partition(":")[0].partition(".")[0] in sys.stdlib_module_names:  # os:system takes one argument too
-            raise InputError(f"{name} is part of Python, not an importer; name your own as package.module:callable.")
         return import_callable(name, takes=1)
     if name in IMPORTERS:
         return IMPORTERS[name]

@@ -9,7 +9,7 @@ import tomllib
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -152,7 +152,7 @@ def _fault(mapping: Mapping) -> str | None:
     return "'fps' is missing, and times are in frames" if "frames" in units and mapping.fps is None else None
 
 
-def read(source: Path, *, mapping_file: Path, strict: bool = False, **places: str) -> Bench:
+def read(source: Path, *, mapping_file: Path, strict: bool = False, **places: Any) -> Bench:
     """Read a file of annotations as its mapping says, except for fields whose place is given."""
     mapping = replace(read_mapping(mapping_file), **places)
     collector = Collector(strict, evidence_optional=mapping.dirty_evidence == "keep")

@@ -66,9 +66,7 @@ def _wholes(values: object) -> object:
 def _span(value: object) -> Interval:
     if isinstance(value, Interval):
         return value
-    if not isinstance(value, (list, tuple)) or len(value) != 2:
-        raise ValueError("must be two numbers, start and end")
-    if any(isinstance(end, bool) or not isinstance(end, (int, float)) for end in value):
+    if not isinstance(value, (list, tuple)) or len(value) != 2 or not {*map(type, value)} <= {int, float}:
         raise ValueError("must be two numbers, start and end")
     try:
         return Interval(float(value[0]), float(value[1]))

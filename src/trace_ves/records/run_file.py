@@ -63,11 +63,6 @@ class RunConfiguration(OpenRecord):
     extra: JsonObject = field(default_factory=dict)
     """Keys that this package does not know; they are compared like the others."""
 
-    @property
-    def is_unlimited(self) -> bool:
-        """Whether the method was held to no number of frames."""
-        return isinstance(self.budget, str)
-
     def refusal(self, other: RunConfiguration) -> str | None:
         """Why a run made with this cannot continue with the other, as a clause; None where it can."""
         made, wanted = self.to_json(), other.to_json()

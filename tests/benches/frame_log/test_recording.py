@@ -146,8 +146,8 @@ def test_a_look_belongs_to_no_recording_that_has_ended_and_to_none_of_two(film: 
 def test_one_frame_that_is_not_in_the_table_makes_a_look_inexact(film: Path, truth: list[float]) -> None:
     look = LoggedLook(str(film), "any", None)
     look.seen += [Seen(lambda table: table.by_index(0, len(truth)), lambda: 7.5), Seen(lambda _: None, lambda: 7.5)]
-    found = look.resolve()
-    assert (found.timestamps, found.is_exact, found.unplaced) == ((truth[0], 7.5), False, 0)
+    found = look.record()
+    assert (found.timestamps, found.exact, found.frames_supplied) == ((truth[0], 7.5), False, 2)
 
 
 def test_a_file_that_only_the_library_reads_keeps_the_librarys_timestamps(tmp_path: Path) -> None:

@@ -139,14 +139,13 @@ def zip_of(path: Path, members: dict[str, bytes], *, zstd: bool) -> Path:
 
 
 def inspect_sample(name: str, *, epoch: int = 1, **more: Any) -> dict[str, Any]:
-    message = {"role": "assistant", "content": [{"type": "text", "text": "ANSWER: B"}]}
     return {
         "id": name,
         "epoch": epoch,
         "input": "Who comes first?",
         "choices": list(OPTIONS),
         "target": "B",
-        "output": {"model": "mockllm/model", "choices": [{"message": message}], "completion": "ANSWER: B"},
+        "output": {"model": "mockllm/model", "completion": "ANSWER: B"},
         "scores": {"choice": {"value": "C", "answer": "B"}},
         "metadata": {},
         "store": {},
@@ -158,7 +157,7 @@ STORED = {"question_id": "8", "answer": "A", "timestamps": [0.04, 51.0], "frames
 
 @pytest.mark.parametrize("zstd", [False, True])
 def test_a_prediction_in_the_store_is_taken_with_its_exact_timestamps(zstd: bool, tmp_path: Path) -> None:
-    rows = [inspect_sample("8", store={"trace_ves": STORED}), inspect_sample("8", epoch=2)]
+    rows = [inspect_sample("8", store={"trace_ves:prediction": STORED}), inspect_sample("8", epoch=2)]
     members = {f"samples/{row['id']}_epoch_{row['epoch']}.json": json.dumps(row).encode() for row in rows}
     path = zip_of(tmp_path / "log.eval", {"header.json": b"{}", **members}, zstd=zstd)
     run = read_log(path, "inspect", ITEMS)
@@ -366,7 +365,7 @@ HOSTILE: list[tuple[str, str, bytes]] = [
     ("vlmevalkit", "t.pkl", b"cos\nsystem\n"),
     ("inspect", "l.eval", b"not a zip"),
     ("inspect", "l.json", b'{"samples": 3}'),
-    ("inspect", "l.json", b'{"samples": [{"id": "7", "store": {"trace_ves": {"question_id": 3}}}]}'),
+    ("inspect", "l.json", b'{"samples": [{"id": "7", "store": {"trace_ves:prediction": {"question_id": 3}}}]}'),
 ]
 
 

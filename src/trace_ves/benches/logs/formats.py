@@ -177,7 +177,7 @@ _TABLE_READERS: Final[dict[str, Callable[[Path], list[dict[str, object]]]]] = {
 }
 
 
-STORE_KEYS: Final = ("trace_ves", "trace_ves:prediction")  # Keys of a sample's store that hold a line of a run
+STORE_KEY: Final = "trace_ves:prediction"  # Of a sample's store: a line of a run
 
 
 def inspect_samples(path: Path, fields: Fields, on_progress: Progress) -> Iterator[LoggedSample]:
@@ -192,31 +192,17 @@ def inspect_samples(path: Path, fields: Fields, on_progress: Progress) -> Iterat
 
 
 def _inspect_sample(number: int, row: Mapping[str, object], fields: Fields) -> LoggedSample:
-    if (stored := first_of([row.get("store")], STORE_KEYS)) is not None:
+    if (stored := first_of([row.get("store")], [STORE_KEY])) is not None:
         prediction = Prediction.from_json(stored)
         return LoggedSample(number, prediction.question_id, prediction.answer, prediction=prediction)
     scores = row.get("scores")
     answers = [first_of([score], ["answer"]) for score in (scores.values() if isinstance(scores, dict) else ())]
     name = fields.question_id(row, [row.get("metadata"), row])
-    written = _inspect_completion(row.get("output"))
+    written = first_of([row.get("output")], ["completion"])
     response = fields.response(row, [{"pred": answer} for answer in answers], written)
     error = row.get("error")
     message = str(error.get("message", "error"))[:500] if isinstance(error, dict) else None
     return LoggedSample(number, name, response or None, _text(written), error=message)
-
-
-def _inspect_completion(output: object) -> object:
-    """What the model wrote: inspect_ai keeps it beside the choices, and in the message of the first of them."""
-    if isinstance(output, dict) and isinstance(output.get("completion"), str):
-        return output["completion"]
-    try:
-        content = value_at(output, "choices.0.message.content")
-    except FieldError:
-        return None
-    if isinstance(content, list):
-        texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
-        return "".join(text for text in texts if isinstance(text, str))
-    return content
 
 
 def _inspect_rows(path: Path, on_progress: Progress) -> Iterator[dict[str, object]]:
