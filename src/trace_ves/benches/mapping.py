@@ -9,7 +9,7 @@ import tomllib
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
 
 from pydantic import ConfigDict, Field
 
@@ -223,13 +223,10 @@ def _kept_name(path: str) -> str:
     return name if equals else path.rpartition(".")[2]
 
 
-ENDINGS: Final = {".json": "json", ".jsonl": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
-
-
 def read_rows(mapping: Mapping, source: Path) -> Iterator[tuple[str, Row]]:
     """Every row and where it is in the file."""
-    kind = mapping.format or ENDINGS.get(source.suffix.lower()) or ("parquet" if source.is_dir() else None)
-    if kind is None:
+    kind = mapping.format or ("parquet" if source.is_dir() else source.suffix.lower().removeprefix("."))
+    if kind not in get_args(Format):
         raise InputError(f'{source}: say what it is in the mapping: format = "json", jsonl, csv, tsv or parquet.')
     if kind == "jsonl":
         for line in read_jsonl(source):
