@@ -10,8 +10,10 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from tests.benches.frame_log import footage
 from tests.benches.tables import write_rows
@@ -353,55 +355,63 @@ def test_a_scan_is_marked_unless_the_program_says_what_it_keeps(
     frame_log.keep()  # nothing is recorded now
 
 
-STAND_IN = """
-import trace_ves
+class StandIn:
+    """What decord and torchcodec have in common here; the real libraries are tested with the integrations."""
 
-class Moments(list):
-    def flatten(self): return self
-    def tolist(self): return list(self)
-
-class Frames:
-    def __init__(self, data, seconds): self.data, self.pts_seconds = data, seconds
-
-class VideoDecoder:
-    def __init__(self, source):
+    def __init__(self, source: Path) -> None:
         with trace_ves.open_video(source) as video:
-            self._frames = [(None, float(pts * video.time_base)) for pts in video.pts.tolist()]
+            self.seconds = [float(pts * video.time_base) for pts in video.pts.tolist()]
 
-    def __len__(self): return len(self._frames)
-    def __getitem__(self, key): raise NotImplementedError
-    def get_frame_at(self, index): return Frames(*self._frames[index])
-
-    def get_frames_at(self, indices):
-        some = [self.get_frame_at(index) for index in indices]
-        return Frames([each.data for each in some], Moments(each.pts_seconds for each in some))
-
-    def get_frames_in_range(self, start, stop, step=1): return self.get_frames_at(range(start, stop, step))
-"""
+    def __len__(self) -> int:
+        return len(self.seconds)
 
 
-@pytest.mark.parametrize("film", ["film.mp4"], indirect=True)
-def test_torchcodecs_interface_is_watched(film: Path, truth: list[float], tmp_path: Path) -> None:
-    """The real library needs torch and is tested with the integrations; this stand-in has its interface."""
-    package = tmp_path / "torchcodec" / "decoders"
-    package.mkdir(parents=True)
-    (tmp_path / "torchcodec" / "__init__.py").touch()
-    (package / "__init__.py").write_text("from torchcodec.decoders._video_decoder import VideoDecoder\n")
-    (package / "_video_decoder.py").write_text(STAND_IN)
-    script = """
-import json, sys
-import trace_ves
-with trace_ves.recording("q1") as log:
-    from torchcodec.decoders import VideoDecoder
-    decoder = VideoDecoder(sys.argv[1])
-    decoder.get_frames_at([0, 4, 4]), decoder.get_frame_at(7), decoder[2], decoder[3:8:2]
-print(json.dumps([log.timestamps, log.frames_supplied, log.prediction("A").extra["recorded"]["exact"]]))
-"""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
-    command = [sys.executable, "-c", script, str(film)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [[truth[number] for number in (0, 4, 4, 7, 2, 3, 5, 7)], 8, True]
+def test_torchcodecs_interface_is_watched(film: Path, truth: list[float]) -> None:
+    class VideoDecoder(StandIn):
+        __init__, __getitem__ = StandIn.__init__, None
+
+        def get_frame_at(self, index: int) -> Any:
+            return SimpleNamespace(data=index, pts_seconds=self.seconds[index])
+
+        def get_frames_at(self, indices: Any) -> Any:
+            moments = np.array([self.get_frame_at(index).pts_seconds for index in indices])
+            return SimpleNamespace(data=[*indices], pts_seconds=moments)
+
+        def get_frames_in_range(self, start: int, stop: int, step: int = 1) -> Any:
+            return self.get_frames_at(range(start, stop, step))
+
+    with ExitStack() as patches, trace_ves.recording("q1") as log:
+        hooks.patch_torchcodec(SimpleNamespace(VideoDecoder=VideoDecoder), RECORDER, patches)
+        decoder: Any = VideoDecoder(film)
+        decoder.get_frames_at([0, 4, 4])
+        assert decoder.get_frame_at(7).data == 7
+        assert (decoder[2], decoder[3:8:2]) == (2, [3, 5, 7])
+    assert list(log.timestamps) == [truth[number] for number in (0, 4, 4, 7, 2, 3, 5, 7)]
+    assert log.prediction("A").extra["recorded"]["exact"]
+
+
+def test_decords_interface_is_watched(film: Path, truth: list[float]) -> None:
+    class VideoReader(StandIn):
+        __init__ = StandIn.__init__
+        _validate_indices = staticmethod(np.array)
+        get_batch = next = seek = seek_accurate = skip_frames = lambda self, *_: self
+
+        def get_key_indices(self) -> list[int]:
+            return [0, 5, 9]
+
+    with ExitStack() as patches, trace_ves.recording("q1") as log:
+        hooks.patch_decord(SimpleNamespace(VideoReader=VideoReader), RECORDER, patches)
+        reader: Any = VideoReader(film)
+        assert reader.next() is reader
+        reader.next()
+        for move, place in ((reader.seek_accurate, 4), (reader.skip_frames, 2), (reader.seek, 8), (reader.seek, 9)):
+            assert move(place) is reader
+            reader.next()
+        reader.get_batch([3, 1])
+        reader.next()  # decord does not say which frame this is
+    assert list(log.timestamps) == [truth[number] for number in (0, 1, 4, 7, 5, 9, 3, 1)]
+    assert log.frames_supplied == 9
+    assert log.prediction("A").extra["recorded"]["unplaced"] == 1
 
 
 FORKING = """
