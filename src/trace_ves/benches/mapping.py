@@ -23,7 +23,7 @@ from trace_ves.benches.importing import (
     read_parquet_rows,
     video_path,
 )
-from trace_ves.core.errors import InputError
+from trace_ves.core.errors import InputError, wrap_os_errors
 from trace_ves.core.files import read_csv
 from trace_ves.core.jsonl import read_jsonl
 from trace_ves.records.base import (
@@ -117,9 +117,8 @@ class Mapping(Record):
 def read_mapping(path: Path) -> Mapping:
     """Read a mapping file; a problem is an `InputError`."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
+        with wrap_os_errors(path, "read"):
+            content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"{path}: not valid TOML: {error}.") from None
     known = [each.name for each in fields(Mapping)]

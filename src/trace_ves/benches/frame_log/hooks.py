@@ -269,8 +269,7 @@ def patch_opencv(module: ModuleType, recorder: Recorder, patches: ExitStack) -> 
 
 
 def _source(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    given = args[0] if args else kwargs.get("filename", "")
-    return given if isinstance(given, str) else ""
+    return name_of(args[0] if args else kwargs.get("filename", ""))
 
 
 TORCHCODEC_METHODS: Final = (

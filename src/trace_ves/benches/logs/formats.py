@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.benches.importing import parse_places, read_json, read_json_rows
-from trace_ves.core.errors import FormatError, InputError, MissingExtraError
+from trace_ves.core.errors import FormatError, InputError, MissingExtraError, wrap_os_errors
 from trace_ves.core.files import read_csv
 from trace_ves.core.jsonl import parse_loose_object, read_jsonl
 from trace_ves.records import Prediction
@@ -233,9 +233,8 @@ ZSTANDARD: Final = 93  # the number that the zip format gives this compression; 
 def open_zip(path: Path) -> zipfile.ZipFile:
     """The archive in this file; an `InputError` if it is not one."""
     try:
-        return zipfile.ZipFile(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
+        with wrap_os_errors(path, "read"):
+            return zipfile.ZipFile(path)
     except (zipfile.BadZipFile, ValueError) as error:
         raise InputError(f"{path}: not a zip file: {error}.") from None
 
