@@ -59,10 +59,6 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _wholes(values: object) -> object:
-    return [_whole(value) for value in values] if isinstance(values, list) and float in {*map(type, values)} else values
-
-
 def _span(value: object) -> Interval:
     if isinstance(value, Interval):
         return value
@@ -90,7 +86,7 @@ Name = Annotated[str, AfterValidator(_not_empty)]  # A string with something in 
 Number = Annotated[float, Strict()]  # A finite number, not a boolean
 Numbers = Annotated[tuple[Number, ...], FailFast()]
 Count = Annotated[int, Strict(), Field(ge=0), BeforeValidator(_whole)]  # A whole number from 0 up
-Counts = Annotated[tuple[Annotated[int, Strict(), Field(ge=0)], ...], FailFast(), BeforeValidator(_wholes)]
+Counts = Annotated[tuple[Annotated[int, Strict(), Field(ge=0)], ...], FailFast()]
 Flag = Annotated[bool, Strict()]
 Names = Annotated[frozenset[str], PlainSerializer(sorted, return_type=list[str])]
 """A set of strings; in a file, an array in order."""

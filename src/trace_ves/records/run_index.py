@@ -24,10 +24,10 @@ MOST_PROBLEMS: Final = 20  # A file that is not a run would otherwise fill the p
 class Score(NamedTuple):
     """The audit of one line."""
 
-    correct: bool
-    frames_distinct: int
-    frames_inside: int
-    density: int
+    correct: bool | None = None  # where there was nothing to score, or it could not be scored
+    frames_distinct: int = 0
+    frames_inside: int = 0
+    density: int = 0
 
 
 class Entry(NamedTuple):
@@ -37,7 +37,7 @@ class Entry(NamedTuple):
     offset: int
     length: int
     frames_supplied: int
-    correct: bool | None  # None where there was nothing to score, or it could not be scored
+    correct: bool | None
     frames_distinct: int
     frames_inside: int
     density: int
@@ -167,8 +167,7 @@ class RunIndex:
             self._problem(f"{self.path.name}:{self._line + 1}: question {name[:60]!r} is also in line {before.line}.")
         if prediction.frames_supplied > sys.float_info.max:
             raise FieldError("'frames_supplied' is too large a number")
-        scored: tuple[bool | None, int, int, int] = (None, 0, 0, 0)
-        refusal = None
+        scored, refusal = Score(), None
         try:
             scored = self._score(prediction) or scored
         except FieldError as error:
