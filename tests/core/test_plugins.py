@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from trace_ves.core import InputError, plugins
+from trace_ves.core import InputError, MissingExtraError, plugins
 from trace_ves.core.plugins import described, import_callable, names_own_code, source_digest
 
 if TYPE_CHECKING:
@@ -128,3 +128,5 @@ def test_an_error_is_placed_in_own_code(own: Path, spec: str, arguments: tuple[o
 
 def test_an_error_that_was_never_raised_has_no_place() -> None:
     assert described(ValueError("x")) == "ValueError: x"
+    missing = "Reading tables needs an optional part: pip install '.[logs]' in the checkout."
+    assert described(MissingExtraError("Reading tables", "logs")) == f"MissingExtraError: {missing}"

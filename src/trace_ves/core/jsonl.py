@@ -151,7 +151,7 @@ def heal_torn_tail(path: Path) -> None:
     with path.open("r+b") as file:
         if file.seek(0, os.SEEK_END) == 0:
             return
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        with mmap.mmap(file.fileno(), 0) as content:
             keep = content.rfind(b"\n") + 1
         file.seek(keep)
         if not (tail := file.read(MAX_LINE_BYTES)):
