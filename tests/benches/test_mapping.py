@@ -16,7 +16,6 @@ from trace_ves.benches.importers import import_bench
 from trace_ves.benches.mapping import Mapping
 from trace_ves.cli import main
 from trace_ves.core.errors import InputError, MissingExtraError
-from trace_ves.records.base import FieldError, text_at, value_at
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "mapping"
 PLAIN = """
@@ -257,16 +256,6 @@ JSON = st.recursive(
 def test_no_row_whatever_raises_anything_but_a_sentence(tmp_path_factory: pytest.TempPathFactory, row: Any) -> None:
     bench = read(tmp_path_factory.mktemp("rows"), PLAIN, [ROW | {"n": "good"}, row])
     assert bench.items[0].question.id == "good"
-
-
-def test_paths_find_keys_with_dots_positions_and_templates() -> None:
-    record = {"a.b": {"c": 1}, "a": {"c": [10, {"d": "x"}]}, "n": 3.0}
-    assert value_at(record, "a.b") == {"c": 1}
-    assert value_at(record, "a.c.1.d") == "x"
-    assert text_at(record, "{n}-{a.c.1.d}") == "3-x"
-    for missing in ("z", "a.c.2", "n.0"):
-        with pytest.raises(FieldError, match=rf"there is no '{missing}' in this row; it has a\.b, a, n"):
-            value_at(record, missing)
 
 
 # --- the examples of the docs -------------------------------------------------------------------

@@ -23,6 +23,7 @@ from trace_ves.records.transcript import (
     TranscriptFile,
     TranscriptIndex,
     make_transcript,
+    read_saved_transcript,
     read_transcript,
     transcripts_path,
 )
@@ -70,6 +71,9 @@ def test_a_run_without_transcripts_has_none(tmp_path: Path) -> None:
     write(tmp_path / "old.jsonl")
     assert list(tmp_path.iterdir()) == []
     assert RunIndex(tmp_path / "old.jsonl").transcripts.read("q1") is None
+    assert read_saved_transcript(tmp_path) is None
+    (tmp_path / "transcript.json").write_text(json.dumps(TRANSCRIPT.to_json(), indent=1))
+    assert read_saved_transcript(tmp_path) == TRANSCRIPT
 
 
 def test_of_a_question_that_was_asked_again_the_last_words_count(tmp_path: Path) -> None:
