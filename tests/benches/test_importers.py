@@ -39,6 +39,13 @@ def test_letters_of_options_go_only_where_all_have_theirs(options: Any, bare: An
     assert bare_options(options) == bare
 
 
+def test_an_importer_of_ones_own_takes_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_importer.py").write_text("def read(source):\n    return 3\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(InputError, match=r"own_importer:read returned int; it must be a Bench\."):
+        import_bench("own_importer:read", tmp_path)
+
+
 def test_a_video_stays_inside_the_folder_of_videos() -> None:
     assert video_path("../../etc/passwd") == "videos/passwd.mp4"
     assert video_path("a/b.mkv") == "videos/b.mkv"
@@ -186,12 +193,13 @@ def test_next_gqa(tmp_path: Path) -> None:
         NEXT_ROW | {"qid": "4", "answer": "z"},
     ]
     segments = {
-        "v": {"duration": 34, "location": {"1": [[1.2, 5.8], [7, 9]], "2": [[30, 40]], "4": [[1, 2]]}, "fps": 30}
+        "v": {"duration": 34, "location": {"1": [[1.2, 5.8], [30, 34.5]], "2": [[30, 40]], "4": [[1, 2]]}, "fps": 30}
     }
     bench = importers.read_next_gqa(next_files(tmp_path, rows, segments))
     (item,) = bench.items
     assert (item.question.id, item.answer, item.question.family, item.duration) == ("v_1", "B", "CW", 34.0)
-    assert item.evidence == (Interval(1.2, 5.8), Interval(7, 9))
+    assert item.evidence == (Interval(1.2, 5.8), Interval(30, 34.5))
+    assert bench.slack == ("v_1",)
     assert len(bench.problems) == 4
     assert bench.problems[0].id == "v_2"
 
@@ -280,7 +288,7 @@ def test_ves_bench_has_the_columns_of_a_bench_or_those_that_are_named(tmp_path: 
 
 
 def test_a_wrong_json_file_is_one_sentence(tmp_path: Path) -> None:
-    for content in (b"", b"{}", b"[1]", b"\xff\xfe", b"[" * 100_000, b'[{"a": 1}]', b"[]"):
+    for content in (b"", b"{}", b"[1]", b"\xff\xfe", b"[" * 100_000, b'[{"a": 1}]', b"[{}, 1]", b"[]"):
         (tmp_path / "file.json").write_bytes(content)
         for name in ("cg-bench", "lvbench", "longvideobench", "eg-vqa"):
             with pytest.raises(InputError, match=r"file\.json"):

@@ -123,6 +123,9 @@ def test_several_rows_are_one_question(tmp_path: Path) -> None:
     bench = read(tmp_path, toml, rows)
     assert [item.question.id for item in bench.items] == ["2"]
     assert "its rows differ in 'question': '?' and 'another?'" in bench.problems[0].reason
+    rows[2] |= {"q": "?", "word": "more"}
+    with pytest.raises(InputError, match="its rows differ in 'word': None and 'more'"):
+        read(tmp_path, toml + 'keep = ["word"]', rows, strict=True)
 
 
 def test_rows_may_lie_deep_and_know_what_is_above_them(tmp_path: Path) -> None:
@@ -131,6 +134,7 @@ def test_rows_may_lie_deep_and_know_what_is_above_them(tmp_path: Path) -> None:
     toml = PLAIN.replace('"v"', '"videos.uid"').replace('"d"', '"videos.d"').replace('"n"', '"{videos.uid}-{n}"')
     [item] = read(tmp_path, 'rows = "data.videos[].clips[].queries[]"' + toml, content).items
     assert (item.question.id, item.question.video, item.duration) == ("v7-1", "videos/v7.mp4", 30.0)
+    assert read(tmp_path, 'rows = "q[]"' + PLAIN, {"q": [ROW]}).items[0].question.text == ROW["q"]  # its own field
 
 
 def test_what_lies_above_an_unnamed_place_is_the_parent(tmp_path: Path) -> None:

@@ -111,7 +111,9 @@ TABLE = [
 @pytest.mark.parametrize("ending", [".xlsx", ".tsv", ".csv", ".json"])
 def test_tables_of_vlmevalkit_read_the_same_in_every_form(ending: str, tmp_path: Path) -> None:
     path = write_rows(tmp_path / f"Model_CGBench{ending}", TABLE)
-    run = read_log(path, "vlmevalkit", ITEMS, sampler=schedule("inner-4"))
+    heard: list[tuple[str, int, int]] = []
+    run = read_log(path, "vlmevalkit", ITEMS, sampler=schedule("inner-4"), on_progress=lambda *said: heard.append(said))
+    assert heard == [(f"reading {path.name}", done, 3) for done in (1, 2, 3)]
     assert [(each.question_id, each.answer) for each in run.predictions] == [("7", "B"), ("8", None)]
     assert run.predictions[1].error == "Failed to obtain answer: x"
     assert run.predictions[0].timestamps == (20.0, 40.0, 60.0, 80.0)
@@ -243,6 +245,7 @@ def test_every_letter_is_read_alike(phrase: str, rule: str) -> None:
     [
         ("b", "B"),
         ("a blue car", "B"),
+        ("Red? No, my answer is b.", "B"),
         ("A blue car.", "B"),
         ("The answer is the blue car.", "B"),
         ("D", None),
