@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -236,6 +237,50 @@ def test_a_program_that_fails_fails_the_same_and_keeps_what_it_saw(
     with pytest.raises(SystemExit, match="7"):
         record("import sys, cv2\ncv2.VideoCapture(sys.argv[1]).read()\nraise SystemExit(7)\n", str(film))
     assert len(lines_of(tmp_path / "frames")) == 1
+
+
+PROGRAM = """
+import json, sys
+print(json.dumps([__name__, sys.argv, sys.path[0], sys.modules["__main__"].__dict__ is globals()]))
+"""
+
+
+@pytest.mark.usefixtures("record")
+@pytest.mark.parametrize("named", [["-m", "own_program"], ["below/own_program.py"]])
+def test_a_program_runs_as_python_runs_it(
+    named: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path if named[0] == "-m" else tmp_path / "below"
+    place.mkdir(exist_ok=True)
+    (place / "own_program.py").write_text(PROGRAM)
+    monkeypatch.chdir(tmp_path)
+    main(["frames", *named])
+    argument = str(place / "own_program.py") if named[0] == "-m" else named[0]
+    assert json.loads(capsys.readouterr().out) == ["__main__", [argument], str(place), True]
+
+
+@pytest.mark.usefixtures("record")
+def test_the_entry_point_of_lmms_eval_records_to_the_folder_that_a_variable_names(
+    film: Path, truth: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACE_VES_RECORD", "frames")
+    monkeypatch.chdir(tmp_path)
+    assert frame_log.manifests() == []
+    cv2.VideoCapture(str(film)).read()
+    monkeypatch.chdir("/")
+    assert RECORDER.file is not None
+    RECORDER.file.flush()
+    assert [line["timestamps"] for line in lines_of(tmp_path / "frames")] == [truth[:1]]
+
+
+def test_frames_that_cannot_be_written_are_said_once(
+    film: Path, tmp_path: Path, record: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "frames").write_text("in the way")
+    record("import sys, cv2\ncv2.VideoCapture(sys.argv[1]).read()\n", str(film))
+    assert re.fullmatch(r"trace_ves\.frame_log: .*: cannot be written: .*\.\n", capsys.readouterr().err)
+    assert RECORDER.file is not None
+    RECORDER.file.flush()  # as at exit
 
 
 @pytest.mark.parametrize("program", [(), ("none.py",), ("-m",)])

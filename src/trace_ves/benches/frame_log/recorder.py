@@ -211,8 +211,9 @@ class FramesFile:
         self._append(look.record([look.seen[place] for place in places], is_kept=True))
 
     def _write(self, look: LoggedLook) -> None:
-        self._append(look.record(look.seen[look.written :]))
-        look.written = len(look.seen)
+        line = look.record(look.seen[look.written :])
+        look.written = len(look.seen)  # what cannot be written is not tried again at exit
+        self._append(line)
 
     def _append(self, line: RecordedLook) -> None:
         if self._file is None or self._process != os.getpid():  # each process has its own file
