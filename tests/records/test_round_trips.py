@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from trace_ves.core import Answer, Interval, Question
 from trace_ves.records import Call, Item, ObservationLog, Prediction, Usage
 from trace_ves.records.base import FieldError, shown, text_at, value_at
-from trace_ves.records.item import DirtyEvidenceError
+from trace_ves.records.item import BenchLine, DirtyEvidenceError
 
 SECONDS = st.floats(0, 1e5, allow_nan=False)
 COUNTS = st.integers(0, 10**6)
@@ -63,6 +63,7 @@ def test_a_line_is_what_was_answered_and_seen_and_its_summary_what_it_cost() -> 
     assert not Prediction.of(question, Answer(None), log, **facts).undetermined
     cost = Call("look", usage=Usage(5, 0, 1), undetermined=True)
     whole = replace(line, bundle=({"a": 1},), extra={"b": 2})
+    assert Usage(1, 2, 3, 4) + Usage(10, 20, 30, 40) == Usage(11, 22, 33, 44)
     assert whole.summary() == Prediction("q", "A", observations=(cost,), **facts, **known)
 
 
@@ -173,6 +174,8 @@ def test_dirty_evidence_is_told_apart(interval: Any, words: list[str]) -> None:
 def test_a_rounded_duration_gives_its_slack() -> None:
     line = LINE | {"evidence": [[90.0, 130.0]], "duration_precision": 60.0}
     assert Item.from_json(line).evidence == (Interval(90, 130),)
+    assert not BenchLine.from_json(LINE).passes_an_end
+    assert BenchLine.from_json(LINE | {"evidence": [[-0.5, 5.0], [6.0, 7.0]]}).passes_an_end
     assert Item.from_json(LINE | {"evidence": [[90.0, 101.0]]}).evidence == (Interval(90, 101),)
 
 

@@ -40,8 +40,10 @@ def write_all(folder: Path) -> Path:
 def test_a_configuration_comes_back_as_it_was_written(tmp_path: Path) -> None:
     with RunFile(tmp_path, "run", CONFIGURATION) as file:
         assert read_configuration(file.path) == CONFIGURATION
-    with RunFile(tmp_path, "run", replace(CONFIGURATION, started="later", bench="elsewhere")):
-        pass
+    assert list(tmp_path.iterdir()) == []  # a run without a line leaves nothing
+    assert CONFIGURATION.refusal(replace(CONFIGURATION, started="later", bench="elsewhere")) is None
+    refusal = CONFIGURATION.refusal(replace(CONFIGURATION, thinking="high"))
+    assert refusal == "this run was made with thinking = nothing, and now it would be high"
 
 
 def test_a_line_written_just_before_an_interrupt_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,6 +79,13 @@ def test_errors_are_moved_once_though_a_kill_came_in_between_and_no_other_proces
         assert [each.question_id for each in again.retried] == ["q1"]
     assert [each.question_id for each in read_retried(path)] == ["q1"]
     assert [each.question_id for _, each in read_predictions(path)] == ["q0", "q2", "q3", "q1"]
+
+
+def test_a_run_of_errors_alone_begins_anew(tmp_path: Path) -> None:
+    with RunFile(tmp_path, "run", CONFIGURATION) as file:
+        file.append(PREDICTIONS[1])
+        file.forget_errors()
+        assert (file.finished, len(file.retried)) == ({}, 1)
 
 
 def test_a_run_that_cannot_begin_leaves_no_file(tmp_path: Path) -> None:

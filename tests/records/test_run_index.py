@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import stat
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from trace_ves.core import InputError
+from trace_ves.core.files import cache_dir
 from trace_ves.core.jsonl import dump_line
 from trace_ves.records.base import FieldError
-from trace_ves.records.disk_cache import Facts, load_facts, save_facts
+from trace_ves.records.disk_cache import Checksum, Facts, checksum, load_facts, save_facts
 from trace_ves.records.run_index import MOST_PROBLEMS, RunIndex, Score
 
 if TYPE_CHECKING:
@@ -70,7 +73,15 @@ def test_damaged_and_repeated_lines_are_counted_and_some_are_named(tmp_path: Pat
     assert (heard[1][0], index.entries["q2"].line) == (path.stat().st_size - len(line("q2")), 201)
 
 
-def test_facts_come_back_with_their_columns() -> None:
+def test_a_line_that_is_too_long_ends_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trace_ves.records.run_index.MAX_LINE_BYTES", 100)
+    (tmp_path / "run.jsonl").write_bytes(line("q1") + b"x" * 200)
+    index = RunIndex(tmp_path / "run.jsonl")
+    index.refresh()
+    assert (list(index.entries), index.problems) == (["q1"], ["run.jsonl:2: the line is longer than 100 bytes."])
+
+
+def test_facts_come_back_with_their_columns_and_are_their_owners() -> None:
     columns = {"a": np.arange(3), "b": np.array([True, False])}
     save_facts("some", ["key"], Facts({"x": "é"}, columns))
     found = load_facts("some", ["key"])
@@ -79,4 +90,13 @@ def test_facts_come_back_with_their_columns() -> None:
         {"x": "é"},
         {"a": [0, 1, 2], "b": [True, False]},
     )
+    assert [stat.S_IMODE(file.stat().st_mode) for file in (cache_dir() / "some").iterdir()] == [0o600]
     assert load_facts("other", ["key"]) is load_facts("some", ["other key"]) is None
+
+
+def test_a_file_is_read_for_its_checksum_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "film").write_bytes(b"film")
+    found = Checksum(4, hashlib.sha256(b"film").hexdigest())
+    assert checksum(tmp_path / "film") == found
+    monkeypatch.setattr(hashlib, "file_digest", None)
+    assert checksum(tmp_path / "film") == found

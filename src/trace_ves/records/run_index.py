@@ -58,19 +58,21 @@ class RunIndex:
 
     def __init__(self, path: Path, score: Callable[[Prediction], Score | None] = lambda _: None) -> None:
         self.path: Final = path
-        self.problems: list[str] = []  # What could not be read, one sentence each
-        self.problem_count = 0
         self.is_torn = False
         """Whether the file ends inside a line: it is being written, or its writer was killed."""
         self.generation = 0  # Grows whenever the lines change
-        self.entries: dict[str, Entry] = {}  # The line of each question
         self._score = score
         self._identity: tuple[int, int] | None = None
         self.size = 0  # Of the file when it was last read
-        self._offset = 0
-        self._line = 0
         self._lock = threading.Lock()
         self.transcripts: Final = TranscriptIndex(path)
+        self._forget()
+
+    def _forget(self) -> None:
+        self.entries: dict[str, Entry] = {}  # The line of each question
+        self.problems: list[str] = []  # What could not be read, one sentence each
+        self.problem_count = 0
+        self._offset = self._line = 0
 
     @property
     def key(self) -> str:
@@ -134,11 +136,6 @@ class RunIndex:
             (device, inode), self.size, self._offset, self._line = facts.values["state"]
             self._identity = (device, inode)
             self.generation += 1
-
-    def _forget(self) -> None:
-        self.entries = {}
-        self.problems, self.problem_count = [], 0
-        self._offset = self._line = 0
 
     def _take(self, raw: bytes) -> bool:
         """Index one line; says whether to continue with the next."""
