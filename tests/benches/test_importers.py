@@ -40,10 +40,10 @@ def test_letters_of_options_go_only_where_all_have_theirs(options: Any, bare: An
 
 
 def test_an_importer_of_ones_own_takes_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "own_importer.py").write_text("def read(source):\n    return 3\n")
+    (tmp_path / "own_reader.py").write_text("def read(source):\n    return 3\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(InputError, match=r"own_importer:read returned int; it must be a Bench\."):
-        import_bench("own_importer:read", tmp_path)
+    with pytest.raises(InputError, match=r"own_reader:read returned int; it must be a Bench\."):
+        import_bench("own_reader:read", tmp_path)
 
 
 def test_a_video_stays_inside_the_folder_of_videos() -> None:

@@ -104,6 +104,7 @@ TABLE = [
     {"index": 0, "video": "v", "question": "?", "answer": "B", "qid": 7, "prediction": "B. a blue car"},
     {"index": 1, "video": "v", "question": "?", "answer": "B", "qid": 8, "prediction": "Failed to obtain answer: x"},
     {"index": 2, "video": "v", "question": "?", "answer": "B", "qid": 99, "prediction": "A"},
+    {"index": 3, "video": "v", "question": "?", "answer": "B", "qid": 9, "prediction": None},
 ]
 """As VLMEvalKit dumps the frame of its predictions."""
 
@@ -113,8 +114,8 @@ def test_tables_of_vlmevalkit_read_the_same_in_every_form(ending: str, tmp_path:
     path = write_rows(tmp_path / f"Model_CGBench{ending}", TABLE)
     heard: list[tuple[str, int, int]] = []
     run = read_log(path, "vlmevalkit", ITEMS, sampler=schedule("inner-4"), on_progress=lambda *said: heard.append(said))
-    assert heard == [(f"reading {path.name}", done, 3) for done in (1, 2, 3)]
-    assert [(each.question_id, each.answer) for each in run.predictions] == [("7", "B"), ("8", None)]
+    assert heard == [(f"reading {path.name}", done, 4) for done in (1, 2, 3, 4)]
+    assert [(each.question_id, each.answer) for each in run.predictions] == [("7", "B"), ("8", None), ("9", None)]
     assert run.predictions[1].error == "Failed to obtain answer: x"
     assert run.predictions[0].timestamps == (20.0, 40.0, 60.0, 80.0)
     assert "1 samples are not questions of this bench" in run.warnings[0]
@@ -246,6 +247,7 @@ def test_every_letter_is_read_alike(phrase: str, rule: str) -> None:
         ("b", "B"),
         ("a blue car", "B"),
         ("Red? No, my answer is b.", "B"),
+        ("It must be (b), surely", "B"),
         ("A blue car.", "B"),
         ("The answer is the blue car.", "B"),
         ("D", None),

@@ -29,9 +29,9 @@ class FrameTable:
     pts: NDArray[np.int64]
     seconds: NDArray[np.float64]
     time_base: Fraction
-    start_pts: int = 0
+    start_pts: int
     """Where the container says that the stream starts, which need not be its first frame."""
-    is_timed: bool = True
+    is_timed: bool
     """Whether the file gives its frames timestamps; libraries make up different ones where it does not."""
 
     def by_index(self, index: int, count: int) -> float | None:
