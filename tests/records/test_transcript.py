@@ -76,7 +76,9 @@ def test_a_run_without_transcripts_has_none(tmp_path: Path) -> None:
     assert read_saved_transcript(tmp_path) == TRANSCRIPT
 
 
-def test_of_a_question_that_was_asked_again_the_last_words_count(tmp_path: Path) -> None:
+def test_of_a_question_that_was_asked_again_the_last_words_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = tmp_path / "r.jsonl"
     index = TranscriptIndex(run)
     assert index.read("q1") is None
@@ -86,6 +88,10 @@ def test_of_a_question_that_was_asked_again_the_last_words_count(tmp_path: Path)
     assert index.read("q1") == TRANSCRIPT
     assert index.read('q", "2') == Transcript('q", "2')
     assert index.read("q3") is None
+    assert (index.search(["look", "list"]), index.search(["look", "never"])) == ({"q1"}, set())
+    for less, found in ((0, {"q1"}), (1, set())):  # a search reads whole lines up to a limit
+        monkeypatch.setattr(module, "MOST_SEARCHED_BYTES", transcripts_path(run).stat().st_size - less)
+        assert index.search(["look"]) == found
 
 
 def test_a_file_that_was_replaced_is_read_anew(tmp_path: Path) -> None:
