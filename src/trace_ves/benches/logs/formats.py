@@ -158,7 +158,7 @@ def _vlmevalkit_xlsx(path: Path) -> list[dict[str, object]]:
         raise MissingExtraError("Reading .xlsx tables", "logs") from None
     refuse_large(path, MOST_TABLE_BYTES)
     try:
-        book = load_workbook(path, read_only=True)
+        book = load_workbook(path, read_only=True, data_only=True)
         lines = [list(line) for line in book.worksheets[0].iter_rows(values_only=True)]
         book.close()
     except Exception as error:  # noqa: BLE001  openpyxl raises whatever its parts do on a damaged file
