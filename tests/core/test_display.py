@@ -7,8 +7,8 @@ from pathlib import Path
 import trace_ves
 from trace_ves.core import Question
 from trace_ves.core.display import (
+    LAB_NOTICE,
     PALETTE,
-    SIMULATIONS,
     STAGES,
     colour_stages,
     describe_stage,
@@ -51,7 +51,7 @@ def test_an_ablation_of_trace_is_not_trace() -> None:
 
 
 def test_a_simulation_is_said_once_and_a_model_is_none() -> None:
-    assert simulation_notes(["lab:seed=1", "openai:gpt", "lab"]) == SIMULATIONS["lab"]
+    assert simulation_notes(["lab:seed=1", "openai:gpt", "lab"]) == LAB_NOTICE
     assert simulation_notes(["openai:gpt"]) == ""
 
 

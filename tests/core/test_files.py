@@ -47,11 +47,12 @@ def test_the_old_file_is_replaced_at_the_end_or_not_at_all(tmp_path: Path) -> No
 
 def test_only_the_owner_can_read_a_private_file_and_others_have_the_usual_mode(tmp_path: Path) -> None:
     (tmp_path / "plain").write_text("")
-    for private, mode in ((True, 0o600), (False, stat.S_IMODE((tmp_path / "plain").stat().st_mode))):
-        with atomic_path(tmp_path / "step", private=private) as partial:
+    usual = stat.S_IMODE((tmp_path / "plain").stat().st_mode)
+    for options, mode in (({"private": True}, 0o600), ({"private": False}, usual), ({}, usual)):
+        with atomic_path(tmp_path / "step", **options) as partial:
             assert stat.S_IMODE(partial.stat().st_mode) == mode
             partial.write_text("mine")
-        write_atomic(tmp_path / "ours", "mine", private=private)
+        write_atomic(tmp_path / "ours", "mine", **options)
         assert {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("step", "ours")} == {mode}
 
 
@@ -85,7 +86,8 @@ def test_a_file_is_replaced_a_link_stays_one_and_a_device_is_written_to(tmp_path
 def test_a_file_is_never_seen_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "old.txt").write_text("old")
 
-    def full(_: int) -> None:
+    def full(descriptor: int) -> None:
+        assert os.fstat(descriptor).st_size == len("text")
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
@@ -172,10 +174,12 @@ def test_a_folder_is_where_the_variable_says_or_the_platform(
 
 def test_the_oldest_files_go_until_the_others_fit(tmp_path: Path) -> None:
     (tmp_path / "older").mkdir()
+    (tmp_path / "empty").mkdir()
     for age, name in enumerate(("new", "middle", "older/file", "old")):
         (tmp_path / name).write_bytes(b"x" * 10)
         os.utime(tmp_path / name, (1000 - age, 1000 - age))
-    for most_bytes, left in ((40, ["middle", "new", "old", "older"]), (30, ["middle", "new", "older"]), (0, ["new"])):
+    every = ["middle", "new", "old", "older"]
+    for most_bytes, left in ((40, ["empty", *every]), (30, ["middle", "new", "older"]), (0, ["new"])):
         drop_oldest(tmp_path, most_bytes=most_bytes)
         assert sorted(path.name for path in tmp_path.iterdir()) == left
 

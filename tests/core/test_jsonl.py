@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import signal
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -156,27 +153,6 @@ def test_a_torn_tail_is_healed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr("trace_ves.core.jsonl.MAX_LINE_BYTES", 8)
     heal_torn_tail(path := write(tmp_path, content))
     assert path.read_bytes() == left
-
-
-def test_a_killed_process_leaves_whole_lines(tmp_path: Path) -> None:
-    path = tmp_path / "run.jsonl"
-    code = (
-        "import sys; from trace_ves.core.jsonl import JsonlAppender\n"
-        "out = JsonlAppender(sys.argv[1]); n = 0\n"
-        "while True:\n    out.append({'n': n, 'pad': 'x' * 5000}); n += 1"
-    )
-    process = subprocess.Popen([sys.executable, "-c", code, str(path)])
-    while not path.exists() or path.stat().st_size < 500_000:
-        assert process.poll() is None
-    with pytest.raises(InputError, match="another process is writing"):
-        JsonlAppender(path)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    with JsonlAppender(path) as out:
-        out.append({"n": "last"})
-    numbers = [record["n"] for record in records(path)]
-    assert numbers[:-1] == list(range(len(numbers) - 1))
-    assert numbers[-1] == "last"
 
 
 def test_closing_syncs_once_and_twice_is_fine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

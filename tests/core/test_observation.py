@@ -5,8 +5,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from trace_ves.core import Frame, Interval, ObservationStrategy, centred_uniform
 from trace_ves.records import Call, ObservationLog, Usage
@@ -28,15 +26,6 @@ def test_a_frame_is_a_jpeg_of_quality_90_where_nobody_says_otherwise() -> None:
 def test_the_canonical_schedule() -> None:
     assert centred_uniform(Interval(0, 8), 4) == (1, 3, 5, 7)
     assert centred_uniform(Interval(70, 76), 1) == (73,)
-
-
-@given(st.floats(0, 1e4), st.floats(0.1, 1e4), st.integers(1, 300))
-def test_samples_lie_inside_in_order(start: float, length: float, count: int) -> None:
-    span = Interval(start, start + length)
-    moments = centred_uniform(span, count)
-    assert len(moments) == count
-    assert all(moment in span for moment in moments)
-    assert list(moments) == sorted(moments)
 
 
 def test_a_strategy_looks_once_a_second_at_360_rows_where_nobody_says_otherwise() -> None:

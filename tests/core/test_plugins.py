@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from trace_ves.core import InputError, plugins
+from trace_ves.core import InputError, MissingExtraError, plugins
 from trace_ves.core.plugins import described, import_callable, names_own_code, source_digest
 
 if TYPE_CHECKING:
@@ -81,11 +81,6 @@ def test_a_callable_takes_what_it_will_be_given(own: Path, spec: str, takes: int
         import_callable(spec, takes=takes)
 
 
-def test_a_builtin_that_tells_no_signature_is_let_through() -> None:
-    assert import_callable("builtins:dict.fromkeys", takes=2) == dict.fromkeys
-    assert import_callable("builtins:min", takes=9) is min
-
-
 def digest(*contents: str) -> str:
     return hashlib.sha256("".join(contents).encode()).hexdigest()
 
@@ -133,3 +128,5 @@ def test_an_error_is_placed_in_own_code(own: Path, spec: str, arguments: tuple[o
 
 def test_an_error_that_was_never_raised_has_no_place() -> None:
     assert described(ValueError("x")) == "ValueError: x"
+    missing = "Reading tables needs an optional part: pip install '.[logs]' in the checkout."
+    assert described(MissingExtraError("Reading tables", "logs")) == f"MissingExtraError: {missing}"

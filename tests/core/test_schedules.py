@@ -21,11 +21,6 @@ def picked(name: str, frames: int, fps: float = 30.0) -> list[int]:
 
 
 @given(FRAMES, COUNTS)
-def test_linspace_is_numpys_with_both_ends(frames: int, count: int) -> None:
-    assert picked(f"linspace-{count}", frames) == np.linspace(0, frames - 1, count, dtype=int).tolist()
-
-
-@given(FRAMES, COUNTS)
 def test_inner_leaves_both_ends_out(frames: int, count: int) -> None:
     step = frames / (count + 1)
     assert picked(f"inner-{count}", frames) == [int(i * step) for i in range(1, count + 1)]

@@ -7,8 +7,6 @@ import re
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from trace_ves.core import Interval
 from trace_ves.core.subtitles import Cue, SubtitleExcerpt, Subtitles
@@ -83,18 +81,3 @@ def test_in_a_prompt_the_words_are_one_line_of_data_that_cannot_end_itself() -> 
     assert not re.search(r"^(Question|Options)", text, re.MULTILINE)
     assert "7 more lines are left out" in text
     assert text.rstrip().endswith("Reply with JSON as described above.")
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.text(max_size=200), max_size=30), st.integers(0, 3000))
-def test_an_excerpt_keeps_to_its_room_its_order_and_its_spans(texts: list[str], room: int) -> None:
-    said = Subtitles("x", tuple(Cue(10 * n, 10 * n + 5, text) for n, text in enumerate(texts)))
-    found = said.excerpt([Interval(0, 95), Interval(200, 210)], most_chars=room)
-    inside = [cue for cue in said.cues if cue.start <= 97 or 195 <= cue.start <= 212]
-    if found is None:
-        assert not inside or len(min(inside, key=lambda cue: len(cue.text)).text) + 44 > room or room < 300
-        return
-    assert set(found.cues) <= set(inside)
-    assert len(found.cues) + found.left_out == len(inside)
-    assert list(found.cues) == sorted(found.cues, key=lambda cue: cue.start)
-    assert sum(len(cue.text) for cue in found.cues) <= room

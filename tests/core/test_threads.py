@@ -3,39 +3,20 @@
 from __future__ import annotations
 
 import threading
-from itertools import cycle
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from trace_ves.core.threads import GroupedQueue, run_in_daemons
 
 
-@given(st.lists(st.integers(0, 4)), st.lists(st.integers(0, 3), min_size=1))
-def test_groups_are_kept_together(groups: list[int], turns: list[int]) -> None:
-    queue = GroupedQueue((group, place) for place, group in enumerate(groups))
-    left = {group: [place for place, each in enumerate(groups) if each == group] for group in groups}
-    own: dict[int, object] = {}
-    begun: set[object] = set()
-    for worker in cycle(turns):
-        taken = queue.take(own.get(worker))
-        if taken is None:
-            break
-        group, place = taken
-        untouched = [each for each in left if each not in begun]
-        if own.get(worker) in left:
-            assert group == own[worker]
-        elif untouched:
-            assert group == untouched[0]
-        else:
-            assert len(left[group]) == max(map(len, left.values()))
-        assert place == left[group].pop(0)
-        own[worker] = group
-        begun.add(group)
-        if not left[group]:
-            del left[group]
-    assert not left
+def test_a_worker_stays_with_its_group_then_begins_another_then_helps_with_the_fullest() -> None:
+    queue = GroupedQueue((name[0], name) for name in ("a1", "b1", "a2", "b2", "b3", "b4", "c1", "c2", "c3"))
+    given = []
+    for own in (None, None, "a", "a", None, "c", "b", "c", "c", None):
+        group, name = queue.take(own) or ("", "")
+        assert group == name[:1]
+        given.append(name)
+    assert given == ["a1", "b1", "a2", "c1", "b2", "c2", "b3", "c3", "b4", ""]
     assert not queue
 
 

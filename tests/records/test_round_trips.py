@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_ves.core import Interval, Question
-from trace_ves.records import Call, Item, Prediction, Usage
-from trace_ves.records.base import FieldError
-from trace_ves.records.item import DirtyEvidenceError
+from trace_ves.core import Answer, Interval, Question
+from trace_ves.records import Call, Item, ObservationLog, Prediction, Usage
+from trace_ves.records.base import FieldError, shown, text_at, value_at
+from trace_ves.records.item import BenchLine, DirtyEvidenceError
 
 SECONDS = st.floats(0, 1e5, allow_nan=False)
 COUNTS = st.integers(0, 10**6)
@@ -50,6 +51,26 @@ def test_a_prediction_goes_round(prediction: Any) -> None:
     assert Prediction.from_json(prediction.to_json()) == prediction
 
 
+def test_a_line_is_what_was_answered_and_seen_and_its_summary_what_it_cost() -> None:
+    log = ObservationLog((Call("look", (1.0, 2.0), (36, 36), Usage(5, 0, 1), undetermined=True),))
+    facts: Any = {"method": "m", "backbone": "b", "seconds": 2.0}
+    question = Question("q", "v.mp4", "?", ("x", "y"))
+    line = Prediction.of(question, Answer("A", record={"kind": "mine"}), log, **facts)
+    known: Any = {"frames_supplied": 2, "termination": "single-pass", "usage": Usage(5, 0, 1), "undetermined": True}
+    assert line == Prediction(
+        "q", "A", (1.0, 2.0), observations=log.calls, trajectory={"kind": "mine"}, **facts, **known
+    )
+    assert not Prediction.of(question, Answer(None), log, **facts).undetermined
+    cost = Call("look", usage=Usage(5, 0, 1), undetermined=True)
+    whole = replace(line, bundle=({"a": 1},), extra={"b": 2})
+    assert Usage(1, 2, 3, 4) + Usage(10, 20, 30, 40) == Usage(11, 22, 33, 44)
+    assert whole.summary() == Prediction("q", "A", observations=(cost,), **facts, **known)
+
+
+def test_a_value_in_a_message_has_up_to_sixty_characters() -> None:
+    assert [shown("x" * length) for length in (58, 59)] == [f"'{'x' * 58}'", f"'{'x' * 58}…"]
+
+
 def test_an_outsiders_line_needs_three_keys() -> None:
     line = {"question_id": "q1", "answer": None, "timestamps": [1, 1, 2.5]}
     assert Prediction.from_json(line) == Prediction("q1", None, (1.0, 1.0, 2.5), frames_supplied=3)
@@ -71,7 +92,7 @@ def test_an_outsiders_line_needs_three_keys() -> None:
         ({"frames_supplied": 1.5}, "whole number from 0 up"),
         ({"frames_supplied": True}, "whole number from 0 up"),
         ({"observations": [1]}, "must be an object"),
-        ({"observations": [{}]}, "'stage' is missing"),
+        ({"observations": [{}]}, r"the key 'stage' is missing in observations\[0\]"),
         ({"usage": {"input_tokens": "1"}}, "input_tokens"),
         ({"question_id": ...}, "'question_id' is missing"),
         ({"answer": ...}, "'answer' is missing"),
@@ -106,6 +127,8 @@ def test_an_item_goes_round_with_its_unknown_keys() -> None:
     )
     assert item.to_json() == LINE | {"source": "ego4d"}
     assert Item.from_json(item.to_json()) == item
+    asked = replace(item, question=replace(item.question, options=()), answer="two", accepted=("2",))
+    assert Item.from_json(asked.to_json()) == asked
 
 
 def test_a_bench_without_durations_goes_round() -> None:
@@ -151,3 +174,19 @@ def test_dirty_evidence_is_told_apart(interval: Any, words: list[str]) -> None:
 def test_a_rounded_duration_gives_its_slack() -> None:
     line = LINE | {"evidence": [[90.0, 130.0]], "duration_precision": 60.0}
     assert Item.from_json(line).evidence == (Interval(90, 130),)
+    assert not BenchLine.from_json(LINE).passes_an_end
+    assert BenchLine.from_json(LINE | {"evidence": [[-0.5, 5.0], [6.0, 7.0]]}).passes_an_end
+    assert Item.from_json(LINE | {"evidence": [[90.0, 101.0]]}).evidence == (Interval(90, 101),)
+
+
+def test_paths_find_keys_with_dots_positions_and_templates() -> None:
+    record = {"a.b": {"c": 1}, "a": {"c": [10, {"d": "x"}]}, "n": 3.0}
+    assert value_at(record, "a.b") == {"c": 1}
+    assert value_at(record, "a.c.1.d") == "x"
+    assert text_at(record, "{n}-{a.c.1.d}") == "3-x"
+    for missing in ("z", "a.c.2", "n.0"):
+        with pytest.raises(FieldError, match=rf"there is no '{missing}' in this row; it has a\.b, a, n"):
+            value_at(record, missing)
+    for count, more in ((8, ""), (9, ", …")):
+        with pytest.raises(FieldError, match=rf"it has 0, 1, 2, 3, 4, 5, 6, 7{more}$"):
+            value_at({str(key): 0 for key in range(count)}, "z")

@@ -1,4 +1,4 @@
-"""A run file cut at any byte comes back with every finished line, and grows on to the same end."""
+"""A run file keeps its configuration, every line that was written, and the errors that were asked again."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from trace_ves.core import InputError
 from trace_ves.core.jsonl import JsonlAppender
@@ -42,28 +40,10 @@ def write_all(folder: Path) -> Path:
 def test_a_configuration_comes_back_as_it_was_written(tmp_path: Path) -> None:
     with RunFile(tmp_path, "run", CONFIGURATION) as file:
         assert read_configuration(file.path) == CONFIGURATION
-    with RunFile(tmp_path, "run", replace(CONFIGURATION, started="later", bench="elsewhere")):
-        pass
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.data())
-def test_a_file_cut_at_any_byte_is_continued_to_the_same_lines(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
-    folder = tmp_path_factory.mktemp("cut")
-    path = write_all(folder)
-    whole = path.read_bytes()
-    cut = data.draw(st.integers(0, len(whole)))
-    path.write_bytes(whole[:cut])
-    with RunFile(folder, "run", CONFIGURATION) as again:
-        finished = set(again.finished)
-        # A line that lacks nothing but its newline counts as finished too.
-        assert len(finished) in {whole[:cut].count(b"\n"), (whole[:cut] + b"\n").count(b"\n")}
-        for prediction in PREDICTIONS:
-            if prediction.question_id not in finished:
-                again.append(prediction)
-    assert path.read_bytes() == whole
+    assert list(tmp_path.iterdir()) == []  # a run without a line leaves nothing
+    assert CONFIGURATION.refusal(replace(CONFIGURATION, started="later", bench="elsewhere")) is None
+    refusal = CONFIGURATION.refusal(replace(CONFIGURATION, thinking="high"))
+    assert refusal == "this run was made with thinking = nothing, and now it would be high"
 
 
 def test_a_line_written_just_before_an_interrupt_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,6 +79,13 @@ def test_errors_are_moved_once_though_a_kill_came_in_between_and_no_other_proces
         assert [each.question_id for each in again.retried] == ["q1"]
     assert [each.question_id for each in read_retried(path)] == ["q1"]
     assert [each.question_id for _, each in read_predictions(path)] == ["q0", "q2", "q3", "q1"]
+
+
+def test_a_run_of_errors_alone_begins_anew(tmp_path: Path) -> None:
+    with RunFile(tmp_path, "run", CONFIGURATION) as file:
+        file.append(PREDICTIONS[1])
+        file.forget_errors()
+        assert (file.finished, len(file.retried)) == ({}, 1)
 
 
 def test_a_run_that_cannot_begin_leaves_no_file(tmp_path: Path) -> None:

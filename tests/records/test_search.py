@@ -95,24 +95,9 @@ def holds(now: Any, then: Any) -> bool:
     return bool(now == then)
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=12,
-)
-PATHS = ["claims", "storyboard", "notes", "rounds", "stable_prefix", "fallback", "kind"]
-
-
 REAL = next(
     line["trajectory"] for line in FILES["run-line"] if (line["method"], line["backbone"]) == ("trace", "glance")
 )
-
-
-@given(json_values, st.sampled_from(PATHS), st.sampled_from([None, "trace", "avp", "vca", "mine", 3, ["trace"], {}]))
-def test_a_hostile_record_is_ours_or_the_methods_own(value: Any, key: str, kind: Any) -> None:
-    record = REAL | {key: value} | ({} if kind is None else {"kind": kind})
-    found = read_search(record)
-    assert found is None or json.dumps(found.to_json(), allow_nan=False)
 
 
 def deep(levels: int) -> Any:
@@ -139,6 +124,8 @@ def deep(levels: int) -> Any:
         {"kind": "vca"},
         {"kind": "another"},
         {"kind": None},
+        {"kind": ["trace"]},
+        {"kind": {}},
     ],
     ids=lambda change: next(iter(change)),
 )

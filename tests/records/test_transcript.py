@@ -8,8 +8,6 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from trace_ves.cli.dev import schema_text
@@ -25,6 +23,7 @@ from trace_ves.records.transcript import (
     TranscriptFile,
     TranscriptIndex,
     make_transcript,
+    read_saved_transcript,
     read_transcript,
     transcripts_path,
 )
@@ -72,9 +71,14 @@ def test_a_run_without_transcripts_has_none(tmp_path: Path) -> None:
     write(tmp_path / "old.jsonl")
     assert list(tmp_path.iterdir()) == []
     assert RunIndex(tmp_path / "old.jsonl").transcripts.read("q1") is None
+    assert read_saved_transcript(tmp_path) is None
+    (tmp_path / "transcript.json").write_text(json.dumps(TRANSCRIPT.to_json(), indent=1))
+    assert read_saved_transcript(tmp_path) == TRANSCRIPT
 
 
-def test_of_a_question_that_was_asked_again_the_last_words_count(tmp_path: Path) -> None:
+def test_of_a_question_that_was_asked_again_the_last_words_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = tmp_path / "r.jsonl"
     index = TranscriptIndex(run)
     assert index.read("q1") is None
@@ -84,6 +88,10 @@ def test_of_a_question_that_was_asked_again_the_last_words_count(tmp_path: Path)
     assert index.read("q1") == TRANSCRIPT
     assert index.read('q", "2') == Transcript('q", "2')
     assert index.read("q3") is None
+    assert (index.search(["look", "list"]), index.search(["look", "never"])) == ({"q1"}, set())
+    for less, found in ((0, {"q1"}), (1, set())):  # a search reads whole lines up to a limit
+        monkeypatch.setattr(module, "MOST_SEARCHED_BYTES", transcripts_path(run).stat().st_size - less)
+        assert index.search(["look"]) == found
 
 
 def test_a_file_that_was_replaced_is_read_anew(tmp_path: Path) -> None:
@@ -95,24 +103,6 @@ def test_a_file_that_was_replaced_is_read_anew(tmp_path: Path) -> None:
         assert [index.read(name) for name in ("a", "b", "c")] == [
             Transcript(name) if name in names else None for name in ("a", "b", "c")
         ]
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.data())
-def test_a_file_cut_at_any_byte_keeps_every_finished_line_and_grows_on(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
-    run = tmp_path_factory.mktemp("cut") / "run.jsonl"
-    names = ["one", "zwei, drei", "vier"]
-    path = write(run, *(Transcript(name, ("é",)) for name in names))
-    whole = path.read_bytes()
-    cut = data.draw(st.integers(0, len(whole)))
-    path.write_bytes(whole[:cut])
-    finished = names[: whole[:cut].count(b"\n")]
-    assert [name for name in names if read_transcript(run, name)] == finished
-    write(run, Transcript("after"))
-    assert [name for name in names if read_transcript(run, name)][: len(finished)] == finished
-    assert read_transcript(run, "after") == Transcript("after")
 
 
 def test_texts_are_bounded_and_say_how_long_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +142,8 @@ def test_a_sidecar_that_another_process_writes_is_left_to_it(tmp_path: Path, cap
 def test_a_damaged_line_is_one_sentence_and_the_others_are_read(tmp_path: Path, line: bytes, complaint: str) -> None:
     run = tmp_path / "r.jsonl"
     good = json.dumps(Transcript("q2").to_json()).encode()
-    transcripts_path(run).write_bytes(b"\xff\n[]\n" + line + b"\n" + good + b"\n")
+    transcripts_path(run).write_bytes(b"\xff\n[]\n" + line + b"\n" + good + b"\n" + good.replace(b"q2", b"q3"))
     with pytest.raises(FormatError, match=re.escape(complaint)):
         read_transcript(run, "q1")
     assert read_transcript(run, "q2") == Transcript("q2")
+    assert read_transcript(run, "q3") is None  # its line is not finished

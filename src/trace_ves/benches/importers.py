@@ -9,8 +9,6 @@ from __future__ import annotations
 import inspect
 import math
 import re
-import sys
-from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -27,7 +25,6 @@ from trace_ves.benches.importing import (
     pick,
     read_json,
     read_json_rows,
-    read_parquet_rows,
     video_path,
 )
 from trace_ves.core.errors import InputError
@@ -69,15 +66,13 @@ def open_importer(name: str) -> Importer:
     if name.endswith(".toml"):
         return partial(mappings.read, mapping_file=Path(name))
     if names_own_code(name):
-        if name.partition(":")[0].partition(".")[0] in sys.stdlib_module_names:  # os:system takes one argument too
-            raise InputError(f"{name} is part of Python, not an importer; name your own as package.module:callable.")
         return import_callable(name, takes=1)
     if name in IMPORTERS:
         return IMPORTERS[name]
     shipped = {path.stem: path for path in MAPPINGS.glob("*.toml")}
     if name in shipped:
         return open_importer(str(shipped[name]))
-    names = sorted([*IMPORTERS, *shipped])
+    names = sorted({*IMPORTERS, *shipped})
     if close := get_close_matches(name, names, n=1):
         raise InputError(f"There is no importer {name!r}; did you mean {close[0]}?")
     raise InputError(f"There is no importer {name!r}; there are {', '.join(names)}; a mapping file ends with .toml.")
@@ -199,79 +194,11 @@ def reference_intervals(reference: object, latest_end: float = math.inf) -> list
     return [] if start == end else [[start, end]]
 
 
-GUESSES: Final[Mapping[str, tuple[str, ...]]] = {
-    "id": ("id", "question_id", "qid", "uid", "item_id"),
-    "video": ("video", "video_path", "video_id", "video_uid", "videoid", "video_name"),
-    "duration": ("duration", "video_duration", "duration_seconds", "duration_s", "length"),
-    "family": ("family", "question_family", "task", "task_type", "question_type", "type", "category"),
-    "question": ("question", "question_text", "query", "stem"),
-    "options": ("options", "choices", "candidates"),
-    "answer": ("answer", "correct_answer", "right_answer", "gold", "label", "correct_choice", "answer_idx"),
-    "evidence": ("evidence", "evidence_set", "evidence_intervals", "intervals", "clue_intervals", "segments"),
-}
-"""For each field of VES-Bench the column names that are tried, in this order and without regard to case."""
-PAIRS: Final = (("start", "end"), ("start_time", "end_time"), ("start_s", "end_s"), ("begin", "end"), ("s", "e"))
-
-
 def read_ves_bench(source: Path, *, strict: bool = False, columns: str | None = None) -> Bench:
-    """VES-Bench: a parquet whose column names are not published, so that they are guessed if `columns` has none."""
-    form = f"FIELD=COLUMN, FIELD one of {', '.join(GUESSES)}"
-    chosen = parse_places("--columns", columns, GUESSES, form)
-    rows = read_parquet_rows(source)
-    if not rows:
-        raise InputError(f"{source}: no usable question in this file.")
-    names = choose_columns(rows[0], chosen)
-    bench = Collector(strict).add_all(rows, partial(translate_ves_bench, names), source)
-    guessed = ",".join(f"{field}={column}" for field, column in names.items() if field not in chosen)
-    guess = f"The format of VES-Bench is not published; columns were guessed: {guessed}. Correct them with --columns."
-    return replace(bench, guess=guess if guessed else "")
-
-
-def choose_columns(row: Row, given: Mapping[str, str]) -> dict[str, str]:
-    """The column of each field: the one you named, else the first guess that the file has."""
-    by_lower = {name.lower(): name for name in row}
-    chosen = {}
-    for name, guesses in GUESSES.items():
-        if name in given and given[name] not in row:
-            raise InputError(f"--columns {name}={given[name]}: the file has only {', '.join(row)}.")
-        column = given.get(name) or next((by_lower[guess] for guess in guesses if guess in by_lower), None)
-        if column is not None:
-            chosen[name] = column
-        elif name != "family" and not (name == "options" and _option_columns(row)):
-            raise InputError(f"no column for {name!r} among {', '.join(row)}; say which with --columns {name}=COLUMN.")
-    return chosen
-
-
-def _option_columns(row: Row) -> tuple[str, ...]:
-    """Columns such as `option_a`, `option_b`, …, in order of their letters or numbers."""
-    return tuple(sorted(name for name in row if re.fullmatch(r"(option|choice)_?([a-z]|\d+)", name.lower())))
-
-
-def translate_ves_bench(columns: Mapping[str, str], row: Row) -> Row:
-    """The fields of a bench line from one row; plain values of other columns stay under their names."""
-    options = columns.get("options") or _option_columns(row)
-    used = {*columns.values(), *([options] if isinstance(options, str) else options)}
-    answer, evidence = row[columns["answer"]], mappings.from_json_text(row[columns["evidence"]])
-    first = evidence[0] if isinstance(evidence, list) and evidence else None
-    start, end = next((pair for pair in PAIRS if isinstance(first, dict) and first.keys() >= {*pair}), PAIRS[0])
-    mapping = mappings.Mapping(
-        id=columns["id"],
-        video=columns["video"],
-        duration=columns["duration"],
-        question=columns["question"],
-        answer=columns["answer"],
-        evidence=columns["evidence"],
-        options=options,
-        answer_is="index" if isinstance(answer, int) else "text" if len(str(answer).strip()) > 1 else "letter",
-        evidence_start=start,
-        evidence_end=end,
-    )
-    family = row[columns["family"]] if "family" in columns else ""
-    return {
-        **{key: value for key, value in row.items() if key not in used and isinstance(value, (str, int, float))},
-        **mappings.translate(mapping, [row], {}),
-        "family": re.sub(r"[\s_]+", "-", family.strip().lower()) if isinstance(family, str) else family,
-    }
+    """VES-Bench: a parquet whose column names are not published; `columns` corrects those of its mapping file."""
+    form = f"FIELD=COLUMN, FIELD one of {', '.join(sorted(mappings.BENCH_KEYS))}"
+    named = parse_places("--columns", columns, mappings.BENCH_KEYS, form)
+    return mappings.read(source, mapping_file=MAPPINGS / "ves-bench.toml", strict=strict, **named)
 
 
 IMPORTERS: Final[Mapping[str, Importer]] = {

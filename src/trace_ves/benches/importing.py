@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.benches.bench import Bench, BenchProblem, refuse_if
-from trace_ves.core.errors import FormatError, InputError, MissingExtraError
+from trace_ves.core.errors import FormatError, InputError, MissingExtraError, wrap_os_errors
 from trace_ves.core.question import LETTERS
 from trace_ves.records.base import FieldError, Name, shown, validated
 from trace_ves.records.item import BenchLine, DirtyEvidenceError, Item
@@ -89,10 +89,10 @@ class Collector:
 
 def read_json(path: Path) -> object:
     """The content of a JSON file."""
+    with wrap_os_errors(path, "read"):
+        content = path.read_bytes()
     try:
-        return json.loads(path.read_bytes(), parse_constant=lambda _: None)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
+        return json.loads(content, parse_constant=lambda _: None)
     except json.JSONDecodeError as error:
         raise FormatError(f"not valid JSON: {error.msg}.", path=path, line=error.lineno) from None
     except (UnicodeDecodeError, RecursionError, ValueError):
@@ -163,15 +163,6 @@ def parse_places(option: str, text: str | None, names: Container[str], form: str
             raise InputError(f"{option} {part.strip()!r}: write {form}.")
         places[name] = place
     return places
-
-
-def parse_list(text: str) -> object:
-    """JSON in a column of text, as parquet and csv files often have it."""
-    try:
-        value: object = json.loads(text)
-    except (ValueError, RecursionError):
-        raise FieldError(f"expected a list, found the text {shown(text)}") from None
-    return value
 
 
 def clock_seconds(clock: str) -> float:

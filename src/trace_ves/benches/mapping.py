@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import tomllib
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
 
 from pydantic import ConfigDict, Field
 
@@ -18,12 +19,11 @@ from trace_ves.benches.importing import (
     bare_options,
     clock_seconds,
     letter_of_index,
-    parse_list,
     read_json,
     read_parquet_rows,
     video_path,
 )
-from trace_ves.core.errors import InputError
+from trace_ves.core.errors import InputError, wrap_os_errors
 from trace_ves.core.files import read_csv
 from trace_ves.core.jsonl import read_jsonl
 from trace_ves.records.base import (
@@ -117,9 +117,8 @@ class Mapping(Record):
 def read_mapping(path: Path) -> Mapping:
     """Read a mapping file; a problem is an `InputError`."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
+        with wrap_os_errors(path, "read"):
+            content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"{path}: not valid TOML: {error}.") from None
     known = [each.name for each in fields(Mapping)]
@@ -152,9 +151,9 @@ def _fault(mapping: Mapping) -> str | None:
     return "'fps' is missing, and times are in frames" if "frames" in units and mapping.fps is None else None
 
 
-def read(source: Path, *, mapping_file: Path, strict: bool = False) -> Bench:
-    """Read a file of annotations as its mapping says."""
-    mapping = read_mapping(mapping_file)
+def read(source: Path, *, mapping_file: Path, strict: bool = False, **places: Any) -> Bench:
+    """Read a file of annotations as its mapping says, except for fields whose place is given."""
+    mapping = replace(read_mapping(mapping_file), **places)
     collector = Collector(strict, evidence_optional=mapping.dirty_evidence == "keep")
     for where, group in _groups(mapping, source):
         collector.add({}, partial(translate, mapping, group), where)
@@ -223,13 +222,10 @@ def _kept_name(path: str) -> str:
     return name if equals else path.rpartition(".")[2]
 
 
-ENDINGS: Final = {".json": "json", ".jsonl": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
-
-
 def read_rows(mapping: Mapping, source: Path) -> Iterator[tuple[str, Row]]:
     """Every row and where it is in the file."""
-    kind = mapping.format or ENDINGS.get(source.suffix.lower()) or ("parquet" if source.is_dir() else None)
-    if kind is None:
+    kind = mapping.format or ("parquet" if source.is_dir() else source.suffix.lower().removeprefix("."))
+    if kind not in get_args(Format):
         raise InputError(f'{source}: say what it is in the mapping: format = "json", jsonl, csv, tsv or parquet.')
     if kind == "jsonl":
         for line in read_jsonl(source):
@@ -402,7 +398,13 @@ def letter(mapping: Mapping, row: Row, options: object) -> object:
 
 def from_json_text(value: object) -> object:
     """A list or object in a column of text; other text stays text."""
-    return parse_list(value) if isinstance(value, str) and value.lstrip().startswith(("[", "{")) else value
+    if not isinstance(value, str) or not value.lstrip().startswith(("[", "{")):
+        return value
+    try:
+        found: object = json.loads(value)
+    except (ValueError, RecursionError):
+        raise FieldError(f"expected a list, found the text {shown(value)}") from None
+    return found
 
 
 def _duration(mapping: Mapping, row: Row) -> object:

@@ -208,7 +208,7 @@ def _unlimited(runs: Sequence[Run] | Sequence[ScoredRun]) -> frozenset[str]:
         if run.path
         and names_own_code(run.method)
         and (made := read_configuration(run.path)) is not None
-        and made.is_unlimited
+        and isinstance(made.budget, str)  # in words: no number of frames
     )
 
 

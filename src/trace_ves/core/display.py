@@ -55,19 +55,15 @@ GLANCE_NOTICE: Final = (
 )
 """What the embedded backbone can see."""
 
-SIMULATIONS: Final = {
-    "lab": (
-        "lab is a simulation for policy work: it does not look at pixels. Simulated eyes read the contents of a twin, "
-        "so the figures show how a method spends its frames, not how well a model sees."
-    )
-}
-"""The note for each simulation, by the first word of its spec."""
+LAB_NOTICE: Final = (
+    "lab is a simulation for policy work: it does not look at pixels. Simulated eyes read the contents of a twin, "
+    "so the figures show how a method spends its frames, not how well a model sees."
+)
 
 
 def simulation_notes(backbones: Iterable[str]) -> str:
     """The note next to results with these backbones; empty if none is a simulation."""
-    schemes = dict.fromkeys(backbone.partition(":")[0] for backbone in backbones)
-    return " ".join(SIMULATIONS[scheme] for scheme in schemes if scheme in SIMULATIONS)
+    return LAB_NOTICE if any(backbone.partition(":")[0] == "lab" for backbone in backbones) else ""
 
 
 @dataclass(frozen=True, slots=True)

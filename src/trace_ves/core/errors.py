@@ -46,8 +46,6 @@ class FormatError(InputError):
     """A line of a file breaks its format."""
 
     def __init__(self, message: str, *, path: str | PathLike[str], line: int | None = None) -> None:
-        self.path = path
-        self.line = line
         where = f"{path}:{line}" if line is not None else f"{path}"
         super().__init__(f"{where}: {message}")
 
@@ -65,7 +63,6 @@ class MissingExtraError(InputError):
     """An optional dependency is not installed."""
 
     def __init__(self, purpose: str, extra: str) -> None:
-        self.extra = extra
         super().__init__(f"{purpose} needs an optional part: {install_command(extra)}.")
 
 

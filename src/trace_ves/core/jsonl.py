@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import json
 import math
+import mmap
 import os
 import threading
 import zlib
@@ -89,7 +91,6 @@ BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024  # A longer line is refused before it is in memory
 PROGRESS_LINES: Final = 100  # How often a reader reports its progress
-_BLOCK_BYTES: Final = 2**20
 _CLOSED: Final = -1
 
 
@@ -148,30 +149,19 @@ def dump_line(record: Mapping[str, object]) -> bytes:
 def heal_torn_tail(path: Path) -> None:
     """Repair a file whose writer was killed inside a line: an object gets its newline, a part of one is removed."""
     with path.open("r+b") as file:
-        size = file.seek(0, os.SEEK_END)
-        keep = _end_of_last_newline(file.fileno(), size)
-        if keep == size:
+        if file.seek(0, os.SEEK_END) == 0:
             return
+        with mmap.mmap(file.fileno(), 0) as content:
+            keep = content.rfind(b"\n") + 1
         file.seek(keep)
+        if not (tail := file.read(MAX_LINE_BYTES)):
+            return
         try:
-            parse_object(file.read(MAX_LINE_BYTES))
+            parse_object(tail)
         except ValueError:
             file.truncate(keep)
         else:
-            file.seek(0, os.SEEK_END)
             file.write(b"\n")
-
-
-def _end_of_last_newline(descriptor: int, size: int) -> int:
-    """The end of the last finished line; 0 if there is none."""
-    end = size
-    while end > 0:
-        start = max(0, end - _BLOCK_BYTES)
-        block = os.pread(descriptor, end - start, start)
-        if (at := block.rfind(b"\n")) >= 0:
-            return start + at + 1
-        end = start
-    return 0
 
 
 class JsonlAppender(AbstractContextManager["JsonlAppender"]):
@@ -183,10 +173,9 @@ class JsonlAppender(AbstractContextManager["JsonlAppender"]):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self._lock = threading.Lock()
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
         with wrap_os_errors(self.path, "written"):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._descriptor = os.open(self.path, flags, 0o666)
+            self._descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
         try:
             claim(self._descriptor, self.path)
             heal_torn_tail(self.path)
@@ -222,11 +211,7 @@ class JsonlAppender(AbstractContextManager["JsonlAppender"]):
 
 
 def claim(descriptor: int, path: Path) -> None:
-    """Refuse a file or folder that another process is writing, on platforms with such locks."""
-    try:
-        import fcntl  # not on every platform
-    except ImportError:
-        return
+    """Refuse a file or folder that another process is writing."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -39,8 +39,11 @@ def import_callable(spec: str, *, takes: int | None = None) -> Callable[..., Any
         target = getattr(target, name)
     if not callable(target):
         raise InputError(f"{spec}: {path} is {type(target).__name__}, which cannot be called.")
-    if takes is not None and not _accepts(target, takes):
-        raise InputError(f"{spec}: {path} does not take {takes} arguments.")
+    if takes is not None:
+        try:
+            inspect.signature(target).bind(*[None] * takes)
+        except TypeError:
+            raise InputError(f"{spec}: {path} does not take {takes} arguments.") from None
     return cast("Callable[..., Any]", target)
 
 
@@ -84,16 +87,6 @@ def _import(spec: str, module_name: str) -> Any:
         if isinstance(error, SyntaxError):
             reason = f"{error.msg} ({Path(error.filename or module_name).name}:{error.lineno})"
         raise InputError(f"{spec}: the module {module_name} cannot be imported: {reason}.") from error
-
-
-def _accepts(target: Callable[..., Any], count: int) -> bool:
-    try:
-        inspect.signature(target).bind(*[None] * count)
-    except TypeError:
-        return False
-    except ValueError:  # a builtin without a signature
-        return True
-    return True
 
 
 def _is_installed(filename: str) -> bool:

@@ -59,16 +59,10 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _wholes(values: object) -> object:
-    return [_whole(value) for value in values] if isinstance(values, list) and float in {*map(type, values)} else values
-
-
 def _span(value: object) -> Interval:
     if isinstance(value, Interval):
         return value
-    if not isinstance(value, (list, tuple)) or len(value) != 2:
-        raise ValueError("must be two numbers, start and end")
-    if any(isinstance(end, bool) or not isinstance(end, (int, float)) for end in value):
+    if not isinstance(value, (list, tuple)) or len(value) != 2 or not {*map(type, value)} <= {int, float}:
         raise ValueError("must be two numbers, start and end")
     try:
         return Interval(float(value[0]), float(value[1]))
@@ -92,7 +86,7 @@ Name = Annotated[str, AfterValidator(_not_empty)]  # A string with something in 
 Number = Annotated[float, Strict()]  # A finite number, not a boolean
 Numbers = Annotated[tuple[Number, ...], FailFast()]
 Count = Annotated[int, Strict(), Field(ge=0), BeforeValidator(_whole)]  # A whole number from 0 up
-Counts = Annotated[tuple[Annotated[int, Strict(), Field(ge=0)], ...], FailFast(), BeforeValidator(_wholes)]
+Counts = Annotated[tuple[Annotated[int, Strict(), Field(ge=0)], ...], FailFast()]
 Flag = Annotated[bool, Strict()]
 Names = Annotated[frozenset[str], PlainSerializer(sorted, return_type=list[str])]
 """A set of strings; in a file, an array in order."""
@@ -249,12 +243,17 @@ _HOLE: Final = re.compile(r"\{([^{}]+)\}")
 
 
 def value_at(record: object, path: str) -> object:
-    """The value at a path of keys and positions; a key that has dots itself is found too. A `FieldError` if none is."""
-    found = _search(record, path)
-    if found is _NOWHERE:
-        keys = [str(key)[:40] for key in record] if isinstance(record, dict) else []
-        offered = f"; it has {', '.join(keys[:8])}{', …' if len(keys) > 8 else ''}" if keys else ""
-        raise FieldError(f"there is no {path!r} in this row{offered}")
+    """The value at a path of keys and positions, or under a key that has dots itself; a `FieldError` if none is."""
+    found = record
+    for key in [path] if isinstance(record, dict) and path in record else path.split("."):
+        if isinstance(found, dict) and key in found:
+            found = found[key]
+        elif isinstance(found, list) and key.isdecimal() and int(key) < len(found):
+            found = found[int(key)]
+        else:
+            keys = [str(name)[:40] for name in record] if isinstance(record, dict) else []
+            offered = f"; it has {', '.join(keys[:8])}{', …' if len(keys) > 8 else ''}" if keys else ""
+            raise FieldError(f"there is no {path!r} in this row{offered}")
     return found
 
 
@@ -263,22 +262,6 @@ def text_at(record: object, path: str) -> str:
     if not _HOLE.search(path):
         return _text(value_at(record, path), path)
     return _HOLE.sub(lambda hole: _text(value_at(record, hole[1]), hole[1]), path)
-
-
-_NOWHERE: Final = object()
-
-
-def _search(record: object, path: str) -> object:
-    if isinstance(record, dict) and path in record:
-        return record[path]
-    if isinstance(record, list) and path.isascii() and path.isdigit():
-        return record[int(path)] if len(path) < 10 and int(path) < len(record) else _NOWHERE
-    for match in re.finditer(r"\.", path):
-        first, rest = path[: match.start()], path[match.end() :]
-        inner = _search(record, first) if "." not in first or isinstance(record, dict) else _NOWHERE
-        if inner is not _NOWHERE and (found := _search(inner, rest)) is not _NOWHERE:
-            return found
-    return _NOWHERE
 
 
 def _text(value: object, path: str) -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-FORMAT: Final = 3
+FORMAT: Final = 13
 MOST_BYTES: Final = 512 * 1024**2  # Of each folder of the cache; the oldest files are dropped
 
 

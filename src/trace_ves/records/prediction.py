@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self
 
-from pydantic import ConfigDict, Field, ValidationError, WrapValidator, model_serializer, model_validator
-from pydantic_core import PydanticKnownError
+from pydantic import ConfigDict, Field, model_serializer, model_validator
 
 from trace_ves.core.observation import ObservationStrategy
 from trace_ves.core.question import Question
@@ -58,14 +57,7 @@ class ClipRecord(Record):
         return ObservationStrategy(self.fps, self.height)
 
 
-def _clip(value: object, read: Callable[[object], ClipRecord | JsonObject]) -> ClipRecord | JsonObject:
-    try:
-        return read(value)
-    except ValidationError:
-        raise PydanticKnownError("dict_type") from None
-
-
-RecordedClip = Annotated[ClipRecord | JsonObject, Field(union_mode="left_to_right"), WrapValidator(_clip)]
+RecordedClip = Annotated[ClipRecord | JsonObject, Field(union_mode="left_to_right")]
 """A clip of an answer's bundle; one of another shape, as another program may write it, stays as it is."""
 
 

@@ -8,7 +8,6 @@ import tomllib
 from collections import Counter
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -62,11 +61,6 @@ class RunConfiguration(OpenRecord):
     """That the model behind a run is a simulated one, in words."""
     extra: JsonObject = field(default_factory=dict)
     """Keys that this package does not know; they are compared like the others."""
-
-    @property
-    def is_unlimited(self) -> bool:
-        """Whether the method was held to no number of frames."""
-        return isinstance(self.budget, str)
 
     def refusal(self, other: RunConfiguration) -> str | None:
         """Why a run made with this cannot continue with the other, as a clause; None where it can."""
@@ -167,10 +161,10 @@ def constant(values: Iterable[str]) -> str:
     return distinct.pop() if len(distinct) == 1 else ""
 
 
-def load_run(path: Path, *, on_progress: Callable[[int, int], None] | None = None) -> Run:
+def load_run(path: Path) -> Run:
     """Read a run file; it is named after its method, or after the file where the lines do not agree on one."""
     warnings: list[str] = []
-    found = list(read_predictions(path, on_torn_tail=warnings.append, on_progress=on_progress))
+    found = list(read_predictions(path, on_torn_tail=warnings.append))
     if not found:
         raise InputError(f"{path}: no prediction in this file; a run has one JSON object per line.")
     lines, predictions = zip(*found, strict=True)
@@ -178,15 +172,9 @@ def load_run(path: Path, *, on_progress: Callable[[int, int], None] | None = Non
     return replace(run, name=run.method) if run.method else run
 
 
-def load_runs(
-    paths: Sequence[str | PathLike[str]], *, on_progress: Callable[[str, int, int], None] | None = None
-) -> tuple[Run, ...]:
+def load_runs(paths: Sequence[str | PathLike[str]]) -> tuple[Run, ...]:
     """Read run files, or every `*.jsonl` of a folder; runs of one name are distinguished by backbone or file."""
-    runs = []
-    for file in run_files(paths):
-        report = partial(on_progress, f"reading {file.name}") if on_progress else None
-        runs.append(load_run(file, on_progress=report))
-    return distinct_names(runs)
+    return distinct_names([load_run(file) for file in run_files(paths)])
 
 
 def run_files(paths: Sequence[str | PathLike[str]]) -> list[Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import threading
@@ -25,10 +24,10 @@ MOST_PROBLEMS: Final = 20  # A file that is not a run would otherwise fill the p
 class Score(NamedTuple):
     """The audit of one line."""
 
-    correct: bool
-    frames_distinct: int
-    frames_inside: int
-    density: int
+    correct: bool | None = None  # where there was nothing to score, or it could not be scored
+    frames_distinct: int = 0
+    frames_inside: int = 0
+    density: int = 0
 
 
 class Entry(NamedTuple):
@@ -38,7 +37,7 @@ class Entry(NamedTuple):
     offset: int
     length: int
     frames_supplied: int
-    correct: bool | None  # None where there was nothing to score, or it could not be scored
+    correct: bool | None
     frames_distinct: int
     frames_inside: int
     density: int
@@ -50,9 +49,6 @@ class Entry(NamedTuple):
     refusal: str | None  # why the line could not be scored
 
 
-_FIRST_TEXT: Final = Entry._fields.index("answer")  # The fields from here on are texts, and few of them differ
-
-
 class RunIndex:
     """The lines of one run file by question; if a question has two lines, the later one counts.
 
@@ -62,19 +58,21 @@ class RunIndex:
 
     def __init__(self, path: Path, score: Callable[[Prediction], Score | None] = lambda _: None) -> None:
         self.path: Final = path
-        self.problems: list[str] = []  # What could not be read, one sentence each
-        self.problem_count = 0
         self.is_torn = False
         """Whether the file ends inside a line: it is being written, or its writer was killed."""
         self.generation = 0  # Grows whenever the lines change
-        self.entries: dict[str, Entry] = {}  # The line of each question
         self._score = score
         self._identity: tuple[int, int] | None = None
         self.size = 0  # Of the file when it was last read
-        self._offset = 0
-        self._line = 0
         self._lock = threading.Lock()
         self.transcripts: Final = TranscriptIndex(path)
+        self._forget()
+
+    def _forget(self) -> None:
+        self.entries: dict[str, Entry] = {}  # The line of each question
+        self.problems: list[str] = []  # What could not be read, one sentence each
+        self.problem_count = 0
+        self._offset = self._line = 0
 
     @property
     def key(self) -> str:
@@ -126,42 +124,18 @@ class RunIndex:
 
     def facts(self) -> Facts:
         """What `restore` makes the same index of, as long as the file stays as it is."""
-        columns = [list(column) for column in zip(*self.entries.values(), strict=True)]
-        texts: dict[str | None, int] = {}
-        for column in columns[_FIRST_TEXT:]:
-            column[:] = [texts.setdefault(text, len(texts)) for text in column]
-        return Facts(
-            {
-                "state": [self._identity, self.size, self._offset, self._line],
-                "problems": [self.problems, self.problem_count, self.is_torn],
-                "questions": list(self.entries),
-                "columns": columns,
-                "texts": list(texts),
-            }
-        )
+        state = [self._identity, self.size, self._offset, self._line]
+        problems = [self.problems, self.problem_count, self.is_torn]
+        return Facts({"state": state, "problems": problems, "entries": self.entries})
 
     def restore(self, facts: Facts) -> None:
         """Take over what `facts` gave for the same state of the file."""
-        values = facts.values
-        texts, columns = values["texts"], values["columns"]
-        for column in columns[_FIRST_TEXT:]:
-            column[:] = [texts[code] for code in column]
         with self._lock:
-            gc.disable()  # new tuples hold no cycles, and looking for some takes as long as making them
-            try:
-                entries = map(Entry._make, zip(*columns, strict=True))
-                self.entries = dict(zip(values["questions"], entries, strict=True))
-            finally:
-                gc.enable()
-            self.problems, self.problem_count, self.is_torn = values["problems"]
-            (device, inode), self.size, self._offset, self._line = values["state"]
+            self.entries = {name: Entry(*entry) for name, entry in facts.values["entries"].items()}
+            self.problems, self.problem_count, self.is_torn = facts.values["problems"]
+            (device, inode), self.size, self._offset, self._line = facts.values["state"]
             self._identity = (device, inode)
             self.generation += 1
-
-    def _forget(self) -> None:
-        self.entries = {}
-        self.problems, self.problem_count = [], 0
-        self._offset = self._line = 0
 
     def _take(self, raw: bytes) -> bool:
         """Index one line; says whether to continue with the next."""
@@ -190,8 +164,7 @@ class RunIndex:
             self._problem(f"{self.path.name}:{self._line + 1}: question {name[:60]!r} is also in line {before.line}.")
         if prediction.frames_supplied > sys.float_info.max:
             raise FieldError("'frames_supplied' is too large a number")
-        scored: tuple[bool | None, int, int, int] = (None, 0, 0, 0)
-        refusal = None
+        scored, refusal = Score(), None
         try:
             scored = self._score(prediction) or scored
         except FieldError as error:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextvars
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from tests.benches.frame_log import footage
 from tests.benches.tables import write_rows
@@ -70,6 +73,8 @@ def test_pyav_packets_are_seen_and_a_frame_taken_twice_is_one(film: Path, truth:
         frames[5].to_image()
         frames[5].to_rgb().to_ndarray()
         _ = frames[9].pts
+        with pytest.raises(IndexError):  # there is no sound
+            next(container.decode(audio=0))
     assert list(log.timestamps) == [truth[5]]
 
 
@@ -81,12 +86,15 @@ def test_opencv_frames_count_where_they_are_read(film: Path, truth: list[float])
         capture.grab()
         capture.grab()
         seen.append(brightness(capture.retrieve()[1]))
+        buffer = np.zeros_like(capture.retrieve()[1])
+        capture.read(image=buffer)
+        seen.append(brightness(buffer))
         while capture.grab():
             pass
         assert not capture.read()[0]
         capture.release()
-    assert seen == [0, 2]
-    assert list(log.timestamps) == [truth[0], truth[2]]
+    assert seen == [0, 2, 3]
+    assert list(log.timestamps) == [truth[number] for number in (0, 2, 2, 3)]
 
 
 def test_afterwards_every_library_is_as_it_was(film: Path) -> None:
@@ -140,14 +148,18 @@ def test_a_look_belongs_to_no_recording_that_has_ended_and_to_none_of_two(film: 
         inside.run(lambda: cv2.VideoCapture(str(film)).read())
         with trace_ves.recording("q3") as two:
             contextvars.Context().run(lambda: cv2.VideoCapture(str(film)).read())
-    assert [len(log.timestamps) for log in (ended, one, two)] == [0, 1, 0]
+        other, elsewhere = trace_ves.recording("q4"), contextvars.Context()
+        elsewhere.run(other.__enter__)
+        cv2.VideoCapture(str(film)).read()
+        elsewhere.run(other.__exit__, None, None, None)
+    assert [len(log.timestamps) for log in (ended, one, two)] == [0, 2, 0]
 
 
 def test_one_frame_that_is_not_in_the_table_makes_a_look_inexact(film: Path, truth: list[float]) -> None:
     look = LoggedLook(str(film), "any", None)
-    look.seen += [Seen.by_index(0, len(truth), lambda: 7.5), Seen(lambda _: None, lambda: 7.5)]
-    found = look.resolve()
-    assert (found.timestamps, found.is_exact, found.unplaced) == ((truth[0], 7.5), False, 0)
+    look.seen += [Seen(lambda table: table.by_index(0, len(truth)), lambda: 7.5), Seen(lambda _: None, lambda: 7.5)]
+    found = look.record()
+    assert (found.timestamps, found.exact, found.frames_supplied) == ((truth[0], 7.5), False, 2)
 
 
 def test_a_file_that_only_the_library_reads_keeps_the_librarys_timestamps(tmp_path: Path) -> None:
@@ -225,6 +237,50 @@ def test_a_program_that_fails_fails_the_same_and_keeps_what_it_saw(
     with pytest.raises(SystemExit, match="7"):
         record("import sys, cv2\ncv2.VideoCapture(sys.argv[1]).read()\nraise SystemExit(7)\n", str(film))
     assert len(lines_of(tmp_path / "frames")) == 1
+
+
+PROGRAM = """
+import json, sys
+print(json.dumps([__name__, sys.argv, sys.path[0], sys.modules["__main__"].__dict__ is globals()]))
+"""
+
+
+@pytest.mark.usefixtures("record")
+@pytest.mark.parametrize("named", [["-m", "own_program"], ["below/own_program.py"]])
+def test_a_program_runs_as_python_runs_it(
+    named: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path if named[0] == "-m" else tmp_path / "below"
+    place.mkdir(exist_ok=True)
+    (place / "own_program.py").write_text(PROGRAM)
+    monkeypatch.chdir(tmp_path)
+    main(["frames", *named])
+    argument = str(place / "own_program.py") if named[0] == "-m" else named[0]
+    assert json.loads(capsys.readouterr().out) == ["__main__", [argument], str(place), True]
+
+
+@pytest.mark.usefixtures("record")
+def test_the_entry_point_of_lmms_eval_records_to_the_folder_that_a_variable_names(
+    film: Path, truth: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACE_VES_RECORD", "frames")
+    monkeypatch.chdir(tmp_path)
+    assert frame_log.manifests() == []
+    cv2.VideoCapture(str(film)).read()
+    monkeypatch.chdir("/")
+    assert RECORDER.file is not None
+    RECORDER.file.flush()
+    assert [line["timestamps"] for line in lines_of(tmp_path / "frames")] == [truth[:1]]
+
+
+def test_frames_that_cannot_be_written_are_said_once(
+    film: Path, tmp_path: Path, record: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "frames").write_text("in the way")
+    record("import sys, cv2\ncv2.VideoCapture(sys.argv[1]).read()\n", str(film))
+    assert re.fullmatch(r"trace_ves\.frame_log: .*: cannot be written: .*\.\n", capsys.readouterr().err)
+    assert RECORDER.file is not None
+    RECORDER.file.flush()  # as at exit
 
 
 @pytest.mark.parametrize("program", [(), ("none.py",), ("-m",)])
@@ -353,55 +409,63 @@ def test_a_scan_is_marked_unless_the_program_says_what_it_keeps(
     frame_log.keep()  # nothing is recorded now
 
 
-STAND_IN = """
-import trace_ves
+class StandIn:
+    """What decord and torchcodec have in common here; the real libraries are tested with the integrations."""
 
-class Moments(list):
-    def flatten(self): return self
-    def tolist(self): return list(self)
-
-class Frames:
-    def __init__(self, data, seconds): self.data, self.pts_seconds = data, seconds
-
-class VideoDecoder:
-    def __init__(self, source):
+    def __init__(self, source: Path) -> None:
         with trace_ves.open_video(source) as video:
-            self._frames = [(None, float(pts * video.time_base)) for pts in video.pts.tolist()]
+            self.seconds = [float(pts * video.time_base) for pts in video.pts.tolist()]
 
-    def __len__(self): return len(self._frames)
-    def __getitem__(self, key): raise NotImplementedError
-    def get_frame_at(self, index): return Frames(*self._frames[index])
-
-    def get_frames_at(self, indices):
-        some = [self.get_frame_at(index) for index in indices]
-        return Frames([each.data for each in some], Moments(each.pts_seconds for each in some))
-
-    def get_frames_in_range(self, start, stop, step=1): return self.get_frames_at(range(start, stop, step))
-"""
+    def __len__(self) -> int:
+        return len(self.seconds)
 
 
-@pytest.mark.parametrize("film", ["film.mp4"], indirect=True)
-def test_torchcodecs_interface_is_watched(film: Path, truth: list[float], tmp_path: Path) -> None:
-    """The real library needs torch and is tested with the integrations; this stand-in has its interface."""
-    package = tmp_path / "torchcodec" / "decoders"
-    package.mkdir(parents=True)
-    (tmp_path / "torchcodec" / "__init__.py").touch()
-    (package / "__init__.py").write_text("from torchcodec.decoders._video_decoder import VideoDecoder\n")
-    (package / "_video_decoder.py").write_text(STAND_IN)
-    script = """
-import json, sys
-import trace_ves
-with trace_ves.recording("q1") as log:
-    from torchcodec.decoders import VideoDecoder
-    decoder = VideoDecoder(sys.argv[1])
-    decoder.get_frames_at([0, 4, 4]), decoder.get_frame_at(7), decoder[2], decoder[3:8:2]
-print(json.dumps([log.timestamps, log.frames_supplied, log.prediction("A").extra["recorded"]["exact"]]))
-"""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
-    command = [sys.executable, "-c", script, str(film)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [[truth[number] for number in (0, 4, 4, 7, 2, 3, 5, 7)], 8, True]
+def test_torchcodecs_interface_is_watched(film: Path, truth: list[float]) -> None:
+    class VideoDecoder(StandIn):
+        __init__, __getitem__ = StandIn.__init__, None
+
+        def get_frame_at(self, index: int) -> Any:
+            return SimpleNamespace(data=index, pts_seconds=self.seconds[index])
+
+        def get_frames_at(self, indices: Any) -> Any:
+            moments = np.array([self.get_frame_at(index).pts_seconds for index in indices])
+            return SimpleNamespace(data=[*indices], pts_seconds=moments)
+
+        def get_frames_in_range(self, start: int, stop: int, step: int = 1) -> Any:
+            return self.get_frames_at(range(start, stop, step))
+
+    with ExitStack() as patches, trace_ves.recording("q1") as log:
+        hooks.patch_torchcodec(SimpleNamespace(VideoDecoder=VideoDecoder), RECORDER, patches)
+        decoder: Any = VideoDecoder(film)
+        decoder.get_frames_at([0, 4, 4])
+        assert decoder.get_frame_at(7).data == 7
+        assert (decoder[2], decoder[3:8:2]) == (2, [3, 5, 7])
+    assert list(log.timestamps) == [truth[number] for number in (0, 4, 4, 7, 2, 3, 5, 7)]
+    assert log.prediction("A").extra["recorded"]["exact"]
+
+
+def test_decords_interface_is_watched(film: Path, truth: list[float]) -> None:
+    class VideoReader(StandIn):
+        __init__ = StandIn.__init__
+        _validate_indices = staticmethod(np.array)
+        get_batch = next = seek = seek_accurate = skip_frames = lambda self, *_: self
+
+        def get_key_indices(self) -> list[int]:
+            return [0, 5, 9]
+
+    with ExitStack() as patches, trace_ves.recording("q1") as log:
+        hooks.patch_decord(SimpleNamespace(VideoReader=VideoReader), RECORDER, patches)
+        reader: Any = VideoReader(film)
+        assert reader.next() is reader
+        reader.next()
+        for move, place in ((reader.seek_accurate, 4), (reader.skip_frames, 2), (reader.seek, 8), (reader.seek, 9)):
+            assert move(place) is reader
+            reader.next()
+        reader.get_batch([3, 1])
+        reader.next()  # decord does not say which frame this is
+    assert list(log.timestamps) == [truth[number] for number in (0, 1, 4, 7, 5, 9, 3, 1)]
+    assert log.frames_supplied == 9
+    assert log.prediction("A").extra["recorded"]["unplaced"] == 1
 
 
 FORKING = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+
+from trace_ves.records.calls import RecordedLook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,9 +29,9 @@ class FrameTable:
     pts: NDArray[np.int64]
     seconds: NDArray[np.float64]
     time_base: Fraction
-    start_pts: int = 0
+    start_pts: int
     """Where the container says that the stream starts, which need not be its first frame."""
-    is_timed: bool = True
+    is_timed: bool
     """Whether the file gives its frames timestamps; libraries make up different ones where it does not."""
 
     def by_index(self, index: int, count: int) -> float | None:
@@ -92,16 +95,6 @@ class Seen:
     """What the library itself says, asked only where the table does not help; None where it does not know."""
 
     @classmethod
-    def by_index(cls, index: int, count: int, library_seconds: Callable[[], float | None]) -> Seen:
-        """A frame by its place in display order, of `count` frames."""
-        return cls(lambda table: table.by_index(index, count), library_seconds)
-
-    @classmethod
-    def by_pts(cls, pts: int, time_base: Fraction) -> Seen:
-        """A frame by the timestamp of its stream; the library counts from the stream's zero, not the first frame."""
-        return cls(lambda table: table.by_pts(pts, time_base), lambda: float(pts * time_base))
-
-    @classmethod
     def by_seconds(cls, seconds: float, *, from_start_time: bool = False) -> Seen:
         """A frame by seconds: from the stream's zero, or from the start time that the container states."""
         return cls(lambda table: table.by_seconds(seconds, from_start_time=from_start_time), lambda: seconds)
@@ -129,35 +122,29 @@ class LoggedLook:
         """The frames that count: those that were kept, else all."""
         return self.seen if self.kept is None else [self.seen[place] for place in self.kept]
 
-    def resolve(self, seen: Sequence[Seen] | None = None) -> Resolved:
-        """The timestamps of these frames, or of all that count."""
+    def record(self, seen: Sequence[Seen] | None = None, *, is_kept: bool = False) -> RecordedLook:
+        """The line of these frames, or of all that count; frames whose timestamp is not known have none in it."""
         seen = self.supplied if seen is None else seen
         table = frame_table(self.video)
-        timestamps, is_exact, unplaced = [], table is not None, 0
+        timestamps, is_exact = [], table is not None
         for each in seen:
             seconds = each.locate(table) if table is not None else None
             if seconds is None:
                 is_exact, seconds = False, each.library_seconds()
-            if seconds is None or not 0 <= seconds < 1e9:
-                unplaced += 1
-            else:
+            if seconds is not None and 0 <= seconds < 1e9:
                 timestamps.append(seconds)
         is_scan = self.kept is None and reads_consecutive_frames(timestamps, table)
-        return Resolved(tuple(timestamps), len(seen), is_exact, unplaced, is_scan)
-
-
-@dataclass(frozen=True, slots=True)
-class Resolved:
-    """The frames of a look by their timestamps."""
-
-    timestamps: tuple[float, ...]
-    frames_supplied: int
-    is_exact: bool
-    """Every timestamp is that of our own decoder; else some are what the library said."""
-    unplaced: int
-    """Frames whose timestamp is not known."""
-    is_scan: bool
-    """A long run of consecutive frames: a program that reads on until it finds what it wants."""
+        return RecordedLook(
+            look=f"{os.getpid()}-{self.number}",
+            video=self.video,
+            question_id=self.question_id,
+            timestamps=tuple(timestamps),
+            frames_supplied=len(seen),
+            decoder=self.decoder,
+            exact=is_exact,
+            scan=is_scan or None,
+            kept=is_kept or None,
+        )
 
 
 FEWEST_SCANNED: Final = 50

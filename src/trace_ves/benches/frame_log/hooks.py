@@ -165,8 +165,10 @@ class _WatchedFrame(Wrapper):
     def __getattr__(self, name: str) -> Any:
         real = self.__wrapped__
         if name in PIXELS and self._look is not None:
-            if real.pts is not None and real.time_base is not None:
-                self._recorder.note(self._look, [Seen.by_pts(real.pts, real.time_base)])
+            pts, time_base = real.pts, real.time_base
+            if pts is not None and time_base is not None:
+                seen = Seen(lambda table: table.by_pts(pts, time_base), lambda: float(pts * time_base))
+                self._recorder.note(self._look, [seen])
             object.__setattr__(self, "_look", None)  # the same frame taken twice was handed out once
         return getattr(real, name)
 
@@ -180,7 +182,7 @@ def patch_decord(module: ModuleType, recorder: Recorder, patches: ExitStack) -> 
 
     def note(self: Any, indexes: Iterable[int]) -> None:
         look = recorder.look(self, getattr(self, "_trace_ves_uri", ""), decoder)
-        recorder.note(look, [Seen.by_index(index, len(self), _timestamp(self, index)) for index in indexes])
+        recorder.note(look, [_seen_at(self, index) for index in indexes])
 
     def init(self: Any, uri: Any, *args: Any, **kwargs: Any) -> None:
         own_init(self, uri, *args, **kwargs)
@@ -223,9 +225,13 @@ def patch_decord(module: ModuleType, recorder: Recorder, patches: ExitStack) -> 
     replace_attribute(patches, reader, "next", next_frame)
 
 
-def _timestamp(reader: Any, index: int) -> Any:
-    """What decord says of a place: single precision, and nonsense where the stream has no timestamps."""
-    return lambda: float(reader.get_frame_timestamp([index])[0][0]) if index >= 0 else None
+def _seen_at(reader: Any, index: int) -> Seen:
+    """The frame at a place; decord's own timestamps have single precision, and are nonsense where a stream has none."""
+    count = len(reader)
+    return Seen(
+        lambda table: table.by_index(index, count),
+        lambda: float(reader.get_frame_timestamp([index])[0][0]) if index >= 0 else None,
+    )
 
 
 def patch_opencv(module: ModuleType, recorder: Recorder, patches: ExitStack) -> None:
@@ -263,8 +269,7 @@ def patch_opencv(module: ModuleType, recorder: Recorder, patches: ExitStack) -> 
 
 
 def _source(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    given = args[0] if args else kwargs.get("filename", "")
-    return given if isinstance(given, str) else ""
+    return name_of(args[0] if args else kwargs.get("filename", ""))
 
 
 TORCHCODEC_METHODS: Final = (

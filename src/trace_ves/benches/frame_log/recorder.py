@@ -16,13 +16,13 @@ from trace_ves.benches.frame_log.frames import LoggedLook
 from trace_ves.benches.frame_log.hooks import HOOKS, ImportWatch
 from trace_ves.core.jsonl import JsonlAppender
 from trace_ves.records import Prediction
-from trace_ves.records.calls import RecordedLook
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from trace_ves.benches.frame_log.frames import Resolved, Seen
+    from trace_ves.benches.frame_log.frames import Seen
+    from trace_ves.records.calls import RecordedLook
 
 
 @dataclass(slots=True, eq=False)
@@ -34,14 +34,10 @@ class Recording:
     latest: LoggedLook | None = None
     """The look that the last frame was handed out at."""
 
-    def resolve(self) -> tuple[Resolved, ...]:
-        """The frames of each look by their timestamps."""
-        return tuple(look.resolve() for look in self.looks if look.seen)
-
     @property
     def timestamps(self) -> tuple[float, ...]:
         """Of every frame that was handed out, or that the program kept, in order."""
-        return tuple(moment for look in self.resolve() for moment in look.timestamps)
+        return self.prediction(None).timestamps
 
     @property
     def frames_supplied(self) -> int:
@@ -50,20 +46,21 @@ class Recording:
 
     def prediction(self, answer: str | None, **facts: str) -> Prediction:
         """A line of a run: the answer, what was looked at, and with which decoders; `facts` such as method."""
-        looks = self.resolve()
-        scanned = sum(look.frames_supplied for look in looks if look.is_scan)
+        looks = [look.record() for look in self.looks if look.seen]
+        timestamps = tuple(moment for look in looks for moment in look.timestamps)
+        scanned = sum(look.frames_supplied for look in looks if look.scan)
         return Prediction(
             self.question_id,
             answer,
-            timestamps=tuple(moment for look in looks for moment in look.timestamps),
+            timestamps=timestamps,
             frames_supplied=self.frames_supplied,
             method=facts.get("method", ""),
             backbone=facts.get("backbone", ""),
             extra={
                 "recorded": {
-                    "decoders": sorted({look.decoder for look in self.looks if look.seen}),
-                    "exact": all(look.is_exact for look in looks),
-                    "unplaced": sum(look.unplaced for look in looks),
+                    "decoders": sorted({look.decoder for look in looks}),
+                    "exact": all(look.exact for look in looks),
+                    "unplaced": self.frames_supplied - len(timestamps),
                     **({"scan": True} if 2 * scanned > self.frames_supplied else {}),
                 }
             },
@@ -211,25 +208,14 @@ class FramesFile:
 
     def on_kept(self, look: LoggedLook, places: Sequence[int]) -> None:
         """The program kept these frames of a look."""
-        self._append(look, [look.seen[place] for place in places], is_kept=True)
+        self._append(look.record([look.seen[place] for place in places], is_kept=True))
 
     def _write(self, look: LoggedLook) -> None:
-        self._append(look, look.seen[look.written :], is_kept=False)
-        look.written = len(look.seen)
+        line = look.record(look.seen[look.written :])
+        look.written = len(look.seen)  # what cannot be written is not tried again at exit
+        self._append(line)
 
-    def _append(self, look: LoggedLook, seen: Sequence[Seen], *, is_kept: bool) -> None:
-        resolved = look.resolve(seen)
-        line = RecordedLook(
-            look=f"{os.getpid()}-{look.number}",
-            video=look.video,
-            question_id=look.question_id,
-            timestamps=resolved.timestamps,
-            frames_supplied=resolved.frames_supplied,
-            decoder=look.decoder,
-            exact=resolved.is_exact,
-            scan=resolved.is_scan or None,
-            kept=is_kept or None,
-        )
+    def _append(self, line: RecordedLook) -> None:
         if self._file is None or self._process != os.getpid():  # each process has its own file
             self._process = os.getpid()
             self._file = JsonlAppender(self._folder / f"frames-{self._process}.jsonl")
@@ -242,6 +228,5 @@ def record_to(folder: Path) -> FramesFile:
     RECORDER.file = file
     RECORDER.install()
     atexit.register(file.flush)
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=file.flush)  # else parent and child would both write what waits
+    os.register_at_fork(before=file.flush)  # else parent and child would both write what waits
     return file

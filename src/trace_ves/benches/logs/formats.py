@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import struct
 import zipfile
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.benches.importing import parse_places, read_json, read_json_rows
-from trace_ves.core.errors import FormatError, InputError, MissingExtraError
+from trace_ves.core.errors import FormatError, InputError, MissingExtraError, wrap_os_errors
 from trace_ves.core.files import read_csv
 from trace_ves.core.jsonl import parse_loose_object, read_jsonl
 from trace_ves.records import Prediction
@@ -177,7 +177,7 @@ _TABLE_READERS: Final[dict[str, Callable[[Path], list[dict[str, object]]]]] = {
 }
 
 
-STORE_KEYS: Final = ("trace_ves", "trace_ves:prediction")  # Keys of a sample's store that hold a line of a run
+STORE_KEY: Final = "trace_ves:prediction"  # Of a sample's store: a line of a run
 
 
 def inspect_samples(path: Path, fields: Fields, on_progress: Progress) -> Iterator[LoggedSample]:
@@ -192,31 +192,17 @@ def inspect_samples(path: Path, fields: Fields, on_progress: Progress) -> Iterat
 
 
 def _inspect_sample(number: int, row: Mapping[str, object], fields: Fields) -> LoggedSample:
-    if (stored := first_of([row.get("store")], STORE_KEYS)) is not None:
+    if (stored := first_of([row.get("store")], [STORE_KEY])) is not None:
         prediction = Prediction.from_json(stored)
         return LoggedSample(number, prediction.question_id, prediction.answer, prediction=prediction)
     scores = row.get("scores")
     answers = [first_of([score], ["answer"]) for score in (scores.values() if isinstance(scores, dict) else ())]
     name = fields.question_id(row, [row.get("metadata"), row])
-    written = _inspect_completion(row.get("output"))
+    written = first_of([row.get("output")], ["completion"])
     response = fields.response(row, [{"pred": answer} for answer in answers], written)
     error = row.get("error")
     message = str(error.get("message", "error"))[:500] if isinstance(error, dict) else None
     return LoggedSample(number, name, response or None, _text(written), error=message)
-
-
-def _inspect_completion(output: object) -> object:
-    """What the model wrote: inspect_ai keeps it beside the choices, and in the message of the first of them."""
-    if isinstance(output, dict) and isinstance(output.get("completion"), str):
-        return output["completion"]
-    try:
-        content = value_at(output, "choices.0.message.content")
-    except FieldError:
-        return None
-    if isinstance(content, list):
-        texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
-        return "".join(text for text in texts if isinstance(text, str))
-    return content
 
 
 def _inspect_rows(path: Path, on_progress: Progress) -> Iterator[dict[str, object]]:
@@ -247,9 +233,8 @@ ZSTANDARD: Final = 93  # the number that the zip format gives this compression; 
 def open_zip(path: Path) -> zipfile.ZipFile:
     """The archive in this file; an `InputError` if it is not one."""
     try:
-        return zipfile.ZipFile(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
+        with wrap_os_errors(path, "read"):
+            return zipfile.ZipFile(path)
     except (zipfile.BadZipFile, ValueError) as error:
         raise InputError(f"{path}: not a zip file: {error}.") from None
 
@@ -268,42 +253,28 @@ def read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
     if member.file_size > MOST_MEMBER_BYTES:
         raise InputError(f"{where}: it would unpack to {member.file_size} bytes; at most {MOST_MEMBER_BYTES} are read.")
     try:
-        if member.compress_type != ZSTANDARD:
-            return archive.read(member)
-        return _decompress(_raw(archive, member), member.file_size, where)
+        return _decompress(archive, member, where) if member.compress_type == ZSTANDARD else archive.read(member)
     except (zipfile.BadZipFile, NotImplementedError, EOFError, OSError, ValueError) as error:
         raise InputError(f"{where}: cannot be unpacked: {error}.") from None
 
 
-def _raw(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """The compressed bytes of a member: they follow its local header, whose last two fields say how long it is."""
-    file = archive.fp
-    if file is None:
-        raise ValueError("the archive is closed")
-    file.seek(member.header_offset)
-    header = file.read(30)
-    if len(header) < 30 or not header.startswith(b"PK\x03\x04"):
-        raise ValueError("no member begins where the archive says")
-    name_bytes, extra_bytes = struct.unpack("<HH", header[26:30])
-    file.seek(name_bytes + extra_bytes, 1)
-    return file.read(member.compress_size)
-
-
-def _decompress(raw: bytes, size: int, where: str) -> bytes:
+def _decompress(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> bytes:
+    """The content of a member that Python's zipfile can only give back as it is stored."""
     try:
         import zstandard  # an optional part
     except ImportError:
         raise MissingExtraError(f"{where}: reading logs with Zstandard compression", "logs") from None
-    content = bytearray()
+    stored = copy(member)
+    stored.compress_type, stored.file_size = zipfile.ZIP_STORED, member.compress_size
+    del stored.CRC  # it is that of the content
     try:
-        with zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True) as stream:
-            while len(content) <= size and (piece := stream.read(size + 1 - len(content))):
-                content += piece
+        with zstandard.ZstdDecompressor().stream_reader(archive.read(stored), read_across_frames=True) as stream:
+            content = stream.read(member.file_size + 1)
     except zstandard.ZstdError as error:
         raise ValueError(str(error)) from None
-    if len(content) != size:
+    if len(content) != member.file_size:
         raise ValueError("its size is not what the archive says")
-    return bytes(content)
+    return content
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.benches.logs.formats import LOG_FORMATS, Fields, LogFormat
+from trace_ves.benches.logs.formats import LOG_FORMATS, Fields
 from trace_ves.benches.logs.letters import read_letter
 from trace_ves.core.errors import InputError
 from trace_ves.core.schedules import ASSUMED_FPS, FrameTimes
@@ -93,7 +93,7 @@ def read_log(
     lines = selection.predictions if selection else ()
     recorded = {line.question_id: replace(line, extra={}) for line in lines} or recorded or {}
     builder = _RunBuilder(path, {item.question.id: item for item in items}, sampler, recorded, frame_times)
-    for sample in _format(log_format).samples(path, fields or Fields(), report):
+    for sample in LOG_FORMATS[log_format].samples(path, fields or Fields(), report):
         builder.add(sample)
     run = builder.run()
     if selection is None:
@@ -208,12 +208,6 @@ ROUNDED: Final = "the recorded timestamps of {} questions come from the decoding
 UNPLACED: Final = "{} questions have no duration in this bench, so {sampler.name} gives no frames for them"
 
 
-def _format(name: str) -> LogFormat:
-    if name not in LOG_FORMATS:
-        raise InputError(f"there is no log format {name!r}; there are {', '.join(LOG_FORMATS)}.")
-    return LOG_FORMATS[name]
-
-
 def _squeeze(text: str) -> str:
     return " ".join(text.split()).casefold()
 
@@ -222,7 +216,7 @@ def _files(path: Path, log_format: str) -> list[Path]:
     """The file itself, or the logs in a folder and in those below it: lmms-eval makes a folder for each model."""
     if not path.is_dir():
         return [path]
-    patterns = _format(log_format).patterns
+    patterns = LOG_FORMATS[log_format].patterns
     for pattern in patterns:
         if files := sorted(path.glob(pattern)) or sorted(path.rglob(pattern)):
             return files

@@ -130,7 +130,7 @@ def read_recorded(folder: Path, items: Sequence[Item]) -> dict[str, Prediction]:
 
 def _mostly_scans(looks: Sequence[RecordedLook]) -> bool:
     """Whether most frames come from looks that read consecutive frames, none of which the program kept explicitly."""
-    scanned = sum(look.frames_supplied for look in looks if look.scan and not look.kept)
+    scanned = sum(look.frames_supplied for look in looks if look.scan)
     return 2 * scanned > sum(look.frames_supplied for look in looks)
 
 
