@@ -11,8 +11,9 @@ from tests.fakes import make_clip, make_request
 
 from trace_ves.backbone import registry
 from trace_ves.backbone.provider import TextPart, request_parts
-from trace_ves.backbone.remote import SAMPLED_TEMPERATURE, RemoteSettings
+from trace_ves.backbone.remote import CONCURRENCY, SAMPLED_TEMPERATURE
 from trace_ves.backbone.response_cache import default_path
+from trace_ves.backbone.retry import DEADLINE_SECONDS
 
 DOCS = Path(__file__).parents[2] / "docs" / "backbones.md"
 
@@ -36,9 +37,8 @@ def test_the_example_of_what_is_sent_is_what_is_sent(text: str) -> None:
 
 
 def test_the_numbers_are_those_of_the_code(text: str) -> None:
-    settings = RemoteSettings()
-    assert f"{settings.concurrency} at a time" in text
-    assert f"until {settings.retry.deadline_seconds / 60:g} minutes" in " ".join(text.split())
+    assert f"{CONCURRENCY} at a time" in text
+    assert f"until {DEADLINE_SECONDS / 60:g} minutes" in " ".join(text.split())
     assert f"the others at {SAMPLED_TEMPERATURE}" in text
     assert f"`{default_path().name}`" in text
 

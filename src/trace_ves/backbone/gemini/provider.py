@@ -105,8 +105,7 @@ class GeminiProvider(Provider):
             response = [self._client.models.generate_content(**asked)]
         else:
             response = self._stream(asked, call.on_begin)
-        tier = ServiceTier.STANDARD if call.service_tier is ServiceTier.STANDARD else ServiceTier.FLEX
-        return replace(_read(response), service_tier=tier)
+        return replace(_read(response), service_tier=call.service_tier)
 
     def _stream(self, asked: dict[str, Any], on_begin: Callable[[], object]) -> list[types.GenerateContentResponse]:
         """The chunks of a response. Where it breaks off, the failure has what was charged."""
@@ -153,7 +152,7 @@ class GeminiProvider(Provider):
             config.seed = call.seed
         if call.thinking is not Thinking.DEFAULT:
             config.thinking_config = self._thinking(call.thinking)
-        if call.service_tier is not ServiceTier.STANDARD:
+        if call.service_tier is ServiceTier.FLEX:
             config.service_tier = types.ServiceTier.FLEX
         levels = [_LEVELS.index(_media_level(part, call.detail)) for part in parts if isinstance(part, ImagePart)]
         if levels and "detail" in features and "frame_detail" not in features:
