@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic
 
 import anyio
@@ -139,7 +138,6 @@ class InspectBackbone:
     def __init__(self, model: Model) -> None:
         self._model = model
         self.name: Final = f"inspect:{model}"
-        _warn_of_price(str(model))
 
     def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
         """Answer the requests of a batch at once; a reply that does not validate is repaired after them."""
@@ -179,13 +177,3 @@ def _usage(stated: ModelUsage | None) -> Usage:
     read, written = token_count(stated.input_tokens_cache_read), token_count(stated.input_tokens_cache_write)
     fresh, output = token_count(stated.input_tokens), token_count(stated.output_tokens)
     return Usage(fresh + read + written, read, output, written or None)
-
-
-@cache
-def _warn_of_price(model: str) -> None:
-    if model.startswith(("google/", "vertex/")):
-        logging.getLogger(__name__).warning(
-            "%s: inspect_ai sends no media resolution to Google's models, so each frame is charged at the model's "
-            "default, up to four times the tokens of a small frame; `trace-ves run --backbone gemini:…` sends it.",
-            model,
-        )
