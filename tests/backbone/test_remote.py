@@ -228,16 +228,6 @@ def test_a_reply_that_is_lost_is_asked_for_again_and_its_frames_count_twice(
     assert (observer.log.frames_supplied, observer.remaining) == (4, 0)
 
 
-def test_a_reply_that_stays_wrong_is_a_fault_on_record(dialect: Dialect, server: Server) -> None:
-    wrong = dialect.ok('{"colour": [], "seconds": -1}', read=10, output=1)
-    generation = ask_once(dialect, server, Response(body=wrong))
-    assert isinstance(generation.reply, ModelFault)
-    assert "colour: Input should be a valid string; seconds: " in generation.reply.reason
-    assert generation.reply.raw == '{"colour": [], "seconds": -1}'
-    assert generation.usage == Usage(20, 0, 2, written(dialect, 2))
-    assert len(server.received) == 2
-
-
 def test_refusals_blocks_and_cut_or_empty_replies_are_faults_of_their_own(dialect: Dialect, server: Server) -> None:
     cases = {
         "The model refused to answer": dialect.refusal,

@@ -11,7 +11,6 @@ import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from pydantic import BaseModel, field_validator
@@ -23,10 +22,6 @@ from trace_ves.backbone.response_cache import CachedBackbone, ResponseStore, def
 from trace_ves.core import BackboneError
 from trace_ves.core.files import cache_dir
 from trace_ves.records import Usage
-
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
-
 
 PROCESSES = multiprocessing.get_context("forkserver")  # shared with tests/program.py
 
@@ -177,25 +172,6 @@ def test_several_processes_share_one_cache(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT count(*) FROM replies").fetchone() == (150,)
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-
-
-def write_until_killed(path: Path, written: Connection) -> None:
-    store = ResponseStore(path)
-    for number in range(10**9):
-        store.put(str(number).encode(), "value " * 200)
-        written.send(number)
-
-
-def test_a_process_killed_while_it_writes_leaves_everything_it_had_kept(path: Path) -> None:
-    reader, writer = PROCESSES.Pipe(duplex=False)
-    process = PROCESSES.Process(target=write_until_killed, args=(path, writer))
-    process.start()
-    while reader.recv() < 200:
-        pass
-    process.kill()
-    process.join(60)
-    store = ResponseStore(path)
-    assert all(store.get(str(number).encode()) for number in range(200))
 
 
 def fill(path: Path, values: dict[bytes, str]) -> None:
