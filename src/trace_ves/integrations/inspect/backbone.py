@@ -144,9 +144,12 @@ class InspectBackbone:
         asked = [_InspectCall.of(request, self._model.config.temperature) for request in batch]
         firsts = from_thread.run(self._complete_all, asked)
         return [
-            validate_first(one.request.reply, first, partial(from_thread.run, self._complete, one))
+            validate_first(one.request.reply, first, partial(self._repair, one))
             for one, first in zip(asked, firsts, strict=True)
         ]
+
+    def _repair(self, asked: _InspectCall[R], repairs: tuple[RepairTurn, ...]) -> tuple[Completion, float]:
+        return from_thread.run(self._complete, asked, repairs)
 
     async def _complete_all(self, batch: Sequence[_InspectCall[R]]) -> list[tuple[Completion, float]]:
         found: dict[int, tuple[Completion, float]] = {}
