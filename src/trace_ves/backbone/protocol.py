@@ -133,7 +133,7 @@ class Backbone(Protocol):
 
 
 class CacheableBackbone(Backbone, Protocol):
-    """A backbone that the response cache can stand in front of."""
+    """A backbone whose answers the response cache can store."""
 
     @property
     def answer_settings(self) -> Mapping[str, object]:

@@ -74,9 +74,6 @@ class RemoteBackbone:
         self.name: Final = provider.name
         self.longest_side_px: Final = provider.limits.longest_side_px  # of a frame that the provider takes as it is
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r})"
-
     @property
     def answer_settings(self) -> Mapping[str, object]:
         """What decides an answer besides the name and the request; part of a response cache's key."""

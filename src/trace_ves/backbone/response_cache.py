@@ -148,9 +148,6 @@ class CachedBackbone:
         self.name: Final = inner.name
         self.longest_side_px: Final[int | None] = getattr(inner, "longest_side_px", None)
 
-    def __repr__(self) -> str:
-        return f"CachedBackbone({self._inner!r})"
-
     def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
         """Answer every request of the batch, in the order given, from the cache where it can."""
         return collect(len(batch), self._answer(batch))

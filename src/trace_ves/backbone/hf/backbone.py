@@ -37,9 +37,6 @@ class TransformersBackbone:
         shares = loaded.model.config.model_type in MODEL_TYPES
         return cls(spec, SharedPrefixModel(loaded) if shares else PlainModel(spec, loaded), temperature=temperature)
 
-    def __repr__(self) -> str:
-        return f"TransformersBackbone({self.name!r})"
-
     @property
     def answer_settings(self) -> Mapping[str, object]:
         """What beside the name and the request decides an answer; part of a response cache's key."""
