@@ -44,10 +44,11 @@ def test_what_is_no_letter_of_the_question_does_not_validate(said: object) -> No
         answer_reply(CHOICE).model_validate({"answer": said})
 
 
-def test_null_is_an_answer_and_a_missing_key_is_not() -> None:
+def test_null_is_an_answer_unless_one_is_forced_and_a_missing_key_is_not() -> None:
     assert answer_reply(CHOICE).model_validate({"answer": None}).answer is None
-    with pytest.raises(ValidationError):
-        answer_reply(CHOICE).model_validate({})
+    for reply, said in ((answer_reply(CHOICE), {}), (answer_reply(CHOICE, forced=True), {"answer": None})):
+        with pytest.raises(ValidationError):
+            reply.model_validate(said)
 
 
 def test_the_schema_names_the_letters_so_that_a_provider_can_hold_the_model_to_them() -> None:

@@ -126,7 +126,7 @@ class VllmServer:
         with self._lock:
             self._end()
             if self._log is not None:
-                shutil.rmtree(self._log.parent, ignore_errors=True)
+                shutil.rmtree(self._log.parent)
                 self._log = None
 
     def _start(self) -> None:
