@@ -92,9 +92,8 @@ class ResponseStore:
             use_write_ahead_log(connection, _BUSY_SECONDS)
             connection.execute("PRAGMA synchronous=NORMAL")
             connection.execute(_SCHEMA)
-            if "checksum" not in {row[1] for row in connection.execute("PRAGMA table_info(replies)")}:
-                with suppress(sqlite3.OperationalError):  # another process has just added it
-                    connection.execute("ALTER TABLE replies ADD COLUMN checksum BLOB")  # a file of version 0.1
+            with suppress(sqlite3.OperationalError):  # only files of version 0.1 are without it
+                connection.execute("ALTER TABLE replies ADD COLUMN checksum BLOB")
         except sqlite3.Error:
             connection.close()
             raise
