@@ -22,7 +22,8 @@ from tests.lab_over_http import Replies, drawn
 from trace_ves.backbone.model_settings import ModelSettings, ReplyFormat
 from trace_ves.backbone.prompt_caches import PrefixCache
 from trace_ves.backbone.provider import ImagePart
-from trace_ves.backbone.remote import RemoteBackbone, RemoteSettings
+from trace_ves.backbone.registry import BackboneOptions
+from trace_ves.backbone.remote import RemoteBackbone
 from trace_ves.backbone.secret import Key
 from trace_ves.observer import Observer
 from trace_ves.records import Usage
@@ -91,7 +92,7 @@ def send(spec: str, batches: list[list[tuple[Request[Any], str]]], *, mode: str)
         os.environ.update(environment(server))
         made = AllTogether if mode == "before" else RemoteBackbone
         settings = ModelSettings(reply_format=ReplyFormat.WORDS if mode == "words" else ReplyFormat.SCHEMA)
-        backbone = made(provider(spec), RemoteSettings(settings, concurrency=CONCURRENCY))
+        backbone = made(provider(spec), BackboneOptions(model=settings, concurrency=CONCURRENCY))
         total = Usage()
         for batch in batches:
             replies.clear()

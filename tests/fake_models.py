@@ -10,7 +10,6 @@ from trace_ves.records import Usage
 from trace_ves.records.transcript import ModelText
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Mapping
 
     from pydantic import BaseModel
@@ -109,15 +108,15 @@ class Counting:
 
     name = "counting:m"
 
-    def __init__(
-        self, *, wait: threading.Barrier | None = None, fail: tuple[str, ...] = (), fault: bool = False
-    ) -> None:
+    def __init__(self, *, fail: str | None = None, fault: bool = False) -> None:
         self.asked: list[str] = []
-        self._wait, self._fail, self._fault = wait, fail, fault
+        self.answer_settings: dict[str, object] = {}
+        self._fail, self._fault = fail, fault
+
+    def generate_as_completed(self, batch: Any) -> Any:
+        return enumerate(self.generate(batch))
 
     def generate(self, batch: Any) -> Any:
-        if self._wait:
-            self._wait.wait(20)
         answers = []
         for request in batch:
             question = request.variables["question"]

@@ -16,9 +16,10 @@ import simplejpeg  # type: ignore[import-untyped]
 from pydantic import BaseModel, Field
 
 from trace_ves.backbone import Prompt, Request
-from trace_ves.backbone.model_settings import ModelSettings
+from trace_ves.backbone.model_settings import ModelSettings, ServiceTier
 from trace_ves.backbone.provider import Completion, Provider, ServiceError
-from trace_ves.backbone.remote import RemoteBackbone, RemoteSettings
+from trace_ves.backbone.registry import BackboneOptions
+from trace_ves.backbone.remote import RemoteBackbone
 from trace_ves.backbone.retry import RetryPolicy
 from trace_ves.backbone.secret import Key
 from trace_ves.core import Clip, Frame, Interval, ObservationStrategy
@@ -369,6 +370,7 @@ def quick_backbone(
     *,
     concurrency: int = 8,
     model: ModelSettings | None = None,
+    service_tier: ServiceTier = ServiceTier.STANDARD,
     attempt_seconds: float = 10.0,
     deadline_seconds: float = 20.0,
     first_wait_seconds: float = 0.01,
@@ -377,7 +379,8 @@ def quick_backbone(
     retry = RetryPolicy(
         attempt_seconds=attempt_seconds, deadline_seconds=deadline_seconds, first_wait_seconds=first_wait_seconds
     )
-    return RemoteBackbone(provider, RemoteSettings(model or ModelSettings(), concurrency=concurrency, retry=retry))
+    options = BackboneOptions(model=model or ModelSettings(), service_tier=service_tier, concurrency=concurrency)
+    return RemoteBackbone(provider, options, retry=retry)
 
 
 def ask_once(dialect: Dialect, server: Server, *responses: Response, request: Request[Any] | None = None) -> Any:

@@ -205,9 +205,10 @@ def _ask_cached(_: Ground) -> None:
 
     class Says:
         name = "says"
+        answer_settings = ()
 
-        def generate(self, batch: object) -> object:
-            return [Generation(Reply(answer=request.variables["word"])) for request in batch]  # type: ignore[attr-defined]
+        def generate_as_completed(self, batch: object) -> object:
+            return enumerate(Generation(Reply(answer=request.variables["word"])) for request in batch)  # type: ignore[attr-defined]
 
     backbone = with_cache(Says())  # type: ignore[arg-type]
     batch = [Request(Prompt("say", "Say $word."), {"word": f"word {number}"}, Reply) for number in range(20)]

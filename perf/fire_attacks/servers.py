@@ -144,7 +144,7 @@ def _ask(model: str, port: int) -> Callable[[], None]:
 
         from trace_ves.backbone.openai.provider import OpenAIProvider
         from trace_ves.backbone.protocol import Prompt, Request
-        from trace_ves.backbone.remote import RemoteBackbone, RemoteSettings
+        from trace_ves.backbone.remote import RemoteBackbone
         from trace_ves.backbone.retry import RetryPolicy
         from trace_ves.backbone.secret import Key
 
@@ -167,7 +167,7 @@ def _ask(model: str, port: int) -> Callable[[], None]:
             first_wait_seconds=0.05,
             longest_wait_seconds=0.2,
         )
-        backbone = RemoteBackbone(provider, RemoteSettings(retry=retry))
+        backbone = RemoteBackbone(provider, retry=retry)
         (generation,) = backbone.generate([Request(Prompt("say", "Say A or B."), {}, Reply)])
         usage = generation.usage
         assert min(usage.input_tokens, usage.output_tokens) >= 0, usage

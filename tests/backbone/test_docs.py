@@ -10,9 +10,11 @@ import pytest
 from tests.fakes import make_clip, make_request
 
 from trace_ves.backbone import registry
+from trace_ves.backbone.prompt_caches import prompt_cache
 from trace_ves.backbone.provider import TextPart, request_parts
-from trace_ves.backbone.remote import SAMPLED_TEMPERATURE, RemoteSettings
+from trace_ves.backbone.remote import CONCURRENCY, SAMPLED_TEMPERATURE
 from trace_ves.backbone.response_cache import default_path
+from trace_ves.backbone.retry import DEADLINE_SECONDS
 
 DOCS = Path(__file__).parents[2] / "docs" / "backbones.md"
 
@@ -36,9 +38,8 @@ def test_the_example_of_what_is_sent_is_what_is_sent(text: str) -> None:
 
 
 def test_the_numbers_are_those_of_the_code(text: str) -> None:
-    settings = RemoteSettings()
-    assert f"{settings.concurrency} at a time" in text
-    assert f"until {settings.retry.deadline_seconds / 60:g} minutes" in " ".join(text.split())
+    assert f"{CONCURRENCY} at a time" in text
+    assert f"until {DEADLINE_SECONDS / 60:g} minutes" in " ".join(text.split())
     assert f"the others at {SAMPLED_TEMPERATURE}" in text
     assert f"`{default_path().name}`" in text
 
@@ -54,6 +55,24 @@ def test_the_limits_and_budgets_are_those_of_the_code(text: str) -> None:
     assert f"of 200,000 tokens {anthropic.LIMITS_200K.images} |" in text
     for budgets in (gemini.THINKING_BUDGETS, anthropic.THINKING_BUDGETS):
         assert ", ".join(str(tokens) for tokens in budgets.values() if tokens) in text
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("anthropic:claude-sonnet-5", "| Minimum tokens | {};"),
+        ("anthropic:claude-opus-5", "; Opus 5, Sonnet 5.5 {};"),
+        ("anthropic:claude-sonnet-5-5", "; Opus 5, Sonnet 5.5 {};"),
+        ("anthropic:claude-opus-4-7", "; Opus 4.7 {};"),
+        ("anthropic:claude-haiku-4-5", "; Opus 4.5, 4.6, Haiku 4.5 {} |"),
+        ("openai:gpt-5.6-terra", "| {} | {} |"),
+        ("vertex:gemini-3.8-flash", "| {}; Gemini 2.5 "),
+        ("gemini:gemini-2.5-flash", "; Gemini 2.5 {} |"),
+    ],
+)
+def test_the_least_tokens_of_a_prompt_cache_are_those_of_the_code(text: str, spec: str, words: str) -> None:
+    least = f"{prompt_cache(spec).least_tokens:,}"
+    assert words.format(least, least) in text
 
 
 @pytest.mark.usefixtures("keys")

@@ -26,8 +26,8 @@ from trace_ves.backbone import Prompt
 from trace_ves.backbone.model_settings import Detail, ModelSettings, RequestLimits, Thinking
 from trace_ves.backbone.provider import sampling_seed
 from trace_ves.backbone.registry import BackboneOptions
-from trace_ves.backbone.remote import RemoteSettings
 from trace_ves.backbone.response_cache import CachedBackbone
+from trace_ves.backbone.retry import RetryPolicy
 from trace_ves.core import BackboneConfigError, BackboneError
 from trace_ves.observer import Observer
 
@@ -168,8 +168,8 @@ def test_newer_models_know_the_limit_by_another_name(server: Server) -> None:
 def test_slow_models_get_more_time(
     chosen: dict[str, Any], local: bool, standard: tuple[float, float], flex: tuple[float, float]
 ) -> None:
-    settings = RemoteSettings.of(BackboneOptions(**chosen), local=local)
-    policies = [(each.attempt_seconds, each.deadline_seconds) for each in (settings.retry, settings.flex_retry)]
+    retry = RetryPolicy.of(BackboneOptions(**chosen), is_local=local)
+    policies = [(each.attempt_seconds, each.deadline_seconds) for each in (retry, retry.for_flex)]
     assert policies == [standard, flex]
 
 

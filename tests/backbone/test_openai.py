@@ -11,7 +11,7 @@ from tests.fakes import GOOD, OPENAI, Response, Server, Still, ask_once, make_cl
 
 from trace_ves.backbone import ModelFault
 from trace_ves.backbone.openai.provider import OpenAIProvider
-from trace_ves.backbone.provider import CompletionRequest
+from trace_ves.backbone.provider import CompletionRequest, ServiceError
 from trace_ves.backbone.secret import Key
 from trace_ves.core import BackboneError
 
@@ -79,6 +79,18 @@ def test_a_prompt_that_a_filter_refuses_is_the_models_fault_and_not_an_error(ser
 def test_errors_are_read_in_the_shapes_that_servers_give_them(server: Server, body: Any) -> None:
     with pytest.raises(BackboneError, match=r"HTTP 418\): .*no such thing"):
         ask_once(OPENAI, server, Response(status=418, body=body))
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [(399, 500), (400, 400), (599, 599), (600, 500), ("rate_limit_exceeded", 429), (None, 500)]
+)
+def test_an_error_that_is_stated_with_the_status_200_has_the_status_of_its_code(
+    server: Server, code: object, status: int
+) -> None:
+    server.respond(Response(body={"error": {"code": code, "message": "no"}}))
+    with pytest.raises(ServiceError) as caught:
+        OPENAI.provider().complete(CompletionRequest((), {}), features=frozenset(), timeout_seconds=20)
+    assert caught.value.status == status
 
 
 def test_a_server_that_counts_nothing_is_understood(server: Server) -> None:

@@ -88,7 +88,7 @@ def test_a_url_that_cannot_be_used_or_would_put_a_password_into_run_files(url: s
         ({"concurrency": 0}, "A remote backbone needs concurrency >= 1, got 0."),
         ({"thinking": "hard"}, "There is no thinking 'hard'; there are default, none, low, medium, high."),
         ({"detail": "4k"}, "There is no detail '4k'; there are auto, low, medium, high."),
-        ({"service_tier": "fast"}, "There is no service tier 'fast'; there are standard, flex, flex-only."),
+        ({"service_tier": "fast"}, "There is no service tier 'fast'; there are standard, flex."),
         ({"detail": "medium"}, "openai:m@http://127.0.0.1:1/v1 accepts the details low and high, not medium."),
         ({"spec": "anthropic:m", "temperature": 1.5}, "anthropic:m takes a temperature from 0 to 1, got 1.5."),
     ],

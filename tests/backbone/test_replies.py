@@ -21,6 +21,7 @@ from trace_ves.backbone.replies import (
     parse_reply,
     same_answer,
     strict_schema,
+    validate_first,
 )
 from trace_ves.core import Question
 from trace_ves.records import Usage
@@ -43,10 +44,11 @@ def test_what_is_no_letter_of_the_question_does_not_validate(said: object) -> No
         answer_reply(CHOICE).model_validate({"answer": said})
 
 
-def test_null_is_an_answer_and_a_missing_key_is_not() -> None:
+def test_null_is_an_answer_unless_one_is_forced_and_a_missing_key_is_not() -> None:
     assert answer_reply(CHOICE).model_validate({"answer": None}).answer is None
-    with pytest.raises(ValidationError):
-        answer_reply(CHOICE).model_validate({})
+    for reply, said in ((answer_reply(CHOICE), {}), (answer_reply(CHOICE, forced=True), {"answer": None})):
+        with pytest.raises(ValidationError):
+            reply.model_validate(said)
 
 
 def test_the_schema_names_the_letters_so_that_a_provider_can_hold_the_model_to_them() -> None:
@@ -241,6 +243,13 @@ def test_a_bad_reply_is_repaired_once_with_the_complaint() -> None:
     complete, shown = asking(Completion('{"letter": "C"}', Usage(7, 0, 1)), Completion(GOOD, Usage(9, 5, 2)))
     assert complete_with_repair(Reply, complete) == (READ, Usage(16, 5, 3))
     assert shown == [(), (RepairTurn('{"letter": "C"}', "letter: Input should be 'A' or 'B'"),)]
+
+
+def test_a_repair_of_a_completion_that_a_batch_brought_adds_its_tokens_and_seconds() -> None:
+    first, second = Completion("no", Usage(7, 0, 1)), Completion(GOOD, Usage(9, 5, 2))
+    generation = validate_first(Reply, (first, 2.0), lambda repairs: (second, 0.5 * len(repairs)))
+    assert (generation.reply, generation.usage, generation.seconds) == (READ, Usage(16, 5, 3), 2.5)
+    assert [each.text for each in generation.said] == ["no", GOOD]
 
 
 def test_a_reply_that_is_bad_twice_is_a_fault_with_its_raw_text_cut() -> None:

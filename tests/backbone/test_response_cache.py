@@ -7,29 +7,21 @@ import json
 import multiprocessing
 import os
 import sqlite3
-import threading
 import time
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import BaseModel, field_validator
 from tests.fake_models import Counting
-from tests.fakes import OPENAI, SECRET, Response, Server, make_clip, make_request, quick_backbone, run_threads
+from tests.fakes import OPENAI, SECRET, Response, Server, make_clip, make_request, quick_backbone
 
 from trace_ves.backbone import ModelFault, Prompt, open_backbone, response_cache
 from trace_ves.backbone.response_cache import CachedBackbone, ResponseStore, default_path
 from trace_ves.core import BackboneError
 from trace_ves.core.files import cache_dir
 from trace_ves.records import Usage
-from trace_ves.records.transcript import ModelText
-
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
-
 
 PROCESSES = multiprocessing.get_context("forkserver")  # shared with tests/program.py
 
@@ -47,17 +39,6 @@ def test_the_same_request_is_asked_once_and_a_hit_costs_nothing(path: Path) -> N
     assert [generation.usage.input_tokens for generation in first] == [100, 100]
     assert [generation.reply.colour for generation in again] == ["b", "c", "a"]
     assert [generation.usage for generation in again] == [Usage(), Usage(100, 0, 10), Usage()]
-
-
-def test_twins_in_one_batch_are_asked_once_and_share_the_raw_text(path: Path) -> None:
-    inner = Counting()
-    backbone = CachedBackbone(inner, path)
-    first, other, twin = backbone.generate([make_request("a"), make_request("b"), make_request("a")])
-    assert inner.asked == ["a", "b"]
-    assert [each.reply.colour for each in (first, other, twin)] == ["a", "b", "a"]
-    assert [each.usage.input_tokens for each in (first, other, twin)] == [100, 100, 0]
-    assert first.said == twin.said == (ModelText("I say a"),)
-    assert backbone.generate([make_request("a")])[0].said == ()  # a kept answer has none
 
 
 def test_everything_that_can_change_the_answer_is_in_the_key_and_nothing_else(path: Path) -> None:
@@ -157,60 +138,6 @@ def test_what_was_answered_is_kept_when_another_request_of_the_batch_fails(serve
     assert len(server.received) == 3
 
 
-def test_many_threads_that_ask_the_same_send_it_once(path: Path) -> None:
-    threads = 16
-    start = threading.Barrier(threads)
-    inner = Counting()
-    backbone = CachedBackbone(inner, path)
-    seen: list[list[str]] = []
-
-    def work(number: int) -> None:
-        questions = [str((number + step) % 40) for step in range(40)]
-        start.wait(20)
-        for place in range(0, 40, 4):
-            batch = [make_request(question) for question in questions[place : place + 4]]
-            seen.append([generation.reply.colour for generation in backbone.generate(batch)])
-
-    run_threads(*(partial(work, number) for number in range(threads)))
-    assert len(seen) == threads * 10
-    assert sorted(inner.asked, key=int) == [str(number) for number in range(40)]
-
-
-def test_two_threads_whose_batches_cross_do_not_wait_for_each_other(path: Path) -> None:
-    backbone = CachedBackbone(Counting(wait=threading.Barrier(2)), path)
-    batches = [[make_request(each) for each in questions] for questions in ("axc", "bxa")]  # each has one of its own
-    run_threads(*(partial(backbone.generate, batch) for batch in batches))
-    assert backbone.generate(batches[0])[1].usage == Usage()
-
-
-def test_who_waits_for_a_request_that_is_interrupted_is_told(path: Path) -> None:
-    a_is_asked, b_is_asked = threading.Event(), threading.Event()
-
-    class Interrupted(Counting):
-        def generate(self, batch: Any) -> Any:
-            if batch[0].variables["question"] == "a":
-                a_is_asked.set()
-                b_is_asked.wait(20)  # so the second thread has found that a is under way
-                raise KeyboardInterrupt
-            b_is_asked.set()
-            return super().generate(batch)
-
-    backbone = CachedBackbone(Interrupted(), path)
-    outcomes: dict[int, Any] = {}
-
-    def interrupted() -> None:
-        with pytest.raises(KeyboardInterrupt):
-            backbone.generate([make_request("a")])
-
-    def waiting() -> None:
-        assert a_is_asked.wait(20)
-        outcomes.update(backbone.generate_as_completed([make_request("a"), make_request("b")]))
-
-    run_threads(interrupted, waiting)
-    assert str(outcomes[0]) == "counting:m: the same request, asked elsewhere, was interrupted."
-    assert outcomes[1].reply.colour == "b"
-
-
 def test_a_run_that_is_opened_again_by_spec_pays_nothing_and_keeps_no_key(
     server: Server,
 ) -> None:
@@ -245,25 +172,6 @@ def test_several_processes_share_one_cache(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT count(*) FROM replies").fetchone() == (150,)
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-
-
-def write_until_killed(path: Path, written: Connection) -> None:
-    store = ResponseStore(path)
-    for number in range(10**9):
-        store.put(str(number).encode(), "value " * 200)
-        written.send(number)
-
-
-def test_a_process_killed_while_it_writes_leaves_everything_it_had_kept(path: Path) -> None:
-    reader, writer = PROCESSES.Pipe(duplex=False)
-    process = PROCESSES.Process(target=write_until_killed, args=(path, writer))
-    process.start()
-    while reader.recv() < 200:
-        pass
-    process.kill()
-    process.join(60)
-    store = ResponseStore(path)
-    assert all(store.get(str(number).encode()) for number in range(200))
 
 
 def fill(path: Path, values: dict[bytes, str]) -> None:
@@ -335,7 +243,7 @@ def test_a_cache_of_version_0_1_is_read_and_added_to(path: Path) -> None:
     assert [ResponseStore(path).get(key) for key in (b"old", b"new")] == ["é", "2"]
 
 
-def test_a_cache_that_can_no_longer_be_written_is_still_read(
+def test_a_cache_that_cannot_be_written_is_done_without_and_stays_as_it_is(
     path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(response_cache, "_BUSY_SECONDS", 0.1)
@@ -344,10 +252,9 @@ def test_a_cache_that_can_no_longer_be_written_is_still_read(
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")  # every write fails now, as on a full disk
         store.put(b"new", "2")
-        store.put(b"newer", "3")
-        assert (store.get(b"old"), store.get(b"new"), store.get(b"newer")) == ("1", None, None)
     (record,) = caplog.records
-    assert record.getMessage().endswith("(database is locked); new answers are not cached.")
+    assert record.getMessage().endswith("(database is locked); continuing without it.")
+    assert ResponseStore(path).get(b"old") == "1"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")

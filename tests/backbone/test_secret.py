@@ -105,6 +105,7 @@ def test_a_message_is_one_line_of_bounded_length_without_what_looks_like_a_key()
     said = redact("bad\nkey sk-proj-****abcd, or AIzaSyD-123456, or ya29.a0Af_x-1, or Bearer abcdef1")
     assert said == "bad key [key], or [key], or [key], or [key]"
     assert len(redact("x" * 10_000)) == 4001
+    assert Key("X_API_KEY", SECRET).redact(f"the key {SECRET[::-1]} is wrong") == "the key [key] is wrong"
 
 
 def test_a_message_of_some_megabytes_is_cut_before_it_is_searched() -> None:

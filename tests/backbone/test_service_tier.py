@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.fakes import GEMINI, GOOD, OPENAI, Dialect, Received, Response, Server, make_request
+from tests.fakes import GEMINI, GOOD, OPENAI, Dialect, Received, Response, Server, make_request, quick_backbone
 
 from trace_ves.backbone import open_backbone
 from trace_ves.backbone.model_settings import ServiceTier
-from trace_ves.backbone.remote import RemoteBackbone, RemoteSettings
-from trace_ves.backbone.retry import NOTICES, RetryPolicy
-from trace_ves.core import BackboneConfigError, BackboneError
+from trace_ves.backbone.retry import NOTICES
+from trace_ves.core import BackboneConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from trace_ves.backbone.remote import RemoteBackbone
 
 flex_dialects = pytest.mark.parametrize("dialect", [GEMINI, OPENAI], ids=["gemini", "openai"])
 
@@ -26,8 +27,7 @@ def tier_of(body: dict[str, Any]) -> str | None:
 
 
 def backbone(dialect: Dialect, tier: ServiceTier) -> RemoteBackbone:
-    quick = RetryPolicy(attempt_seconds=10.0, deadline_seconds=20.0, first_wait_seconds=0.01)
-    return RemoteBackbone(dialect.provider(), RemoteSettings(service_tier=tier, retry=quick, flex_retry=quick))
+    return quick_backbone(dialect.provider(), service_tier=tier)
 
 
 def answered(dialect: Dialect, tier: str | None) -> Response:
@@ -77,23 +77,8 @@ def test_a_tier_that_the_service_refuses_is_left_for_good_and_said_once(
     ]
 
 
-@flex_dialects
-def test_a_person_may_choose_the_cheaper_tier_and_no_other(dialect: Dialect, server: Server) -> None:
-    server.respond(Response(status=400, body=dialect.error("Invalid service_tier argument: flex")))
-    with pytest.raises(BackboneError, match=r"HTTP 400.*Invalid service_tier"):
-        backbone(dialect, ServiceTier.FLEX_ONLY).generate([make_request()])
-    busy = Response(status=429, body=dialect.error("resource unavailable"))
-    server.respond(busy, busy, busy, busy, busy, answered(dialect, "flex"))
-    (generation,) = backbone(dialect, ServiceTier.FLEX_ONLY).generate([make_request()])
-    assert generation.service_tier == "flex"
-    assert {tier_of(received.body) for received in server.received} == {"flex"}
-
-
-def test_the_cheaper_tier_is_waited_for_longer_and_is_no_part_of_the_cache_key() -> None:
-    settings = RemoteSettings()
-    assert settings.flex_retry.attempt_seconds >= 15 * 60 > settings.retry.attempt_seconds
-    provider = GEMINI.provider()
-    plain, cheap = (RemoteBackbone(provider, RemoteSettings(service_tier=tier)) for tier in ("standard", "flex"))
+def test_the_tier_is_no_part_of_the_cache_key() -> None:
+    plain, cheap = (backbone(GEMINI, tier) for tier in ServiceTier)
     assert plain.answer_settings == cheap.answer_settings
 
 

@@ -28,7 +28,7 @@ from trace_ves import audit, evaluate
 from trace_ves.benches import load_bench
 from trace_ves.benches.bench import write_bench
 from trace_ves.benches.logs import read_logs
-from trace_ves.integrations.inspect.backbone import _usage, _warn_of_price, inline_schema
+from trace_ves.integrations.inspect.backbone import _usage, inline_schema
 from trace_ves.integrations.inspect.task import ves
 from trace_ves.records import Prediction, Usage
 from trace_ves.twin.glance.glance import Glance
@@ -153,13 +153,6 @@ def test_a_question_without_its_video_is_an_error_of_its_sample_alone(logs: dict
     assert error is not None
     assert "lost.mp4" in error.message
     assert [sample.error for sample in by_id.values()] == [None]
-
-
-def test_frames_at_googles_own_resolution_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    for model in ("google/gemini-3-pro-preview", "google/gemini-3-pro-preview", "openai/gpt-5"):
-        _warn_of_price(model)
-    [warning] = caplog.messages
-    assert "google/gemini-3-pro-preview: inspect_ai sends no media resolution" in warning
 
 
 OPENAI_COMPATIBLE = (

@@ -112,6 +112,7 @@ def test_a_method_that_the_simulation_cannot_answer_is_a_sentence(
         ("openai:gpt-4o", (4096, 8192), "low", 85),
         ("openai:gpt-4.1-mini", (1024, 1024), "high", 1659),  # 1,024 patches, each 1.62 tokens
         ("openai:gpt-4.1-mini", (1800, 2400), "high", 2353),  # 1,452 patches after shrinking
+        ("openai:gpt-4.1-nano", (1024, 1024), "high", 2520),
         ("openai:o4-mini", (1800, 2400), "high", 2498),
         ("openai:gpt-5-nano", (1024, 1024), "high", 1536),
         ("openai:gpt-5-mini", (1024, 1024), "high", 1229),  # newer ones 1.2

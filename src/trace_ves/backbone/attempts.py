@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from trace_ves.backbone.provider import CompletionRequest, Provider
-    from trace_ves.backbone.remote import RemoteSettings
+    from trace_ves.backbone.registry import BackboneOptions
 
 _JITTER: Final = random.SystemRandom()
 _GRACE_SECONDS: Final = 1.0
@@ -123,14 +123,15 @@ class Exchange:
 class Attempts:
     """Asks one provider until it answers, fails for good, or the time is over. Safe under threads."""
 
-    def __init__(self, provider: Provider, settings: RemoteSettings) -> None:
+    def __init__(self, provider: Provider, options: BackboneOptions, retry: RetryPolicy, slots: Slots) -> None:
         self._provider = provider
-        self._settings = settings
-        self.slots = Slots(settings.concurrency)
+        self._chosen = options.model.chosen  # a service that refuses one of these is an error
+        self._retry = retry
+        self.slots = slots
         self.announcer = Announcer(provider.name)
-        unused = {"schema"} if settings.model.reply_format is ReplyFormat.WORDS else set()
-        unused |= {"thinking_off"} if settings.model.thinking is not Thinking.NONE else set()
-        unused |= {"flex"} if settings.service_tier is not ServiceTier.FLEX else set()
+        unused = {"schema"} if options.model.reply_format is ReplyFormat.WORDS else set()
+        unused |= {"thinking_off"} if options.model.thinking is not Thinking.NONE else set()
+        unused |= {"flex"} if options.service_tier is not ServiceTier.FLEX else set()
         self._features = frozenset(provider.optional) - unused
         self._stages_in_words: set[str] = set()  # the service refused their schemas
         self._reached = False  # whether the service has ever responded; one that restarts is retried until the deadline
@@ -185,7 +186,7 @@ class Attempts:
         return usage
 
     def _policy(self, call: CompletionRequest) -> RetryPolicy:
-        return self._settings.retry if call.service_tier is ServiceTier.STANDARD else self._settings.flex_retry
+        return self._retry if call.service_tier is ServiceTier.STANDARD else self._retry.for_flex
 
     def _attempt(self, call: CompletionRequest, features: frozenset[str], deadline: float) -> Completion:
         if call.thinking is Thinking.NONE and "thinking_off" not in features:
@@ -229,9 +230,8 @@ class Attempts:
         """Stop using the optional feature that the service has just refused; False if it refused something else."""
         if failure.status not in _REFUSALS:
             return False
-        chosen = self._settings.model.chosen  # a service that refuses one of these is an error
         for feature, refusal in self._provider.optional.items():
-            if feature in used and feature not in chosen and re.search(refusal, failure.message, re.IGNORECASE):
+            if feature in used and feature not in self._chosen and re.search(refusal, failure.message, re.IGNORECASE):
                 name = self._provider.name
                 if feature in _NOTICES and feature in self._features:
                     NOTICES.warning("%s: %s", name, _NOTICES[feature].format(failure.summary))

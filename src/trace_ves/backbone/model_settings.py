@@ -49,7 +49,6 @@ class ServiceTier(StrEnum):
 
     STANDARD = "standard"
     FLEX = "flex"  # the cheaper tier; where it refuses a request or has no room, the standard tier answers
-    FLEX_ONLY = "flex-only"  # the cheaper tier and no other
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,12 +48,10 @@ class Step:
 
 
 def plan(batch: Sequence[tuple[P, ...]], cache: PrefixCache, count_tokens: Callable[[Sequence[P]], int]) -> list[Step]:
-    """The requests of a batch, given by their parts, in the order in which they are sent."""
+    """The requests of a batch that is not sent together, given by their parts, in the order in which they are sent."""
     everyone = range(len(batch))
     if cache.order is SendOrder.GROWING:
         return [Step(place) for place in sorted(everyone, key=lambda place: len(batch[place]))]
-    if cache.order is SendOrder.TOGETHER:
-        return [Step(place) for place in everyone]
     followers: dict[int, list[int]] = {}
     for place in sorted(everyone, key=lambda place: -len(batch[place])):
         frames = batch[place][:-1]  # all parts but its text; a request follows a longer one that begins with them

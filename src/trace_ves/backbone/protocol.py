@@ -119,10 +119,7 @@ class Generation(Generic[R]):
 
 
 class Backbone(Protocol):
-    """A vision-language model, wherever it runs.
-
-    A backbone may also be an `IncrementalBackbone` or a `CacheableBackbone`; the response cache uses both.
-    """
+    """A vision-language model, wherever it runs."""
 
     @property
     def name(self) -> str:
@@ -135,21 +132,15 @@ class Backbone(Protocol):
         """
 
 
-@runtime_checkable
-class IncrementalBackbone(Backbone, Protocol):
-    """A backbone that yields each answer of a batch as soon as it is there, so that no error loses the others."""
-
-    def generate_as_completed(self, batch: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
-        """Each request's position in the batch with its answer or what went wrong."""
-
-
-@runtime_checkable
 class CacheableBackbone(Backbone, Protocol):
-    """A backbone with settings that change its answers; without them, the name and the request decide an answer."""
+    """A backbone whose answers the response cache can store."""
 
     @property
     def answer_settings(self) -> Mapping[str, object]:
         """What decides an answer besides the name and the request; part of the response cache's key."""
+
+    def generate_as_completed(self, batch: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
+        """Each request's position with its answer or what went wrong, as they come: no error loses the others."""
 
 
 @runtime_checkable

@@ -17,7 +17,7 @@ from trace_ves.core.plugins import import_callable, names_own_code
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trace_ves.backbone.protocol import Backbone
+    from trace_ves.backbone.protocol import Backbone, CacheableBackbone
     from trace_ves.backbone.provider import Provider
 
 OWN_CODE: Final = "package.module:callable"  # the spec of a user's own backbone
@@ -29,7 +29,7 @@ class BackboneOptions:
 
     cache: bool | None = None  # whether answers are kept and used again; None: for backbones that cost money
     model: ModelSettings = field(default_factory=ModelSettings)
-    concurrency: int | None = None
+    concurrency: int | None = None  # requests that run at once, over all threads that share the backbone
     service_tier: ServiceTier = ServiceTier.STANDARD
     server: ServerKind = ServerKind.AUTO
     timeout_seconds: float | None = None  # for one attempt
@@ -275,13 +275,13 @@ def setup_guide() -> str:
 
 def open_remote(provider: Provider, options: BackboneOptions, *, paid: bool) -> Backbone:
     """The provider with the batch machinery around it, and the response cache if it is enabled."""
-    from trace_ves.backbone.remote import RemoteBackbone, RemoteSettings  # loaded when used
+    from trace_ves.backbone.remote import RemoteBackbone  # loaded when used
 
-    backbone = RemoteBackbone(provider, RemoteSettings.of(options, local=not paid))
+    backbone = RemoteBackbone(provider, options, is_local=not paid)
     return with_cache(backbone) if (paid if options.cache is None else options.cache) else backbone
 
 
-def with_cache(backbone: Backbone) -> Backbone:
+def with_cache(backbone: CacheableBackbone) -> Backbone:
     """The backbone behind the response cache of this machine."""
     from trace_ves.backbone.response_cache import CachedBackbone, default_path  # loaded when used
 

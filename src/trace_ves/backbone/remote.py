@@ -7,12 +7,12 @@ import json
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.backbone.attempts import Attempts, Slots
 from trace_ves.backbone.frame_tokens import frame_tokens, text_tokens
-from trace_ves.backbone.model_settings import ModelSettings, ServiceTier, Thinking
+from trace_ves.backbone.model_settings import ServiceTier
 from trace_ves.backbone.prompt_caches import MOST_ENDS, PrefixCache, SendOrder, Step, plan
 from trace_ves.backbone.protocol import Generation, ModelFault, R
 from trace_ves.backbone.provider import (
@@ -25,6 +25,7 @@ from trace_ves.backbone.provider import (
     request_parts,
     sampling_seed,
 )
+from trace_ves.backbone.registry import BackboneOptions
 from trace_ves.backbone.replies import complete_with_repair
 from trace_ves.backbone.retry import RetryPolicy
 from trace_ves.core import BackboneConfigError, BackboneError
@@ -37,70 +38,46 @@ if TYPE_CHECKING:
     from trace_ves.backbone.attempts import Exchange
     from trace_ves.backbone.protocol import Request
     from trace_ves.backbone.provider import Part
-    from trace_ves.backbone.registry import BackboneOptions
     from trace_ves.records.transcript import ModelText
 
 SAMPLED_TEMPERATURE: Final = 0.7  # of repeated draws (`Request.sample` above 0) where the backbone's own is 0
-FLEX_SECONDS: Final = 900.0  # in the tier `flex` a response may take a quarter of an hour
-SLOW_ATTEMPT_SECONDS: Final = 600.0
+CONCURRENCY: Final = 8  # requests at once, where nothing else was chosen
 _LOOK_SECONDS: Final = 0.2  # how often a request that waits for another checks whether the batch was given up
 _FEW_FRAMES: Final = 4  # fewer fit into every context
 _LEAST_FRAME_TOKENS: Final = 16  # a server that reports fewer for a frame does not count frames
 _LEAST_SHARE: Final = 0.6  # of the tokens that frames take: below it, some were dropped
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteSettings:
-    """How a remote backbone asks."""
-
-    model: ModelSettings = field(default_factory=ModelSettings)
-    service_tier: ServiceTier = ServiceTier.STANDARD
-    concurrency: int = 8  # requests that run at once, over all threads that share the backbone
-    retry: RetryPolicy = field(default_factory=RetryPolicy)
-    flex_retry: RetryPolicy = field(default_factory=lambda: RetryPolicy.with_timeout(FLEX_SECONDS))
-    refuses_dropped_frames: bool = False
-
-    def __post_init__(self) -> None:
-        if self.concurrency < 1:
-            raise BackboneConfigError(f"A remote backbone needs concurrency >= 1, got {self.concurrency}.")
-
-    @classmethod
-    def of(cls, options: BackboneOptions, *, local: bool = False, concurrency: int = 8) -> RemoteSettings:
-        """The settings that options ask for; a server of the user's own and long thinking get more time."""
-        slow = local or options.model.thinking is Thinking.HIGH
-        seconds = options.timeout_seconds or (SLOW_ATTEMPT_SECONDS if slow else RetryPolicy().attempt_seconds)
-        return cls(
-            options.model,
-            options.service_tier,
-            concurrency if options.concurrency is None else options.concurrency,
-            RetryPolicy.with_timeout(seconds),
-            RetryPolicy.with_timeout(max(seconds, FLEX_SECONDS)),
-            options.refuses_dropped_frames,
-        )
-
-
 class RemoteBackbone:
     """Answers a batch over an API. Safe to share among threads."""
 
-    def __init__(self, provider: Provider, settings: RemoteSettings | None = None) -> None:
+    def __init__(
+        self,
+        provider: Provider,
+        options: BackboneOptions | None = None,
+        *,
+        is_local: bool = False,
+        retry: RetryPolicy | None = None,
+    ) -> None:
         self._provider = provider
-        self._settings = settings or RemoteSettings()
+        self._options = options or BackboneOptions()
+        self._concurrency = CONCURRENCY if self._options.concurrency is None else self._options.concurrency
+        if self._concurrency < 1:
+            raise BackboneConfigError(f"A remote backbone needs concurrency >= 1, got {self._concurrency}.")
         self._lock = threading.Lock()
         self._cache: PrefixCache | None = None
-        self._attempts = Attempts(provider, self._settings)
+        retry = retry or RetryPolicy.of(self._options, is_local=is_local)
+        self._attempts = Attempts(provider, self._options, retry, Slots(self._concurrency))
         self._frame_costs: dict[tuple[int, int], float] = {}  # tokens of a frame by its size, as the server counts them
-        chosen = self._settings.model.temperature
+        chosen = self._options.model.temperature
         self._temperature = provider.default_temperature if chosen is None else chosen
         self.name: Final = provider.name
         self.longest_side_px: Final = provider.limits.longest_side_px  # of a frame that the provider takes as it is
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r})"
-
     @property
     def answer_settings(self) -> Mapping[str, object]:
         """What decides an answer besides the name and the request; part of a response cache's key."""
-        return {"temperature": self._temperature, **self._settings.model.chosen, **self._provider.identity}
+        return {"temperature": self._temperature, **self._options.model.chosen, **self._provider.identity}
 
     def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
         """Answer every request of the batch concurrently, in order."""
@@ -128,7 +105,7 @@ class RemoteBackbone:
                 finally:
                     begun[step.place].set()
 
-        workers = 1 if cache.order is SendOrder.GROWING else self._settings.concurrency
+        workers = 1 if cache.order is SendOrder.GROWING else self._concurrency
         for number, outcome in run_in_daemons(answer, steps, workers=workers):
             yield steps[number].place, outcome
 
@@ -137,13 +114,13 @@ class RemoteBackbone:
         with self._lock:
             if self._cache is None:
                 self._cache = self._provider.prefix_cache
-                parallel = min(self._settings.concurrency, self._cache.parallel or self._settings.concurrency)
-                self._attempts.slots = Slots(parallel)
+                if self._cache.parallel is not None:
+                    self._attempts.slots = Slots(min(self._concurrency, self._cache.parallel))
             return self._cache
 
     def _count_tokens(self, parts: Sequence[Part]) -> int:
         """About how many tokens these parts are, by the provider's published formula."""
-        detail = self._settings.model.detail.value
+        detail = self._options.model.detail.value
         return sum(
             text_tokens(part.text)
             if isinstance(part, TextPart)
@@ -211,7 +188,7 @@ class RemoteBackbone:
             f"{self.name}: the server reports {usage.input_tokens:,} prompt tokens for {len(images)} frames that take "
             f"about {needed:,.0f}, so it dropped some; give it a larger context (Ollama: OLLAMA_CONTEXT_LENGTH)"
         )
-        if self._settings.refuses_dropped_frames:
+        if self._options.refuses_dropped_frames:
             raise BackboneError(f"{sentence}, or allow it with --allow-dropped-frames.")
         self._attempts.announcer.warn_once(f"{sentence}.")
         return True
@@ -232,10 +209,10 @@ class RemoteBackbone:
             schema=request.reply.model_json_schema(),
             stage=request.stage,
             temperature=temperature,
-            thinking=self._settings.model.thinking,
-            max_output_tokens=self._settings.model.max_output_tokens,
-            detail=self._settings.model.detail,
-            service_tier=self._settings.service_tier,
+            thinking=self._options.model.thinking,
+            max_output_tokens=self._options.model.max_output_tokens,
+            detail=self._options.model.detail,
+            service_tier=self._options.service_tier,
             seed=None if temperature == 0 else sampling_seed(request),
             shared_ends=shared_ends,
             cache_key=hashlib.sha256(json.dumps(asked, default=str).encode()).hexdigest()[:32],

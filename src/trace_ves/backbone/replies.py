@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, create_model
 
-from trace_ves.backbone.protocol import ModelFault, R
+from trace_ves.backbone.protocol import Generation, ModelFault, R
 from trace_ves.backbone.provider import Completion, FinishReason, RepairTurn, truncate
 from trace_ves.core.jsonl import DECODER, StrictJsonError
 from trace_ves.records import Usage
@@ -328,6 +328,25 @@ def complete_with_repair(
         is_repeated = True
         if not parsed.breaks_off:
             repairs = (RepairTurn(truncate(completion.text, _LONGEST_SHOWN_CHARS), str(parsed)),)
+
+
+def validate_first(
+    reply: type[R],
+    first: tuple[Completion, float],
+    ask_again: Callable[[tuple[RepairTurn, ...]], tuple[Completion, float]],
+) -> Generation[R]:
+    """The generation of a completion that a batch brought; a repair is one more call. Both come with their seconds."""
+    seconds, said = [first[1]], list[ModelText]()
+
+    def complete(repairs: tuple[RepairTurn, ...]) -> Completion:
+        if not repairs:
+            return first[0]
+        completion, taken = ask_again(repairs)
+        seconds.append(taken)
+        return completion
+
+    parsed, usage = complete_with_repair(reply, complete, said=said)
+    return Generation(parsed, usage, sum(seconds), said=tuple(said))
 
 
 def _read(completion: Completion, reply: type[R]) -> tuple[R | ModelFault | InvalidReplyError, str | None]:

@@ -10,34 +10,22 @@ import sqlite3
 import threading
 import time
 import weakref
-from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from trace_ves.backbone.protocol import (
-    Backbone,
-    CacheableBackbone,
-    Generation,
-    IncrementalBackbone,
-    ModelFault,
-    R,
-    Request,
-)
+from trace_ves.backbone.protocol import CacheableBackbone, Generation, ModelFault, R, Request
 from trace_ves.backbone.provider import ImagePart, request_parts
 from trace_ves.backbone.remote import collect
 from trace_ves.core import BackboneError
 from trace_ves.core.files import cache_dir, use_write_ahead_log
-from trace_ves.records import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 T = TypeVar("T")
-Outcome = Generation[Any] | BackboneError
 
 _LOG: Final = logging.getLogger(__name__)
 _KEY_FORMAT: Final = "trace-ves reply 1"
@@ -64,7 +52,6 @@ class ResponseStore:
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._usable = True
-        self._writable = True
 
     def get(self, key: bytes) -> str | None:
         """The text under this key; None where there is none, or it is not as it was written."""
@@ -76,21 +63,9 @@ class ResponseStore:
 
     def put(self, key: bytes, value: str) -> None:
         """Store the text under this key."""
-        if not self._writable:
-            return
         row = (key, value, time.time(), _checksum(key, value.encode()))
         insert = "INSERT OR REPLACE INTO replies (key, value, used_at, checksum) VALUES (?, ?, ?, ?)"
-
-        def write(connection: sqlite3.Connection) -> None:
-            try:
-                connection.execute(insert, row)
-            except sqlite3.OperationalError as error:  # a full disk, for example: what is stored can still be read
-                self._writable = False
-                _LOG.warning(
-                    "The response cache %s cannot be written (%s); new answers are not cached.", self._path, error
-                )
-
-        self._use(write)
+        self._use(lambda connection: connection.execute(insert, row))
 
     def _use(self, use: Callable[[sqlite3.Connection], T]) -> T | None:
         """Use the database; None where that is impossible."""
@@ -117,9 +92,8 @@ class ResponseStore:
             use_write_ahead_log(connection, _BUSY_SECONDS)
             connection.execute("PRAGMA synchronous=NORMAL")
             connection.execute(_SCHEMA)
-            if "checksum" not in {row[1] for row in connection.execute("PRAGMA table_info(replies)")}:
-                with suppress(sqlite3.OperationalError):  # another process has just added it
-                    connection.execute("ALTER TABLE replies ADD COLUMN checksum BLOB")  # a file of version 0.1
+            with suppress(sqlite3.OperationalError):  # only files of version 0.1 are without it
+                connection.execute("ALTER TABLE replies ADD COLUMN checksum BLOB")
         except sqlite3.Error:
             connection.close()
             raise
@@ -152,7 +126,7 @@ class ResponseStore:
         )
 
 
-def _certain_reply(outcome: Outcome) -> BaseModel | None:
+def _certain_reply(outcome: Generation[Any] | BackboneError) -> BaseModel | None:
     """The reply to store; none where the next run should ask again: a failure, a fault, a guess, dropped frames."""
     if isinstance(outcome, BackboneError) or isinstance(outcome.reply, ModelFault):
         return None
@@ -165,89 +139,35 @@ def _checksum(key: bytes, value: bytes) -> bytes:
 
 
 class CachedBackbone:
-    """Asks the inner backbone only what is not in the cache, and each request once, whichever threads ask for it.
+    """Asks the inner backbone only what is not in the cache. A hit reports no tokens, because none were paid."""
 
-    A hit reports no tokens, because none were paid; so does a request that waited for the same one in another thread.
-    """
-
-    def __init__(self, inner: Backbone, path: Path) -> None:
+    def __init__(self, inner: CacheableBackbone, path: Path) -> None:
         self._inner = inner
         self._store = ResponseStore(path)
-        self._settings = dict(inner.answer_settings) if isinstance(inner, CacheableBackbone) else {}
-        self._lock = threading.Lock()
-        self._pending: dict[bytes, Future[Outcome]] = {}  # requests that one thread is answering, and others wait for
         self.name: Final = inner.name
         self.longest_side_px: Final[int | None] = getattr(inner, "longest_side_px", None)
 
-    def __repr__(self) -> str:
-        return f"CachedBackbone({self._inner!r})"
-
     def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
         """Answer every request of the batch, in the order given, from the cache where it can."""
-        return collect(len(batch), self.generate_as_completed(batch))
+        return collect(len(batch), self._answer(batch))
 
-    def generate_as_completed(self, batch: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
-        """Each request's position in the batch with its answer or what went wrong, as they come in."""
+    def _answer(self, batch: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
         started = time.monotonic()
         keys = [self.key(request) for request in batch]
-        mine, others = self._claim(keys)
-        try:
-            # What this thread claimed is answered before it waits for others, so no two threads wait for each other.
-            missing = []
-            for position in mine:
-                reply = self._look_up(keys[position], batch[position])
-                if reply is None:
-                    missing.append(position)
-                    continue
-                hit = Generation(reply, seconds=time.monotonic() - started)
-                self._resolve(keys[position], mine[position], hit)
-                yield position, hit
-            for number, outcome in self._generate([batch[position] for position in missing]):
-                position = missing[number]
-                if (certain := _certain_reply(outcome)) is not None:
-                    self._store.put(keys[position], certain.model_dump_json())
-                self._resolve(keys[position], mine[position], outcome)
-                yield position, outcome
-        finally:
-            for position, pending in mine.items():
-                error = BackboneError(f"{self.name}: the same request, asked elsewhere, was interrupted.")
-                self._resolve(keys[position], pending, error)
-        for position, pending in others.items():
-            outcome = pending.result()
-            if isinstance(outcome, Generation):
-                seconds = time.monotonic() - started
-                yield position, replace(outcome, usage=Usage(), seconds=seconds, service_tier=None, sends=1)
+        missing = []
+        for place, request in enumerate(batch):
+            reply = self._look_up(keys[place], request)
+            if reply is None:
+                missing.append(place)
             else:
-                yield position, BackboneError(str(outcome))  # a new error, because each is raised with its traceback
-
-    def _claim(self, keys: Sequence[bytes]) -> tuple[dict[int, Future[Outcome]], dict[int, Future[Outcome]]]:
-        """The positions that this thread has to answer, and those that are being answered already."""
-        mine, others = dict[int, Future[Outcome]](), dict[int, Future[Outcome]]()
-        with self._lock:
-            for position, key in enumerate(keys):
-                if key in self._pending:
-                    others[position] = self._pending[key]
-                else:
-                    self._pending[key] = mine[position] = Future()
-        return mine, others
-
-    def _resolve(self, key: bytes, pending: Future[Outcome], outcome: Outcome) -> None:
-        """Hand the outcome to the threads that wait for it, unless they have one already."""
-        if not pending.done():
-            with self._lock:
-                del self._pending[key]
-            pending.set_result(outcome)
-
-    def _generate(self, requests: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
-        if not requests:
+                yield place, Generation(reply, seconds=time.monotonic() - started)
+        if not missing:
             return
-        if isinstance(self._inner, IncrementalBackbone):
-            yield from self._inner.generate_as_completed(requests)
-            return
-        try:
-            yield from enumerate(self._inner.generate(requests))
-        except BackboneError as error:
-            yield from ((number, error) for number in range(len(requests)))
+        for number, outcome in self._inner.generate_as_completed([batch[place] for place in missing]):
+            place = missing[number]
+            if (certain := _certain_reply(outcome)) is not None:
+                self._store.put(keys[place], certain.model_dump_json())
+            yield place, outcome
 
     def _look_up(self, key: bytes, request: Request[R]) -> R | None:
         with suppress(ValidationError):  # the reply has rules that its schema does not show, and they changed
@@ -264,7 +184,7 @@ class CachedBackbone:
         asked = {
             "format": _KEY_FORMAT,
             "backbone": self.name,
-            "settings": self._settings,
+            "settings": dict(self._inner.answer_settings),
             "stage": request.stage,
             "parts": parts,
             "seconds": [frame.seconds for clip in request.clips for frame in clip.frames],

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import email.utils
 import logging
 import re
 import threading
 import time
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Self
 
+from trace_ves.backbone.model_settings import Thinking
 from trace_ves.backbone.provider import ServiceError, truncate
 
 if TYPE_CHECKING:
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
+    from trace_ves.backbone.registry import BackboneOptions
+
+ATTEMPT_SECONDS: Final = 180.0
+SLOW_ATTEMPT_SECONDS: Final = 600.0
+FLEX_SECONDS: Final = 900.0
 DEADLINE_SECONDS: Final = 600.0
 _LONGEST_QUOTE: Final = 300
 _RETRYABLE_STATUSES: Final = frozenset({408, 409, 425, 429})
@@ -38,16 +43,26 @@ PERMANENT_CAUSES: Final = {  # what services say, with whatever status, about a 
 class RetryPolicy:
     """How long one attempt and a whole request may take, and how long to wait between attempts."""
 
-    attempt_seconds: float = 180.0  # the longest a single attempt may take
+    attempt_seconds: float = ATTEMPT_SECONDS  # the longest a single attempt may take
     deadline_seconds: float = DEADLINE_SECONDS  # the longest a request may take: attempts, waits and a repair
     unreached_attempts: int = 4  # at a service never reached: a wrong address should not cost ten minutes
     first_wait_seconds: float = 1.0
     longest_wait_seconds: float = 60.0
 
     @classmethod
-    def with_timeout(cls, seconds: float) -> RetryPolicy:
+    def of(cls, options: BackboneOptions, *, is_local: bool = False) -> RetryPolicy:
+        """The policy that options ask for; a server of the user's own and long thinking get more time."""
+        is_slow = is_local or options.model.thinking is Thinking.HIGH
+        return cls()._with_timeout(options.timeout_seconds or (SLOW_ATTEMPT_SECONDS if is_slow else ATTEMPT_SECONDS))
+
+    @property
+    def for_flex(self) -> RetryPolicy:
+        """The policy in the tier `flex`, where a response may take a quarter of an hour."""
+        return self._with_timeout(max(self.attempt_seconds, FLEX_SECONDS))
+
+    def _with_timeout(self, seconds: float) -> RetryPolicy:
         """A policy for attempts of this length: three of them, and time to wait for a rate limit."""
-        return cls(attempt_seconds=seconds, deadline_seconds=max(DEADLINE_SECONDS, 3 * seconds))
+        return replace(self, attempt_seconds=seconds, deadline_seconds=max(DEADLINE_SECONDS, 3 * seconds))
 
     def wait_seconds(self, failure: ServiceError, attempt: int, jitter: float) -> float:
         """How long to wait after the failed attempt with this number, from 0: doubled each time."""
@@ -64,20 +79,12 @@ def is_retryable(failure: ServiceError) -> bool:
 
 
 def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
-    """How long a response asks to wait: milliseconds, seconds or a date; None where it does not say, or nonsense."""
+    """How long a response asks to wait, in milliseconds or seconds; None where it does not say, or nonsense."""
     for header, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        value = headers.get(header)
-        if value is None:
-            continue
-        try:
-            seconds = float(value) * unit
-        except ValueError:
-            try:
-                seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
-            except (ValueError, OverflowError):
-                continue
-        if 0 <= seconds < float("inf"):
-            return seconds
+        with suppress(KeyError, ValueError):
+            seconds = float(headers[header]) * unit
+            if 0 <= seconds < float("inf"):
+                return seconds
     return None
 
 

@@ -165,11 +165,7 @@ backbone_options = add_options(
         ("schema", "words"),
         "words: describe the reply at the end of the prompt, so that prompt caches work across stages.",
     ),
-    _choice(
-        "--service-tier",
-        ("standard", "flex", "flex-only"),
-        "flex is cheaper and slower (Gemini, OpenAI); flex-only never falls back to standard.",
-    ),
+    _choice("--service-tier", ("standard", "flex"), "flex is cheaper and slower (Gemini, OpenAI)."),
     _choice(
         "--server",
         ("auto", "vllm", "sglang", "llama.cpp", "other"),

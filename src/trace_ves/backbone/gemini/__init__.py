@@ -16,45 +16,32 @@ KEY_VARIABLES: Final = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 PROJECT_VARIABLE: Final = "GOOGLE_CLOUD_PROJECT"
 
 
-def _open_gemini(spec: Spec, options: BackboneOptions) -> Backbone:
-    key, model = find_key(spec, *KEY_VARIABLES), spec.model()
-    from trace_ves.backbone.gemini.provider import GeminiProvider  # the SDK is loaded when used
-
-    return open_remote(GeminiProvider(spec.text, model, key=key), options, paid=True)
-
-
-def _open_vertex(spec: Spec, options: BackboneOptions) -> Backbone:
+def _open(spec: Spec, options: BackboneOptions) -> Backbone:
     project, model = os.environ.get(PROJECT_VARIABLE), spec.model()
-    if not project:
+    is_vertex = spec.text.startswith("vertex")
+    if is_vertex and not project:
         raise BackboneConfigError(
             f"{spec.text} needs a Google Cloud project: set {PROJECT_VARIABLE} in the environment."
         )
-    from trace_ves.backbone.gemini.provider import GeminiProvider  # as above
+    key = None if is_vertex else find_key(spec, *KEY_VARIABLES)
+    from trace_ves.backbone.gemini.provider import GeminiProvider  # the SDK is loaded when used
 
-    location = os.environ.get("GOOGLE_CLOUD_LOCATION") or "global"
-    return open_remote(GeminiProvider(spec.text, model, project=project, location=location), options, paid=True)
+    return open_remote(GeminiProvider(spec.text, model, key=key, project=project), options, paid=True)
 
 
-register(
-    Registration(
-        "gemini",
-        forms=("gemini:MODEL",),
-        extra="gemini",
-        open=_open_gemini,
-        variables=KEY_VARIABLES,
-        settings=REMOTE_SETTINGS | {"detail", "service_tier"},
-        default_model="gemini-3.8-flash",
-        preference=1,
+for _scheme, _variables, _default_model, _preference in (
+    ("gemini", KEY_VARIABLES, "gemini-3.8-flash", 1),
+    ("vertex", (PROJECT_VARIABLE,), None, 2),
+):
+    register(
+        Registration(
+            _scheme,
+            forms=(f"{_scheme}:MODEL",),
+            extra="gemini",
+            open=_open,
+            variables=_variables,
+            settings=REMOTE_SETTINGS | {"detail", "service_tier"},
+            default_model=_default_model,
+            preference=_preference,
+        )
     )
-)
-register(
-    Registration(
-        "vertex",
-        forms=("vertex:MODEL",),
-        extra="gemini",
-        open=_open_vertex,
-        variables=(PROJECT_VARIABLE,),
-        settings=REMOTE_SETTINGS | {"detail", "service_tier"},
-        preference=2,
-    )
-)

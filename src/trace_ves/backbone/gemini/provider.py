@@ -73,9 +73,7 @@ class GeminiProvider(Provider):
     optional = _OPTIONAL
     limits = LIMITS
 
-    def __init__(
-        self, name: str, model: str, *, key: Key | None = None, project: str = "", location: str = "global"
-    ) -> None:
+    def __init__(self, name: str, model: str, *, key: Key | None = None, project: str | None = None) -> None:
         if key is not None:  # the Gemini API
             base_url = os.environ.get("GOOGLE_GEMINI_BASE_URL") or None
             options = types.HttpOptions(base_url=base_url, api_version=_API_VERSION, client_args=_CLIENT)
@@ -83,6 +81,7 @@ class GeminiProvider(Provider):
             super().__init__(name, model, key, identity={"base_url": base_url})
         else:  # Vertex AI, by the project and the credentials of this machine
             base_url = os.environ.get("GOOGLE_VERTEX_BASE_URL") or None
+            location = os.environ.get("GOOGLE_CLOUD_LOCATION") or "global"
             options = types.HttpOptions(base_url=base_url, client_args=_CLIENT)
             self._client = genai.Client(vertexai=True, project=project, location=location, http_options=options)
             no_key = Key(PROJECT_VARIABLE, "")  # its tokens are short-lived, and masked by their pattern
@@ -105,8 +104,7 @@ class GeminiProvider(Provider):
             response = [self._client.models.generate_content(**asked)]
         else:
             response = self._stream(asked, call.on_begin)
-        tier = ServiceTier.STANDARD if call.service_tier is ServiceTier.STANDARD else ServiceTier.FLEX
-        return replace(_read(response), service_tier=tier)
+        return replace(_read(response), service_tier=call.service_tier)
 
     def _stream(self, asked: dict[str, Any], on_begin: Callable[[], object]) -> list[types.GenerateContentResponse]:
         """The chunks of a response. Where it breaks off, the failure has what was charged."""
@@ -153,7 +151,7 @@ class GeminiProvider(Provider):
             config.seed = call.seed
         if call.thinking is not Thinking.DEFAULT:
             config.thinking_config = self._thinking(call.thinking)
-        if call.service_tier is not ServiceTier.STANDARD:
+        if call.service_tier is ServiceTier.FLEX:
             config.service_tier = types.ServiceTier.FLEX
         levels = [_LEVELS.index(_media_level(part, call.detail)) for part in parts if isinstance(part, ImagePart)]
         if levels and "detail" in features and "frame_detail" not in features:

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.backbone.hf.combining_queue import CombiningQueue, LocalRequest
 from trace_ves.backbone.hf.decoder import MODEL_TYPES
 from trace_ves.backbone.hf.loading import load
 from trace_ves.backbone.hf.models import PlainModel, SharedPrefixModel
-from trace_ves.backbone.protocol import Generation
 from trace_ves.backbone.provider import lay_out, sampling_seed
 from trace_ves.backbone.remote import SAMPLED_TEMPERATURE
-from trace_ves.backbone.replies import complete_with_repair
+from trace_ves.backbone.replies import validate_first
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from trace_ves.backbone.hf.combining_queue import LocalModel
-    from trace_ves.backbone.protocol import R, Request
+    from trace_ves.backbone.protocol import Generation, R, Request
     from trace_ves.backbone.provider import Completion, RepairTurn
-    from trace_ves.records.transcript import ModelText
 
 
 class TransformersBackbone:
@@ -38,9 +37,6 @@ class TransformersBackbone:
         shares = loaded.model.config.model_type in MODEL_TYPES
         return cls(spec, SharedPrefixModel(loaded) if shares else PlainModel(spec, loaded), temperature=temperature)
 
-    def __repr__(self) -> str:
-        return f"TransformersBackbone({self.name!r})"
-
     @property
     def answer_settings(self) -> Mapping[str, object]:
         """What beside the name and the request decides an answer; part of a response cache's key."""
@@ -53,24 +49,18 @@ class TransformersBackbone:
         local = [self._to_local(request) for request in batch]
         completions, seconds = self._queue.complete(local)
         return [
-            self._validate(request, asked, first, seconds)
+            validate_first(request.reply, (first, seconds), partial(self._repair, asked))
             for request, asked, first in zip(batch, local, completions, strict=True)
         ]
 
-    def _validate(self, request: Request[R], asked: LocalRequest, first: Completion, seconds: float) -> Generation[R]:
-        """The reply of a completion; a repair is one more request."""
-        spent = [seconds]
+    def generate_as_completed(self, batch: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R]]]:
+        """Each request's position in the batch with its answer."""
+        return enumerate(self.generate(batch))
 
-        def complete(repairs: tuple[RepairTurn, ...]) -> Completion:
-            if not repairs:
-                return first
-            (repaired,), more_seconds = self._queue.complete([replace(asked, repairs=repairs)])
-            spent.append(more_seconds)
-            return repaired
-
-        said: list[ModelText] = []
-        reply, usage = complete_with_repair(request.reply, complete, said=said)
-        return Generation(reply, usage, sum(spent), said=tuple(said))
+    def _repair(self, asked: LocalRequest, repairs: tuple[RepairTurn, ...]) -> tuple[Completion, float]:
+        """The completion of one more request, and its seconds."""
+        (repaired,), seconds = self._queue.complete([replace(asked, repairs=repairs)])
+        return repaired, seconds
 
     def _to_local(self, request: Request[R]) -> LocalRequest:
         temperature = self._temperature

@@ -179,7 +179,7 @@ class OpenAIProvider(Provider):
             # The second name is newer, and not every server knows it.
             "max_tokens" if "max_tokens" in features else "max_completion_tokens": call.max_output_tokens,
             "reasoning_effort": None if call.thinking is Thinking.DEFAULT else call.thinking.value,
-            "service_tier": None if call.service_tier is ServiceTier.STANDARD else "flex",
+            "service_tier": "flex" if call.service_tier is ServiceTier.FLEX else None,
             "seed": call.seed if "seed" in features else None,
         }
         body |= {name: value for name, value in chosen.items() if value is not None}

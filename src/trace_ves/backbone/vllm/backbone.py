@@ -18,12 +18,13 @@ import time
 import urllib.error
 import urllib.request
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.backbone.model_settings import RequestLimits, ServerKind
 from trace_ves.backbone.openai.provider import OpenAIProvider
-from trace_ves.backbone.remote import RemoteBackbone, RemoteSettings
+from trace_ves.backbone.remote import RemoteBackbone
 from trace_ves.backbone.retry import Announcer
 from trace_ves.backbone.secret import Key
 from trace_ves.core import BackboneConfigError, BackboneError
@@ -125,7 +126,7 @@ class VllmServer:
         with self._lock:
             self._end()
             if self._log is not None:
-                shutil.rmtree(self._log.parent, ignore_errors=True)
+                shutil.rmtree(self._log.parent)
                 self._log = None
 
     def _start(self) -> None:
@@ -190,8 +191,9 @@ class VllmBackbone(RemoteBackbone):
 
     def __init__(self, name: str, model: str, options: BackboneOptions, server: VllmServer | None = None) -> None:
         self._server = server or VllmServer(name, model, find_command(name))
-        settings = RemoteSettings.of(options, local=True, concurrency=CONCURRENCY)
-        super().__init__(VllmProvider(name, model, self._server), settings)
+        if options.concurrency is None:
+            options = replace(options, concurrency=CONCURRENCY)
+        super().__init__(VllmProvider(name, model, self._server), options, is_local=True)
 
     def generate_as_completed(self, batch: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
         """Each request's position in the batch with its answer or what went wrong."""

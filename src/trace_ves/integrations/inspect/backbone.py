@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import logging
 import time
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic
 
 import anyio
@@ -36,13 +34,11 @@ from trace_ves.backbone.provider import (
     token_count,
 )
 from trace_ves.backbone.remote import SAMPLED_TEMPERATURE
-from trace_ves.backbone.replies import complete_with_repair, strict_schema
+from trace_ves.backbone.replies import strict_schema, validate_first
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from trace_ves.records.transcript import ModelText
 
 _DEEPEST: Final = 32  # a reply that refers to itself has no end once it is spelled out
 _REPLACED: Final = frozenset({"$defs", "const", "oneOf", "prefixItems", "title"})
@@ -121,8 +117,8 @@ class _InspectCall(Generic[R]):
         content: list[ContentText | ContentImage] = []
         for part in call.with_schema_as_text():
             if isinstance(part, ImagePart):
-                address = f"data:image/jpeg;base64,{base64.b64encode(part.jpeg).decode('ascii')}"
-                content.append(ContentImage(image=address, detail="low" if part.height_px <= LOW_DETAIL_PX else "high"))
+                detail = "low" if part.height_px <= LOW_DETAIL_PX else "high"
+                content.append(ContentImage(image=f"data:image/jpeg;base64,{part.base64}", detail=detail))
             else:
                 content.append(ContentText(text=part.text))
         return cls(request, content, config)
@@ -142,27 +138,18 @@ class InspectBackbone:
     def __init__(self, model: Model) -> None:
         self._model = model
         self.name: Final = f"inspect:{model}"
-        _warn_of_price(str(model))
 
     def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
         """Answer the requests of a batch at once; a reply that does not validate is repaired after them."""
         asked = [_InspectCall.of(request, self._model.config.temperature) for request in batch]
         firsts = from_thread.run(self._complete_all, asked)
-        return [self._validate(one, first) for one, first in zip(asked, firsts, strict=True)]
+        return [
+            validate_first(one.request.reply, first, partial(self._repair, one))
+            for one, first in zip(asked, firsts, strict=True)
+        ]
 
-    def _validate(self, asked: _InspectCall[R], first: tuple[Completion, float]) -> Generation[R]:
-        seconds = [first[1]]
-
-        def complete(repairs: tuple[RepairTurn, ...]) -> Completion:
-            if not repairs:
-                return first[0]
-            completion, taken = from_thread.run(self._complete, asked, repairs)
-            seconds.append(taken)
-            return completion
-
-        said: list[ModelText] = []
-        reply, usage = complete_with_repair(asked.request.reply, complete, said=said)
-        return Generation(reply, usage, sum(seconds), said=tuple(said))
+    def _repair(self, asked: _InspectCall[R], repairs: tuple[RepairTurn, ...]) -> tuple[Completion, float]:
+        return from_thread.run(self._complete, asked, repairs)
 
     async def _complete_all(self, batch: Sequence[_InspectCall[R]]) -> list[tuple[Completion, float]]:
         found: dict[int, tuple[Completion, float]] = {}
@@ -193,13 +180,3 @@ def _usage(stated: ModelUsage | None) -> Usage:
     read, written = token_count(stated.input_tokens_cache_read), token_count(stated.input_tokens_cache_write)
     fresh, output = token_count(stated.input_tokens), token_count(stated.output_tokens)
     return Usage(fresh + read + written, read, output, written or None)
-
-
-@cache
-def _warn_of_price(model: str) -> None:
-    if model.startswith(("google/", "vertex/")):
-        logging.getLogger(__name__).warning(
-            "%s: inspect_ai sends no media resolution to Google's models, so each frame is charged at the model's "
-            "default, up to four times the tokens of a small frame; `trace-ves run --backbone gemini:…` sends it.",
-            model,
-        )

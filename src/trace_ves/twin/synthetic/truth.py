@@ -105,9 +105,7 @@ def read_truth(path: Path) -> dict[str, VideoTruth]:
             truth = VideoTruth.model_validate_json(line)
         except ValidationError as error:
             first = error.errors()[0]
-            where = ".".join(map(str, first["loc"])) or "line"
-            raise InputError(
-                f"{path}:{number}: {where}: {first['msg'].removeprefix('Value error, ')}; make the twin again."
-            ) from None
+            where, why = ".".join(map(str, first["loc"])) or "line", first["msg"].removeprefix("Value error, ")
+            raise InputError(f"{path}:{number}: {where}: {why}; make the twin again.") from None
         truths[truth.video] = truth
     return truths
