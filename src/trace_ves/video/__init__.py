@@ -46,8 +46,6 @@ class CachedVideo:
     """A video whose most recently used frames are cached, up to `max_bytes`."""
 
     def __init__(self, video: VideoSource, *, max_bytes: int = 256 << 20) -> None:
-        if max_bytes < 0:
-            raise ValueError(f"a cache needs max_bytes >= 0, got {max_bytes}")
         self._video = video
         self._timestamps: Sequence[float] = getattr(video, "timestamps", ())
         self._frames: LRUCache[Key, Frame] = LRUCache(max_bytes, getsizeof=_size)

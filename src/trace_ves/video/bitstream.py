@@ -124,8 +124,6 @@ def hevc_has_one_layer(extradata: bytes | None) -> bool:
         return False
     data = memoryview(extradata)
     hvcc = len(data) >= _HVCC_HEAD_BYTES and data[0] == 1
-    if hvcc and (data[21] >> 3) & 7 != 1:
-        return False
     sets = _in_hvcc(data) if hvcc else _with_start_codes(data)
     layers = [(unit[3] >> 1) & 7 for unit in sets if len(unit) > 3 and unit[0] >> 1 == _HEVC_VPS]
     return bool(layers) and not any(layers)

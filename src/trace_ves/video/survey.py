@@ -151,6 +151,7 @@ class _Facts:
     rate: Fraction
     flags_are_sure: bool  # whether a packet that is called a keyframe is one, or decoding from it shows that it is not
     reorders: bool  # whether the decoder may show frames in another order than they are stored in
+    has_timestamps: bool
     declared_seconds: float  # 0 where it does not say
     pixel_aspect: Fraction
 
@@ -166,13 +167,10 @@ class _Facts:
             rate=_positive(stream.guessed_rate) or _positive(stream.average_rate) or _USUAL_RATE,
             flags_are_sure=flags_can_be_checked(stream.codec_context.codec),
             reorders=bool(stream.codec_context.has_b_frames),
+            has_timestamps=container.format.name not in RAW_FORMATS,
             declared_seconds=float(seconds),
             pixel_aspect=_positive(stream.codec_context.sample_aspect_ratio) or Fraction(1),
         )
-
-    @property
-    def has_timestamps(self) -> bool:
-        return self.format not in RAW_FORMATS
 
     def warnings(self, index: FrameIndex) -> Iterator[str]:
         """What the file promises and does not hold, or what may surprise in its pictures."""

@@ -82,7 +82,7 @@ def download_film(
     }
     try:
         with yt_dlp.YoutubeDL(options) as client:
-            info = extract(client, film)
+            info: dict[str, Any] = client.extract_info(film, download=False)
             if info.get("is_live") or info.get("live_status") in {"is_live", "is_upcoming"}:
                 raise InputError(f"{film}: this film is still being broadcast; ask again when it is over.")
             size = info.get("filesize")
@@ -96,12 +96,6 @@ def download_film(
     except yt_dlp.utils.YoutubeDLError as error:
         raise InputError(f"{film}: yt-dlp could not fetch it: {_words(error)}.") from None
     return f"{film[-11:]}.{info.get('ext') or 'mp4'}", Version(bytes=part.stat().st_size)
-
-
-def extract(client: Any, film: str) -> dict[str, Any]:
-    """The streams of a film and their addresses, as yt-dlp finds them."""
-    found: dict[str, Any] = client.extract_info(film, download=False)
-    return found
 
 
 def _words(error: Exception) -> str:

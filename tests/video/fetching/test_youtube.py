@@ -65,12 +65,13 @@ def known(server: FilmServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]
     info = {"id": "aqz-KE-bpKQ", "title": "A film", "extractor": "youtube", "extractor_key": "Youtube"}
     info |= {"webpage_url": FILM, "formats": streams}
 
-    def extract(client: Any, _film: str) -> dict[str, Any]:
+    def extract(client: Any, _film: str, *, download: bool) -> dict[str, Any]:
         assert client.params["allowed_extractors"] == ["youtube"]
+        assert not download
         found: dict[str, Any] = client.process_ie_result(info, download=False)
         return found
 
-    monkeypatch.setattr(youtube, "extract", extract)
+    monkeypatch.setattr("yt_dlp.YoutubeDL.extract_info", extract)
     return info
 
 
