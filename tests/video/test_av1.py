@@ -12,7 +12,7 @@ from video_oracle import HEIGHT, Footage, Truths, digest, packets_of
 
 from trace_ves import video
 from trace_ves.video import reader
-from trace_ves.video.av1 import References, UnreadableHeaderError
+from trace_ves.video.av1 import References, UnreadableHeaderError, _read_sequence, _Sequence
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +28,7 @@ def shown(opened: video.Video, rows: list[int]) -> list[tuple[int, str]]:
 
 def test_few_frames_are_needed_for_one(footage: Footage) -> None:
     extradata, packets = packets_of(footage("av1.mp4"))
+    packets = [b"\x12\0" + packet for packet in packets]  # with a temporal delimiter, as streams have it
     references = References(extradata)
     for number in range(GROUP):
         references.add(number, packets[number])
@@ -38,6 +39,13 @@ def test_few_frames_are_needed_for_one(footage: Footage) -> None:
         assert all(0 < size <= len(packets[number]) for number, size in needed.items() if size is not None)
     assert len(references.needed(range(GROUP))) == GROUP
     assert references.needed(()).keys() == {0}
+
+
+@pytest.mark.parametrize("level", ["00111", "01000" + "0", "01000" + "1"], ids=["3.3", "4.0", "4.0 of the high tier"])
+def test_large_pictures_have_a_tier_in_their_header(level: str) -> None:
+    bits = "0" * 12 + "0" * 12 + level + "0" * 18 + "1" + "00" + "1" + "1" + "110"
+    data = int(bits.ljust(80, "0"), 2).to_bytes(10, "big")
+    assert _read_sequence(data) == _Sequence(screen_content=2, integer_motion=2, order_hint_bits=7)
 
 
 @pytest.mark.parametrize("held_bytes", [0, 4_000, 10**9])

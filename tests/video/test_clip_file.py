@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 import av
@@ -11,7 +12,7 @@ import video_footage
 
 from trace_ves import video
 from trace_ves.core import Interval
-from trace_ves.video.clip_file import write_clip
+from trace_ves.video.clip_file import encode_frames, write_clip
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,15 @@ def seen_in(path: Path, span: Interval) -> tuple[list[float], list[NDArray[np.ui
         first = max((t for t in times if t <= span.start), default=times[0])
         moments = [t for t in times if first <= t <= max(span.end, first)]
         return [t - first for t in moments], [frame.rgb() for frame in source.frames_at(moments)]
+
+
+def test_frames_are_encoded_into_an_open_file(footage: Callable[[str], Path]) -> None:
+    file = BytesIO()
+    with video.open(footage("b-frames.mp4")) as source:
+        encode_frames(source.frames_at([0.5, 1.0]), file, preset="ultrafast", crf=23)
+    file.seek(0)
+    with av.open(file) as clip:
+        assert [frame.time for frame in clip.decode(video=0)] == [0, 0.5]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import video_footage
@@ -96,6 +96,20 @@ def test_threads_within_a_decoder_give_the_same_frames(
     with video.open(footage(name)) as opened:
         check(opened, expected, most=40)
         assert {threads for _, threads in opened._decoder._readers} == {1, 2}
+
+
+def test_a_start_that_is_none_is_not_tried_again(footage: Footage, monkeypatch: pytest.MonkeyPatch) -> None:
+    careful: list[object] = []
+    decode = decoder.FrameDecoder._decode_carefully
+
+    def counted(self: decoder.FrameDecoder, *arguments: Any) -> Any:
+        careful.append(arguments)
+        return decode(self, *arguments)
+
+    monkeypatch.setattr(decoder.FrameDecoder, "_decode_carefully", counted)
+    with video.open(footage("intra-refresh.mkv")) as opened:
+        assert pixels(opened.frames_at([1.0])) == pixels(opened.frames_at([1.0]))
+    assert len(careful) == 1
 
 
 @pytest.mark.parametrize("name", REAL)

@@ -137,6 +137,12 @@ def test_a_packed_bitstream_that_was_copied_from_an_avi(suffix: str, made_up: bo
         assert all(opened.pts[1:] > opened.pts[:-1])
 
 
+def test_hevc_units_have_lengths_even_where_the_head_has_no_parameter_sets() -> None:
+    is_start = start_check("hevc", bytes([1, *bytes(20), 3, 0]))
+    assert is_start is not None
+    assert is_start(memoryview(b"\0\0\0\2\x26\1"))
+
+
 def test_without_b_frames_times_of_decoding_are_right(tmp_path: Path) -> None:
     """The stream may say that frames can be reordered; where none is, nothing is odd about the timestamps."""
     options = video_footage.x264(**{"x264-params": "keyint=24:scenecut=0:bframes=3:b-adapt=0"})

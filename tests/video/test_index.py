@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -60,6 +61,12 @@ def test_frames_follow_their_timestamps_and_start_at_a_keyframe(
     index = index_by_pts(packets, Fraction(1, 30), THIRTY)
     assert (index.packet.tolist(), index.start.tolist()) == (order, starts)
     assert index.seconds[0] == 0
+
+
+@pytest.mark.parametrize(("declared", "end"), [(0, 3), (5, 7), (100, 102), (101, 3)])
+def test_the_last_frame_stays_as_the_file_says_unless_that_is_absurd(declared: int, end: int) -> None:
+    packets = replace(table([0, 1, 2], {0}), duration=np.array([1, 1, declared]))
+    assert index_by_pts(packets, Fraction(1, 30), THIRTY).duration == end / 30
 
 
 def test_missing_and_shared_timestamps_are_not_trusted() -> None:

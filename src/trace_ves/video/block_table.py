@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from trace_ves.video.container import Deadline
 
-_EBML: Final = 0x1A45DFA3
 _SEGMENT: Final = 0x18538067
 _TRACKS: Final = 0x1654AE6B
 _CLUSTER: Final = 0x1F43B675
@@ -110,9 +109,9 @@ def _segment(file: BufferedReader, file_bytes: int) -> tuple[list[tuple[int, int
     """Start and end of every cluster's content, and the codec of every track that is handed out as stored."""
     clusters: list[tuple[int, int]] = []
     codecs: dict[int, bytes] = {}
-    head, at, end = _element(file, 0)
-    segment, at, end = _element(file, end)
-    require_plain(head == _EBML and segment == _SEGMENT and end == file_bytes)
+    _, _, end = _element(file, 0)
+    segment, at, _ = _element(file, end)
+    require_plain(segment == _SEGMENT)
     while at < file_bytes:
         kind, at, end = _element(file, at)
         require_plain(end <= file_bytes)
