@@ -41,7 +41,7 @@ TESTS = {
             f"tests/runs/test_{name}.py"
             for name in ("answering", "run", "evaluate", "logged_frames", "parts", "methods")
         ),
-        *(f"tests/runs/test_{name}.py" for name in ("methods", "dispatch", "ray_engine", "costs", "counterfactual")),
+        *(f"tests/runs/test_{name}.py" for name in ("ray_engine", "costs", "counterfactual")),
     ],
     "backbone": ["tests/backbone"],
     "benches": ["tests/benches"],
