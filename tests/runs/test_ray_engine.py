@@ -112,7 +112,7 @@ def run_on(ray: FakeRay, work: list[QuestionTask], workers: int) -> Counter[str 
     lines = list(_Cluster(ray, work, RunOptions(), workers).run())
     assert Counter(task.question.id for task, _ in lines) == Counter(task.question.id for task in work)
     assert all(task.question.id == result.prediction.question_id for task, result in lines)
-    return Counter(result.error for _, result in lines)
+    return Counter(result.prediction.error for _, result in lines)
 
 
 def test_a_question_that_kills_every_worker_becomes_an_error_and_the_rest_goes_on() -> None:

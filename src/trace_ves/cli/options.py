@@ -7,7 +7,6 @@ import math
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property, partial, reduce, wraps
 from importlib import import_module
 from pathlib import Path
@@ -48,18 +47,6 @@ class LazyGroup(click.Group):
         """List the commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, words) for name, (_, words) in self._lazy.items()])
-
-    def resolve_command(
-        self, ctx: click.Context, args: Sequence[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or suggest a similar one."""
-        try:
-            return super().resolve_command(ctx, list(args))
-        except click.UsageError as error:
-            close = get_close_matches(args[0].lower(), self.list_commands(ctx), n=1)
-            if not close:
-                raise
-            raise click.UsageError(f"{error.message.rstrip('.')}; did you mean {close[0]!r}?", ctx) from error
 
 
 class FiniteRange(click.FloatRange):

@@ -65,11 +65,6 @@ class TaskResult:
     transcript: Transcript | None = None
     """None without transcripts."""
 
-    @property
-    def error(self) -> str | None:
-        """The error of the question, if there was one."""
-        return self.prediction.error
-
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
