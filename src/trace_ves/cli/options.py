@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial, reduce, wraps
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
@@ -30,6 +30,7 @@ class LazyGroup(click.Group):
     def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **settings: Any) -> None:
         super().__init__(*args, **settings)
         self._lazy = lazy
+        self.commands = cast("dict[str, click.Command]", dict(lazy))  # the names that click suggests for a misspelt one
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """All names, in the order of the help text."""
