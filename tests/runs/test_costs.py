@@ -302,4 +302,4 @@ def test_the_table_shows_every_job_and_plain_output_a_line_when_it_is_done() -> 
     assert "Acc so far 50.0%" in out.getvalue()
     rows = [line.split() for line in out.getvalue().splitlines() if line.strip()]
     assert rows[-1] == ["List", "prices", "of", "2026-08-05."]
-    assert rows[-2] == ["all", "3/4", "0", "$2.50"]
+    assert rows[-2] == ["blind@openai-gpt-4o", "1/2", "0", "$2.50", "100.0%"]

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trace_ves.benches import Bench
-    from trace_ves.records import Prediction
     from trace_ves.runs.evaluate import Results
 
 METHODS: Final = ("blind", "uniform-32", "uniform-128", "vca", "avp", "trace")  # the agents with one budget
@@ -78,26 +77,13 @@ def demo_command(*, out: Path, questions: int, seed: int) -> None:
 
 
 def _story(results: Results, bench: Bench, out: Path) -> Path:
-    """Write the search for one question as a page."""
+    """Write the search for one question as a page: one that is covered, correct and stable if possible."""
     from trace_ves.web.export import write_story
     from trace_ves.web.open_library import open_library
 
     library = open_library(out / "runs", bench=bench.path, videos=None)
     key = next(key for key in library.runs if key.startswith("trace@"))
-    write_story(library, key, story_question(results), out / "story.html")
+    rows = results.audit.run("trace").rows
+    best = max(rows, key=lambda row: (bool(row.correct) * row.density, row.termination == "stable-prefix-found"))
+    write_story(library, key, best.question_id, out / "story.html")
     return out / "story.html"
-
-
-def story_question(results: Results) -> str:
-    """The question to show: correct, covered and stable if possible, and then the longest."""
-    from trace_ves.ves.metrics import HEADLINE_DENSITY
-
-    run = next(run for run in results.runs if run.method == "trace")
-    rows = {row.question_id: row for row in next(each for each in results.audit.runs if each.method == "trace").rows}
-
-    def worth(each: Prediction) -> tuple[int, int]:
-        row = rows.get(each.question_id)
-        good = row is not None and bool(row.correct) + (row.density >= HEADLINE_DENSITY)
-        return int(good) + (each.termination == "stable-prefix-found"), len(each.observations)
-
-    return max(run.predictions, key=worth).question_id
