@@ -14,6 +14,7 @@ import pytest
 from tests.runs.test_parts import JOB, OPTIONS, Opener, asked
 from trace_ves import evaluate
 from trace_ves.backbone.protocol import ScriptedBackbone
+from trace_ves.baselines.direct import Uniform, blind
 from trace_ves.core import Answer, InputError, Interval, Question, Termination
 from trace_ves.core.errors import BackboneError, MethodError
 from trace_ves.core.plugins import source_digest
@@ -135,16 +136,13 @@ def test_a_method_has_the_budget_of_its_job_the_memory_and_whoever_listens() -> 
     assert seen[1].memory is None
 
 
-def looks(_: Question, observer: Observer) -> Answer:
-    return Answer("A" if observer.whole.length else None)
-
-
 def test_a_line_names_the_file_that_was_looked_at_and_no_other(bench_folder: Path) -> None:
     path = bench_folder / "videos" / "a.mp4"
-    for method, extra in ((looks, {"video": checksum(path).to_json()}), (lambda *_: Answer("A"), {})):
+    model = ScriptedBackbone(lambda _: {"answer": "A"}, name="model")
+    for method, extra in ((Uniform(4), {"video": checksum(path).to_json()}), (blind, {})):
         with closing(SharedVideo(path)) as video:
             assert video.duration  # another question has it open
-            found = answer_question(QUESTION, video, JOB, method=method, backbone=MODEL)
+            found = answer_question(QUESTION, video, JOB, method=method, backbone=model)
         assert found.prediction.extra == extra
 
 
