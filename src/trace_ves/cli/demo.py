@@ -46,7 +46,7 @@ def demo_command(*, out: Path, questions: int, seed: int) -> None:
     from trace_ves.runs.prices import load_prices
     from trace_ves.twin.synthetic.bench import make_twin, write_twin
     from trace_ves.ves.figures import draw_figures
-    from trace_ves.ves.paper import paper_tables
+    from trace_ves.ves.paper import paper_main_table
     from trace_ves.ves.table import select_columns
     from trace_ves.ves.terminal import print_table
 
@@ -66,7 +66,7 @@ def demo_command(*, out: Path, questions: int, seed: int) -> None:
             bench, METHODS, "glance", out=runs, limit=questions, workers=WORKERS, prices=prices, watcher=watcher
         )
     console.print("[bold]3/4[/]  the audit: did they look at every interval that the answer depends on?\n")
-    table = paper_tables(results.audit)[0]  # in columns that fit a terminal:
+    table = paper_main_table(results.audit)  # in columns that fit a terminal:
     print_table(select_columns(table, [at for at, each in enumerate(table.columns) if each.title in COLUMNS]), console)
     console.print("[bold]4/4[/]  figures and a page")
     draw_figures(results.audit, bench.items, out / "figures")
