@@ -220,6 +220,9 @@ def test_one_usable_reply_is_enough_for_no_warning() -> None:
     for calls, told in (([faulty, fine], []), ([faulty] * 2, ["no call of m got a usable reply, the first: no JSON"])):
         run = Run("m", [Prediction("q", "A", observations=tuple(calls))])
         assert Results((run,), None, ()).warnings == told  # type: ignore[arg-type]
+    run = Run("m", [Prediction("q", "A"), *(Prediction(name, None, error=f"{name} is down.") for name in "ab")])
+    [told] = Results((run,), None, ()).warnings  # type: ignore[arg-type]
+    assert told.startswith("2 of the 3 questions of m ended in an error, the first 'a': a is down; --retry-errors")
 
 
 # --- configurations -------------------------------------------------------------------------------

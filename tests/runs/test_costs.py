@@ -73,6 +73,12 @@ def test_sums_limits_and_tables_charge_for_the_cheaper_tier_and_long_prompts(
     assert sums == pytest.approx([expected] * 4)
 
 
+def test_a_surcharge_may_begin_at_a_hundred_thousand_tokens() -> None:
+    spent = Spent()
+    spent.add(Call("look", usage=Usage(100_001)))
+    assert spent.dollars(Price(1.0, 0.1, 1.0, long_above=100_000, long_input=2.0)) == pytest.approx(0.200002)
+
+
 def test_thinking_makes_a_long_call_dearer() -> None:
     long = Spent()
     long.add(LONG_CALLS[1])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections import Counter, defaultdict
 from dataclasses import replace
 from functools import cache
@@ -11,11 +13,13 @@ import pytest
 
 from trace_ves.core import Answer, InputError, Question
 from trace_ves.records import ObservationLog, Prediction
+from trace_ves.runs import ray_engine
 from trace_ves.runs.answering import Job, QuestionTask, RunOptions, TaskResult
-from trace_ves.runs.ray_engine import _Cluster, _connect, _without_shared_cache
+from trace_ves.runs.ray_engine import _Cluster, _connect, _without_shared_cache, answer_on_ray
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 
 JOB = Job("uniform-8", "fake")
@@ -110,6 +114,7 @@ class Call:
 
 def run_on(ray: FakeRay, work: list[QuestionTask], workers: int) -> Counter[str | None]:
     lines = list(_Cluster(ray, work, RunOptions(), workers).run())
+    assert {(result.prediction.method, result.prediction.backbone) for _, result in lines} == {("uniform-8", "fake")}
     assert Counter(task.question.id for task, _ in lines) == Counter(task.question.id for task in work)
     assert all(task.question.id == result.prediction.question_id for task, result in lines)
     return Counter(result.prediction.error for _, result in lines)
@@ -188,6 +193,27 @@ def test_workers_that_never_begin_are_one_sentence_unless_others_do() -> None:
             report=lambda actor, dies=dies: RayActorError("x") if actor.number == dies else None,
         )
         assert run_on(one, tasks(2, 2), 2) == {None: 4}
+
+
+@pytest.mark.parametrize("address", [None, "host:1"])
+def test_a_cluster_of_this_machine_alone_is_closed_to_others_and_ended(
+    address: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ray.py").write_text("calls = []\nis_initialized = lambda: False\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "ray", raising=False)
+    for name in ("RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    ray = ray_engine._ray(elsewhere=address is not None)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    assert (os.environ.get("RAY_AUTH_MODE"), len(os.environ.get("RAY_AUTH_TOKEN", ""))) == (
+        (None, 0) if address else ("token", 64)
+    )
+    ray.init = lambda **given: ray.calls.append(given["address"])
+    ray.shutdown = lambda: ray.calls.append("ended")
+    assert list(answer_on_ray([], RunOptions(), workers=2, address=address)) == []
+    assert ray.calls == [address or "local", "ended"]
 
 
 def test_answers_are_cached_on_other_machines_only_if_a_person_says_so() -> None:
