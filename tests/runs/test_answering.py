@@ -25,7 +25,7 @@ from trace_ves.records.disk_cache import checksum
 from trace_ves.records.run_file import Run
 from trace_ves.runs import video_pool
 from trace_ves.runs.answering import Answered, Answerer, Job, QuestionTask, RunOptions, answer_question
-from trace_ves.runs.asking import ask_many
+from trace_ves.runs.asking import AskSession, ask_many
 from trace_ves.runs.evaluate import Results
 from trace_ves.runs.run import answer_locally, configuration
 from trace_ves.runs.video_pool import SharedVideo, VideoPool, check_durations
@@ -118,6 +118,16 @@ def test_a_line_says_which_subtitles_were_at_hand_even_where_the_method_failed(m
     assert (found.prediction.error or "").startswith("KeyError")
     assert found.prediction.extra == {"subtitles": said.to_json()}
     assert answered(reads_and_fails).prediction.extra == {}  # nobody asked for them
+
+
+def test_a_session_that_shall_show_subtitles_needs_a_video_that_has_some(tmp_path: Path, bench_folder: Path) -> None:
+    film = tmp_path / "film.mp4"
+    film.symlink_to(bench_folder / "videos" / "a.mp4")
+    AskSession(film, backbone=MODEL, method=blind).close()
+    with pytest.raises(InputError, match=r"film\.mp4 has no subtitles"):
+        AskSession(film, backbone=MODEL, method=reads_and_answers, subtitles=True)
+    film.with_suffix(".srt").write_text("1\n00:00:00,000 --> 00:00:02,000\nHello\n")
+    AskSession(film, backbone=MODEL, method=reads_and_answers, subtitles=True).close()
 
 
 def test_a_method_has_the_budget_of_its_job_the_memory_and_whoever_listens() -> None:

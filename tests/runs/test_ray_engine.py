@@ -15,7 +15,7 @@ from trace_ves.core import Answer, InputError, Question
 from trace_ves.records import ObservationLog, Prediction
 from trace_ves.runs import ray_engine
 from trace_ves.runs.answering import Job, QuestionTask, RunOptions, TaskResult
-from trace_ves.runs.ray_engine import _Cluster, _connect, _without_shared_cache, answer_on_ray
+from trace_ves.runs.ray_engine import Worker, _Cluster, _connect, _without_shared_cache, answer_on_ray
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -214,6 +214,15 @@ def test_a_cluster_of_this_machine_alone_is_closed_to_others_and_ended(
     ray.shutdown = lambda: ray.calls.append("ended")
     assert list(answer_on_ray([], RunOptions(), workers=2, address=address)) == []
     assert ray.calls == [address or "local", "ended"]
+
+
+def test_a_worker_finds_your_method_where_the_driver_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for folder in (tmp_path, tmp_path, tmp_path / "missing"):
+        Worker(RunOptions(), str(folder))
+    assert (sys.path.count(str(tmp_path)), str(tmp_path / "missing") in sys.path) == (1, False)
 
 
 def test_answers_are_cached_on_other_machines_only_if_a_person_says_so() -> None:
