@@ -111,14 +111,6 @@ def test_stand_ins_are_looked_for_outward(
     assert whole == (0, 60) or list(found) == []
 
 
-@given(st.floats(0, 50), st.floats(0, 50), st.integers(1, 9))
-def test_moments_stay_inside_the_video_and_outside_the_mask(start: float, length: float, size: int) -> None:
-    mask = Mask(Interval(start, start + length), (start,) * size)
-    for moment in islice(outward(mask, Interval(0, 100)), 200):
-        assert 0 <= moment <= 100
-        assert moment not in mask.span
-
-
 FPS, SECONDS = 5, 60
 EVIDENCE = (Interval(8, 14), Interval(30, 40))
 

@@ -17,7 +17,14 @@ from trace_ves.core.display import PALETTE
 from trace_ves.records import Prediction
 from trace_ves.ves import audit
 from trace_ves.ves.figures import draw_figures
-from trace_ves.ves.figures.bars import BUCKET_COLOURS, DARK, bench_figure, buckets_figure, families_figure
+from trace_ves.ves.figures.bars import (
+    BUCKET_COLOURS,
+    DARK,
+    bench_figure,
+    buckets_figure,
+    endings_figure,
+    families_figure,
+)
 from trace_ves.ves.figures.frontier import Box, frontier_figure, k_sweep_figure, place_labels
 from trace_ves.ves.figures.style import STYLE
 
@@ -67,7 +74,9 @@ def test_bars_of_runs_stand_apart_and_their_numbers_can_be_read() -> None:
     runs = [run for run in report.runs if not run.is_sampler]
     with mpl.rc_context(STYLE):
         families = families_figure(runs, items, 2).axes[0]
-        buckets = buckets_figure(runs, 2).axes[0]
+        buckets, endings = buckets_figure(runs, 2).axes[0], endings_figure(runs).axes[0]
+    assert [bar.get_width() for bar in endings.patches] == [100.0] * len(runs)  # nothing is said of any search
+    assert endings.get_xlim() == buckets.get_xlim() == (0, 100)
     spans = sorted((bar.get_x(), bar.get_x() + bar.get_width()) for bar in families.patches)
     assert len(spans) == 2 * len(runs)
     assert all(end < start for (_, end), (start, _) in pairwise(spans))
@@ -84,6 +93,7 @@ def test_a_histogram_says_what_lies_beyond_its_axis() -> None:
     with mpl.rc_context(STYLE):
         durations = bench_figure(items).axes[0]
     assert durations.get_xlabel().endswith("(2 beyond the axis)")
+    assert durations.get_xlim()[0] == 0
 
 
 def test_figures_are_drawn_as_svg_png_and_pdf_and_again_alike_whatever_the_names(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trace_ves.core import Question
+from trace_ves.core import Interval, Question
 from trace_ves.records import Item, Prediction
 from trace_ves.ves import audit
-from trace_ves.ves.metrics import accuracy, accuracy_by_group, family_order
+from trace_ves.ves.metrics import accuracy, accuracy_by_group, class_masks, family_order, group_accuracy
 from trace_ves.ves.report import GroupFigures
 from trace_ves.ves.rows import AuditRow
 from trace_ves.ves.tables import tables
@@ -48,6 +48,26 @@ def test_the_groups_of_a_log_count_where_the_bench_has_none() -> None:
         "domain": {"zoo": GroupFigures(1, 100.0)}
     }
     assert accuracy_by_group([item], rows(True)) == {}
+
+
+def test_a_group_of_questions_is_right_where_every_answer_is_and_intervals_are_classed_up_to_four() -> None:
+    items = [
+        Item(
+            Question(f"q{n}", "v.mp4", "?", ("a", "b")),
+            "A",
+            (Interval(1, 2),) * count,
+            60.0,
+            extra={"question_group": n // 2},
+        )
+        for n, count in enumerate((1, 3, 4, 5))
+    ]
+    assert group_accuracy(items, rows(True, True, True, False)) == GroupFigures(2, 50.0)
+    assert group_accuracy([replace(each, extra={}) for each in items], rows(*[True] * 4)) is None
+    assert {word: mask.tolist() for word, mask in class_masks(items)["intervals"].items()} == {
+        "1": [True, False, False, False],
+        "3": [False, True, False, False],
+        "4 or more": [False, False, True, True],
+    }
 
 
 def test_many_groups_stand_below_each_other() -> None:

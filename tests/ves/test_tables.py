@@ -18,10 +18,10 @@ from rich.console import Console
 from trace_ves.core import Interval, Question
 from trace_ves.records import Call, Item, Prediction
 from trace_ves.ves import audit
-from trace_ves.ves.renderers import latex_table, report_csv, report_latex, report_markdown
+from trace_ves.ves.renderers import latex_table, report_csv, report_html, report_latex, report_markdown
 from trace_ves.ves.report import AuditReport, BenchFigures, GroupFigures, RunFigures
 from trace_ves.ves.table import Column, Row, Section, Table, number
-from trace_ves.ves.tables import family_table, main_table, tables
+from trace_ves.ves.tables import family_table, main_table, tables, title
 from trace_ves.ves.terminal import print_report, print_table
 
 if TYPE_CHECKING:
@@ -242,6 +242,17 @@ def test_in_a_terminal_a_wide_table_is_split_and_no_line_runs_on(width: int) -> 
     assert max(map(len, lines)) <= width
     assert sum(line.startswith("trace") for line in lines) == sum(line.startswith("Wide") for line in lines) > 1
     assert all(sum(f"column-{n}" in line.split() for line in lines) == 1 for n in range(20))
+
+
+def test_every_format_has_headings_and_marks() -> None:
+    report, out = paper_report(), io.StringIO()
+    print_report(report, Console(file=out, width=200, force_terminal=True, color_system="standard"))
+    assert "\x1b[1m63.5" in out.getvalue()
+    assert "\x1b[4m59.0" in out.getvalue()
+    assert "\n| *Uniform sweep (gemini-3-flash)* |" in report_markdown(report)
+    assert '<th colspan="2" style="text-align:center">Temporal Ordering</th>' in report_html(report)
+    lacking = replace(report, runs=tuple(replace(run, missing=3) for run in report.runs[:2]))
+    assert title(lacking, "X") == "X, incomplete: random lacks 3 of 600; blind lacks 3 of 600"
 
 
 def test_the_parts_of_cells_stand_below_each_other() -> None:
