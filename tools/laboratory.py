@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from paper_tables import ABLATIONS, PAPER_METHODS
 from trace_ves.core.display import PALETTE, method_colours
 from trace_ves.runs.evaluate import evaluate
 from trace_ves.twin.synthetic.bench import make_twin, write_twin
-from trace_ves.ves.paper import ABLATIONS, PAPER_METHODS
 from trace_ves.ves.statistics import bootstrap, percentile_interval
 
 if TYPE_CHECKING:

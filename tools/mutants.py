@@ -42,7 +42,7 @@ TESTS = {
             f"tests/runs/test_{name}.py"
             for name in ("answering", "run", "evaluate", "logged_frames", "parts", "methods")
         ),
-        *(f"tests/runs/test_{name}.py" for name in ("methods", "dispatch", "ray_engine", "costs", "counterfactual")),
+        *(f"tests/runs/test_{name}.py" for name in ("ray_engine", "costs", "counterfactual")),
     ],
     "backbone": ["tests/backbone"],
     "benches": ["tests/benches"],
@@ -58,7 +58,8 @@ TESTS = {
     "web": [f"tests/web/test_{name}.py" for name in ("library", "looks", "saving", "search_view", "server")],
     "ves": [
         *(f"tests/ves/test_{name}.py" for name in ("metrics", "statistics", "groups", "scoring")),
-        *(f"tests/ves/test_{name}.py" for name in ("tables", "html")),
+        *(f"tests/ves/test_{name}.py" for name in ("tables", "html", "agreement", "figures", "paper")),
+        "tests/runs/test_release.py",
     ],
 }
 """What is changed, and the tests that should notice. Those that start other processes do not help here."""

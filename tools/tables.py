@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from paper_tables import ABLATIONS, PAPER_METHODS, paper_tables, public_table
 from trace_ves.agent.settings import DEFAULT_BUDGET
 from trace_ves.backbone.registry import open_backbone
 from trace_ves.benches import load_bench
@@ -27,7 +30,7 @@ from trace_ves.runs.counterfactual import eligible, flip_table, run_check, summa
 from trace_ves.runs.evaluate import evaluate
 from trace_ves.runs.prices import load_prices
 from trace_ves.ves.figures import draw_figures
-from trace_ves.ves.paper import ABLATIONS, PAPER_METHODS, paper, paper_tables, public_table
+from trace_ves.ves.paper import paper
 from trace_ves.ves.renderers import latex_table, markdown_table, report_csv, report_latex
 from trace_ves.ves.table import Column, Row, Section, Table, number
 from trace_ves.ves.tables import tables

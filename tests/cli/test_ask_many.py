@@ -110,13 +110,6 @@ def test_a_limit_on_the_cost_ends_a_table(ask: Call, tmp_path: Path) -> None:
     assert len(Counting.asked) in {3, 4}  # a question under way when the limit was reached may be asked again
 
 
-def test_what_nobody_asked_to_save_can_be_gone_on_from_too(ask: Call) -> None:
-    ask("--workers", "1", "--price", "1,1,1", "--max-cost", "0.0005", status=3)
-    assert "2 of 3 were answered before" in ask("--workers", "1").stderr
-    assert "answered before" not in ask("--workers", "1").stderr  # what was ended is forgotten
-    assert len(Counting.asked) in {6, 7}
-
-
 def test_a_folder_of_videos_is_ranked_by_where_it_was_found(
     cli: Call, clip: Path, backbone: str, tmp_path: Path
 ) -> None:

@@ -41,25 +41,3 @@ def test_again_it_asks_nothing_again(demo: tuple[Path, str]) -> None:
     table = re.search(r"Main audit.*?backbone named above", printed, re.DOTALL)
     assert table is not None
     assert table[0] in done.stdout
-
-
-def test_the_story_is_one_that_is_right_covered_and_stable() -> None:
-    from types import SimpleNamespace
-
-    from trace_ves.cli.demo import story_question
-    from trace_ves.core import Interval, Question
-    from trace_ves.records import Call, Item, Prediction
-    from trace_ves.ves import audit
-
-    items = [Item(Question(f"q{n}", "v.mp4", "?", ("x", "y")), "A", (Interval(0, 9),), 10.0) for n in range(4)]
-    stable = "stable-prefix-found"
-    lines = [
-        Prediction("q0", "B", (1.0, 2.0), 2, termination=stable, observations=(Call("look"),) * 9),
-        Prediction("q1", "A", (), 0, termination=stable, observations=(Call("look"),) * 8),
-        Prediction("q2", "A", (1.0, 2.0), 2, termination=stable, observations=(Call("look"),) * 2),
-        Prediction("q3", "A", (1.0, 2.0), 2, termination="no-stable-prefix", observations=(Call("look"),) * 7),
-    ]
-    run = SimpleNamespace(method="trace", predictions=lines)
-    report = audit(items, {"trace": lines}, resamples=2)
-    audited = SimpleNamespace(runs=[SimpleNamespace(method="trace", rows=report.runs[0].rows)])
-    assert story_question(SimpleNamespace(runs=[run], audit=audited)) == "q2"  # type: ignore[arg-type]

@@ -38,7 +38,7 @@ def test_every_term_is_explained_and_has_an_anchor_of_its_own() -> None:
 
 
 def test_everything_that_tables_show_is_explained() -> None:
-    metrics = {re.sub(r"@\d+$", "@k", symbol) for symbol in Columns([], ep_ref=None, k=2).metrics}
+    metrics = {re.sub(r"@\d+$", "@k", symbol) for symbol in Columns([], ep_ref=None, k=2, frames_known=True).metrics}
     rows = {*VARIANTS, *ENDINGS, "Rejected", "Left", "Waiting", "Changed", "No answer"}
     assert (metrics | rows) - set(TERMS) == set()
     columns = cost_table([]).columns

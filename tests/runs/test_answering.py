@@ -14,6 +14,7 @@ import pytest
 from tests.runs.test_parts import JOB, OPTIONS, Opener, asked
 from trace_ves import evaluate
 from trace_ves.backbone.protocol import ScriptedBackbone
+from trace_ves.baselines.direct import Uniform, blind
 from trace_ves.core import Answer, InputError, Interval, Question, Termination
 from trace_ves.core.errors import BackboneError, MethodError
 from trace_ves.core.plugins import source_digest
@@ -24,7 +25,7 @@ from trace_ves.records.disk_cache import checksum
 from trace_ves.records.run_file import Run
 from trace_ves.runs import video_pool
 from trace_ves.runs.answering import Answered, Answerer, Job, QuestionTask, RunOptions, answer_question
-from trace_ves.runs.asking import ask_many
+from trace_ves.runs.asking import AskSession, ask_many
 from trace_ves.runs.evaluate import Results
 from trace_ves.runs.run import answer_locally, configuration
 from trace_ves.runs.video_pool import SharedVideo, VideoPool, check_durations
@@ -119,6 +120,16 @@ def test_a_line_says_which_subtitles_were_at_hand_even_where_the_method_failed(m
     assert answered(reads_and_fails).prediction.extra == {}  # nobody asked for them
 
 
+def test_a_session_that_shall_show_subtitles_needs_a_video_that_has_some(tmp_path: Path, bench_folder: Path) -> None:
+    film = tmp_path / "film.mp4"
+    film.symlink_to(bench_folder / "videos" / "a.mp4")
+    AskSession(film, backbone=MODEL, method=blind).close()
+    with pytest.raises(InputError, match=r"film\.mp4 has no subtitles"):
+        AskSession(film, backbone=MODEL, method=reads_and_answers, subtitles=True)
+    film.with_suffix(".srt").write_text("1\n00:00:00,000 --> 00:00:02,000\nHello\n")
+    AskSession(film, backbone=MODEL, method=reads_and_answers, subtitles=True).close()
+
+
 def test_a_method_has_the_budget_of_its_job_the_memory_and_whoever_listens() -> None:
     seen: list[Observer] = []
     heard: list[Progress] = []
@@ -135,16 +146,13 @@ def test_a_method_has_the_budget_of_its_job_the_memory_and_whoever_listens() -> 
     assert seen[1].memory is None
 
 
-def looks(_: Question, observer: Observer) -> Answer:
-    return Answer("A" if observer.whole.length else None)
-
-
 def test_a_line_names_the_file_that_was_looked_at_and_no_other(bench_folder: Path) -> None:
     path = bench_folder / "videos" / "a.mp4"
-    for method, extra in ((looks, {"video": checksum(path).to_json()}), (lambda *_: Answer("A"), {})):
+    model = ScriptedBackbone(lambda _: {"answer": "A"}, name="model")
+    for method, extra in ((Uniform(4), {"video": checksum(path).to_json()}), (blind, {})):
         with closing(SharedVideo(path)) as video:
             assert video.duration  # another question has it open
-            found = answer_question(QUESTION, video, JOB, method=method, backbone=MODEL)
+            found = answer_question(QUESTION, video, JOB, method=method, backbone=model)
         assert found.prediction.extra == extra
 
 
@@ -222,6 +230,9 @@ def test_one_usable_reply_is_enough_for_no_warning() -> None:
     for calls, told in (([faulty, fine], []), ([faulty] * 2, ["no call of m got a usable reply, the first: no JSON"])):
         run = Run("m", [Prediction("q", "A", observations=tuple(calls))])
         assert Results((run,), None, ()).warnings == told  # type: ignore[arg-type]
+    run = Run("m", [Prediction("q", "A"), *(Prediction(name, None, error=f"{name} is down.") for name in "ab")])
+    [told] = Results((run,), None, ()).warnings  # type: ignore[arg-type]
+    assert told.startswith("2 of the 3 questions of m ended in an error, the first 'a': a is down; --retry-errors")
 
 
 # --- configurations -------------------------------------------------------------------------------

@@ -73,6 +73,12 @@ def test_sums_limits_and_tables_charge_for_the_cheaper_tier_and_long_prompts(
     assert sums == pytest.approx([expected] * 4)
 
 
+def test_a_surcharge_may_begin_at_a_hundred_thousand_tokens() -> None:
+    spent = Spent()
+    spent.add(Call("look", usage=Usage(100_001)))
+    assert spent.dollars(Price(1.0, 0.1, 1.0, long_above=100_000, long_input=2.0)) == pytest.approx(0.200002)
+
+
 def test_thinking_makes_a_long_call_dearer() -> None:
     long = Spent()
     long.add(LONG_CALLS[1])
@@ -302,4 +308,4 @@ def test_the_table_shows_every_job_and_plain_output_a_line_when_it_is_done() -> 
     assert "Acc so far 50.0%" in out.getvalue()
     rows = [line.split() for line in out.getvalue().splitlines() if line.strip()]
     assert rows[-1] == ["List", "prices", "of", "2026-08-05."]
-    assert rows[-2] == ["all", "3/4", "0", "$2.50"]
+    assert rows[-2] == ["blind@openai-gpt-4o", "1/2", "0", "$2.50", "100.0%"]

@@ -30,7 +30,7 @@ def test_one_call_gives_predictions_audit_and_costs(bench_folder: Path, workplac
     assert found.audit.run("uniform-8").metrics["Fr"] == 8
     assert [(cost.name, cost.total.calls) for cost in found.costs] == [("uniform-8", 6), ("blind", 6)]
     assert str(found) == str(found.audit)
-    assert found.to_json()["audit"] == found.audit.to_json()
+    assert json.loads(found.save(workplace / "all.json").read_text())["audit"] == found.audit.to_json()
     files = sorted((workplace / "out").glob("*.jsonl"))
     assert [path.name for path in files] == ["blind@models-Steady.jsonl", "uniform-8@models-Steady.jsonl"]
     assert all(transcripts_path(path).exists() for path in files)

@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import os
+import sys
+from collections import Counter, defaultdict
+from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.runs.cluster import line, tasks
-from trace_ves.core import InputError
-from trace_ves.runs.answering import QuestionTask, RunOptions
-from trace_ves.runs.ray_engine import _Cluster, _connect, _without_shared_cache
+from trace_ves.core import Answer, InputError, Question
+from trace_ves.records import ObservationLog, Prediction
+from trace_ves.runs import ray_engine
+from trace_ves.runs.answering import Job, QuestionTask, RunOptions, TaskResult
+from trace_ves.runs.ray_engine import Worker, _Cluster, _connect, _without_shared_cache, answer_on_ray
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
+
+
+JOB = Job("uniform-8", "fake")
+
+
+def tasks(videos: int, questions_each: int) -> list[QuestionTask]:
+    return [
+        QuestionTask(JOB, Question(f"v{video}q{number}", f"v{video}.mp4", "?", ("a", "b")), f"v{video}.mp4")
+        for video in range(videos)
+        for number in range(questions_each)
+    ]
+
+
+def line(task: QuestionTask, error: str | None = None) -> TaskResult:
+    answer = Answer(None if error else "A")
+    made = Prediction.of(task.question, answer, ObservationLog(), method="uniform-8", backbone="fake", seconds=0.0)
+    return TaskResult(replace(made, error=error))
 
 
 class RayError(Exception):
@@ -33,43 +56,51 @@ class RayTaskError(RayError):
 
 
 class FakeRay:
-    """As much of Ray as the engine uses; `answer(actor, task)` is what its workers do."""
+    """As much of Ray as the engine uses; `answer(actor, task)` is what its workers do.
+
+    `report(actor)` is what a worker says when it is ready; one that says `WAITS` has no room on the cluster.
+    """
 
     exceptions = type("exceptions", (), {"RayError": RayError, "RayTaskError": RayTaskError})
 
-    def __init__(self, answer: Callable[[Any, QuestionTask], Any], problem: str | Exception | None = None) -> None:
-        self.answer, self.problem = answer, problem
-        self.started, self.killed = 0, 0
+    def __init__(
+        self, answer: Callable[[Any, QuestionTask], Any], report: Callable[[Any], object] = lambda _: None
+    ) -> None:
+        self.answer, self.report = answer, report
+        self.started = 0
+        self.resources: dict[str, float] = {"CPU": 4}
+        self.share: dict[str, float] = {}
 
     def remote(self, _: type) -> FakeRay:
         return self
 
-    def options(self, **_: object) -> Any:
-        ray = self
+    def options(self, *, max_restarts: int, **share: float) -> Any:
+        assert max_restarts == 0  # the driver starts another worker itself
+        ray, self.share = self, share
 
         class Actor:
             def __init__(self) -> None:
                 ray.started += 1
                 self.number = ray.started
-                self.check_jobs = Call(lambda _: ray.problem)
+                self.check_jobs = Call(lambda _: ray.report(self))
                 self.answer = Call(lambda task: ray.answer(self, task))
 
         return type("factory", (), {"remote": staticmethod(lambda *_: Actor())})
 
     def cluster_resources(self) -> dict[str, float]:
-        return {"CPU": 4}
+        return self.resources
 
     def wait(self, refs: list[Any], num_returns: int) -> tuple[list[Any], list[Any]]:
-        return refs[:num_returns], refs[num_returns:]
+        ready = next(ref for ref in refs if ref.result() != WAITS)
+        return [ready], [ref for ref in refs if ref is not ready]
 
     def get(self, ref: Any) -> Any:
-        result = ref.work(ref.argument)
-        if isinstance(result, Exception):
+        if isinstance(result := ref.result(), Exception):
             raise result
         return result
 
-    def kill(self, _: object) -> None:
-        self.killed += 1
+
+WAITS = "there is no room"
 
 
 class Call:
@@ -77,43 +108,69 @@ class Call:
         self.work = work
 
     def remote(self, argument: Any) -> Any:
-        return type("ref", (), {"work": staticmethod(self.work), "argument": argument})()
+        found = cache(lambda: self.work(argument))
+        return type("ref", (), {"result": staticmethod(found)})()
 
 
 def run_on(ray: FakeRay, work: list[QuestionTask], workers: int) -> Counter[str | None]:
     lines = list(_Cluster(ray, work, RunOptions(), workers).run())
+    assert {(result.prediction.method, result.prediction.backbone) for _, result in lines} == {("uniform-8", "fake")}
     assert Counter(task.question.id for task, _ in lines) == Counter(task.question.id for task in work)
-    return Counter(prediction.error for _, prediction in lines)
+    assert all(task.question.id == result.prediction.question_id for task, result in lines)
+    return Counter(result.prediction.error for _, result in lines)
 
 
 def test_a_question_that_kills_every_worker_becomes_an_error_and_the_rest_goes_on() -> None:
     deadly = FakeRay(lambda _, task: OutOfMemoryError("again") if task.question.id == "v1q1" else line(task))
     assert run_on(deadly, tasks(3, 4), 3) == {None: 11, "3 workers were lost while answering this question": 1}
+    assert deadly.started == 6
+    assert deadly.share == {"num_cpus": 1.0, "num_gpus": 0}
 
 
-def test_a_worker_that_cannot_open_a_job_says_so() -> None:
-    with pytest.raises(InputError, match="no such model"):
-        run_on(FakeRay(lambda _, task: line(task), problem="no such model"), tasks(1, 1), 1)
+def test_questions_that_fail_are_lines_with_their_error() -> None:
+    ray = FakeRay(lambda _, task: line(task, "no such file" if task.video == "v1.mp4" else None))
+    assert run_on(ray, tasks(3, 4), 20) == {None: 8, "no such file": 4}
+    assert ray.started == 12  # no more workers than questions
 
 
-def test_a_worker_that_is_killed_for_its_memory_loses_nothing() -> None:
-    killed: set[str] = set()
+def test_questions_of_a_video_go_to_one_worker() -> None:
+    by_worker: dict[int, list[str]] = defaultdict(list)
 
-    def answer(_: Any, task: QuestionTask) -> Any:
-        if task.question.id in {"v1q1", "v2q0"} and task.question.id not in killed:
-            killed.add(task.question.id)
-            return OutOfMemoryError("killed by the memory monitor")
+    def answer(actor: Any, task: QuestionTask) -> TaskResult:
+        by_worker[actor.number].append(task.question.id)
         return line(task)
 
-    ray = FakeRay(answer)
+    run_on(FakeRay(answer), tasks(2, 3), 2)
+    assert by_worker == {1: ["v0q0", "v0q1", "v0q2"], 2: ["v1q0", "v1q1", "v1q2"]}
+
+
+def test_a_worker_that_is_killed_for_its_memory_loses_nothing_though_no_other_finds_room() -> None:
+    def answer(actor: Any, task: QuestionTask) -> Any:
+        return OutOfMemoryError("killed by the memory monitor") if actor.number > 1 else line(task)
+
+    ray = FakeRay(answer, report=lambda actor: WAITS if actor.number > 3 else None)
     assert run_on(ray, tasks(4, 3), 3) == {None: 12}
     assert ray.started == 5
 
 
-def test_a_worker_whose_machine_is_bad_is_let_go_and_replaced() -> None:
-    ray = FakeRay(lambda actor, task: line(task, "no such file" if actor.number == 2 else None))
-    assert run_on(ray, tasks(10, 4), 3) == {None: 40}
-    assert (ray.killed, ray.started) == (1, 4)
+def test_the_last_question_is_asked_again_by_a_worker_that_has_nothing_to_do() -> None:
+    ray = FakeRay(
+        lambda actor, task: OutOfMemoryError("killed") if actor.number == 2 else line(task),
+        report=lambda actor: WAITS if actor.number > 2 else None,
+    )
+    assert run_on(ray, tasks(2, 1), 2) == {None: 2}
+
+
+def test_a_local_model_gets_a_gpu_where_there_is_one() -> None:
+    local = [replace(task, job=Job("uniform-8", "hf:model")) for task in tasks(1, 8)]
+    for resources, share in (
+        ({"CPU": 4, "GPU": 2}, {"num_cpus": 0.5, "num_gpus": 1}),
+        ({}, {"num_cpus": 0.125, "num_gpus": 0}),
+    ):
+        ray = FakeRay(lambda _, task: line(task))
+        ray.resources = resources
+        run_on(ray, local, 8)
+        assert ray.share == share
 
 
 def test_what_stops_the_program_inside_a_worker_is_raised_here() -> None:
@@ -121,14 +178,51 @@ def test_what_stops_the_program_inside_a_worker_is_raised_here() -> None:
         run_on(FakeRay(lambda *_: RayTaskError("a bug of ours")), tasks(1, 1), 1)
 
 
-def test_workers_that_never_begin_are_one_sentence() -> None:
-    with pytest.raises(InputError, match="die before they start: no room"):
-        run_on(FakeRay(lambda _, task: line(task), problem=RayActorError("no room")), tasks(2, 2), 2)
+def test_a_worker_that_cannot_open_a_job_says_so() -> None:
+    with pytest.raises(InputError, match="no such model"):
+        run_on(FakeRay(lambda _, task: line(task), report=lambda _: "no such model"), tasks(1, 1), 1)
 
 
-def test_a_cluster_that_loses_every_worker_is_one_sentence() -> None:
-    with pytest.raises(InputError, match="every worker of the Ray cluster was lost"):
-        run_on(FakeRay(lambda *_: OutOfMemoryError("again")), tasks(9, 9), 2)
+def test_workers_that_never_begin_are_one_sentence_unless_others_do() -> None:
+    dead = FakeRay(lambda _, task: line(task), report=lambda _: RayActorError("no memory"))
+    with pytest.raises(InputError, match="die before they start: no memory"):
+        run_on(dead, tasks(2, 2), 2)
+    for dies in (1, 2):
+        one = FakeRay(
+            lambda _, task: line(task),
+            report=lambda actor, dies=dies: RayActorError("x") if actor.number == dies else None,
+        )
+        assert run_on(one, tasks(2, 2), 2) == {None: 4}
+
+
+@pytest.mark.parametrize("address", [None, "host:1"])
+def test_a_cluster_of_this_machine_alone_is_closed_to_others_and_ended(
+    address: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ray.py").write_text("calls = []\nis_initialized = lambda: False\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "ray", raising=False)
+    for name in ("RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    ray = ray_engine._ray(elsewhere=address is not None)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    assert (os.environ.get("RAY_AUTH_MODE"), len(os.environ.get("RAY_AUTH_TOKEN", ""))) == (
+        (None, 0) if address else ("token", 64)
+    )
+    ray.init = lambda **given: ray.calls.append(given["address"])
+    ray.shutdown = lambda: ray.calls.append("ended")
+    assert list(answer_on_ray([], RunOptions(), workers=2, address=address)) == []
+    assert ray.calls == [address or "local", "ended"]
+
+
+def test_a_worker_finds_your_method_where_the_driver_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for folder in (tmp_path, tmp_path, tmp_path / "missing"):
+        Worker(RunOptions(), str(folder))
+    assert (sys.path.count(str(tmp_path)), str(tmp_path / "missing") in sys.path) == (1, False)
 
 
 def test_answers_are_cached_on_other_machines_only_if_a_person_says_so() -> None:

@@ -61,6 +61,7 @@ def test_a_release_gives_the_same_audit_and_the_same_frames(place: Path) -> None
     done = call(release, "bench", UNIFORM, "runs/vca@models-Steady.jsonl", "out", "--videos")
     assert done.exception is None, done.output
     assert (place / "out/videos/a.mp4").exists()
+    assert f"- `{UNIFORM}`: uniform-8\n" in (place / "out/README.md").read_text()
     shutil.rmtree(place / "bench")  # whoever downloads it has nothing but the release
     shutil.rmtree(place / "runs")
     assert call(release, "--check", "out").return_value == 0

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 from tests.ves.test_tables import small_bench, small_report
 
 from trace_ves.core.display import PALETTE
 from trace_ves.records import Prediction
 from trace_ves.ves import audit
 from trace_ves.ves.figures import draw_figures
+from trace_ves.ves.figures.bars import (
+    BUCKET_COLOURS,
+    DARK,
+    bench_figure,
+    buckets_figure,
+    endings_figure,
+    families_figure,
+)
 from trace_ves.ves.figures.frontier import Box, frontier_figure, k_sweep_figure, place_labels
 from trace_ves.ves.figures.style import STYLE
 
@@ -56,6 +66,34 @@ def test_a_k_sweep_starts_where_the_report_stands() -> None:
         curve = next(line for line in axes.lines if line.get_marker() == "D").get_ydata()
         assert list(curve[:3]) == pytest.approx([report.runs[0].metrics[f"{metric}@{k}"] for k in (1, 2, 3)])
         assert list(curve) == sorted(curve, reverse=True)
+        assert axes.collections  # error bars
+
+
+def test_bars_of_runs_stand_apart_and_their_numbers_can_be_read() -> None:
+    items, report = small_bench(), small_report()
+    runs = [run for run in report.runs if not run.is_sampler]
+    with mpl.rc_context(STYLE):
+        families = families_figure(runs, items, 2).axes[0]
+        buckets, endings = buckets_figure(runs, 2).axes[0], endings_figure(runs).axes[0]
+    assert [bar.get_width() for bar in endings.patches] == [100.0] * len(runs)  # nothing is said of any search
+    assert endings.get_xlim() == buckets.get_xlim() == (0, 100)
+    spans = sorted((bar.get_x(), bar.get_x() + bar.get_width()) for bar in families.patches)
+    assert len(spans) == 2 * len(runs)
+    assert all(end < start for (_, end), (start, _) in pairwise(spans))
+    inks = {}
+    for text in buckets.texts:
+        [bar] = [each for each in buckets.patches if each.get_bbox().contains(*text.get_position())]
+        inks[to_hex(bar.get_facecolor())] = text.get_color()
+    assert inks == dict(zip(BUCKET_COLOURS.values(), ("white", DARK, DARK), strict=True))
+
+
+def test_a_histogram_says_what_lies_beyond_its_axis() -> None:
+    items = [replace(small_bench()[0], duration=1e5 if n == 0 else 100.0 + n) for n in range(300)]
+    items = [replace(each, question=replace(each.question, video=str(n))) for n, each in enumerate(items)]
+    with mpl.rc_context(STYLE):
+        durations = bench_figure(items).axes[0]
+    assert durations.get_xlabel().endswith("(2 beyond the axis)")
+    assert durations.get_xlim()[0] == 0
 
 
 def test_figures_are_drawn_as_svg_png_and_pdf_and_again_alike_whatever_the_names(tmp_path: Path) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trace_ves.core import Question
-from trace_ves.records import Item
-from trace_ves.ves.metrics import accuracy, accuracy_by_group, family_order
+from trace_ves.core import Interval, Question
+from trace_ves.records import Item, Prediction
+from trace_ves.ves import audit
+from trace_ves.ves.metrics import accuracy, accuracy_by_group, class_masks, family_order, group_accuracy
 from trace_ves.ves.report import GroupFigures
 from trace_ves.ves.rows import AuditRow
+from trace_ves.ves.tables import tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,6 +38,48 @@ def test_accuracy_is_in_percent_and_none_where_an_answer_has_no_score() -> None:
     assert accuracy(rows(True, False, False, True, True)) == GroupFigures(5, 60.0)
     assert accuracy([]) == GroupFigures(0, None)
     assert accuracy(rows(True, None)) == GroupFigures(2, None)
+
+
+def test_the_groups_of_a_log_count_where_the_bench_has_none() -> None:
+    item = Item(Question("q0", "v.mp4", "?", ("a", "b")), "A", (), 60.0)
+    logged = [replace(rows(True)[0], groups={"domain": "art"})]
+    assert accuracy_by_group([item], logged) == {"domain": {"art": GroupFigures(1, 100.0)}}
+    assert accuracy_by_group([replace(item, extra={"domain": "zoo"})], logged) == {
+        "domain": {"zoo": GroupFigures(1, 100.0)}
+    }
+    assert accuracy_by_group([item], rows(True)) == {}
+
+
+def test_a_group_of_questions_is_right_where_every_answer_is_and_intervals_are_classed_up_to_four() -> None:
+    items = [
+        Item(
+            Question(f"q{n}", "v.mp4", "?", ("a", "b")),
+            "A",
+            (Interval(1, 2),) * count,
+            60.0,
+            extra={"question_group": n // 2},
+        )
+        for n, count in enumerate((1, 3, 4, 5))
+    ]
+    assert group_accuracy(items, rows(True, True, True, False)) == GroupFigures(2, 50.0)
+    assert group_accuracy([replace(each, extra={}) for each in items], rows(*[True] * 4)) is None
+    assert {word: mask.tolist() for word, mask in class_masks(items)["intervals"].items()} == {
+        "1": [True, False, False, False],
+        "3": [False, True, False, False],
+        "4 or more": [False, False, True, True],
+    }
+
+
+def test_many_groups_stand_below_each_other() -> None:
+    items = [Item(Question(f"q{n}", "v.mp4", "?", ("a", "b")), "A", (), 60.0, extra={"domain": n}) for n in range(5)]
+    report = audit(items, {"m": [Prediction(f"q{n}", "A" if n else "B") for n in range(5)]}, resamples=1)
+    [table] = [each for each in tables(report) if each.key == "by-domain"]
+    assert ([column.title for column in table.columns], table.first_column) == (["Questions", "m"], "Domain")
+    [section] = table.sections
+    assert [(row.name, *(cell[0].text for cell in row.cells)) for row in section.rows] == [
+        ("0", "1", "0.0"),
+        *((str(n), "1", "100.0") for n in range(1, 5)),
+    ]
 
 
 def test_a_question_counts_in_every_group_that_it_names() -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+
+from paper_tables import ABLATIONS, PAPER_METHODS, paper_tables, public_table
 from trace_ves.core import InputError, Interval, Question
 from trace_ves.records import Item, Prediction
 from trace_ves.runs.methods import open_method
 from trace_ves.ves import audit
-from trace_ves.ves.paper import ABLATIONS, PAPER_METHODS, paper, paper_tables, public_table
+from trace_ves.ves.paper import paper
 
 TABLES = """
 [public]

@@ -73,6 +73,17 @@ def test_missing_questions_are_named_up_to_three() -> None:
     assert (unknown.warnings, unknown.unanswered) == ([], 0)
 
 
+def test_an_open_answer_is_right_in_any_accepted_wording_and_a_log_says_by_which_rule_it_was_read() -> None:
+    asked = [
+        Item(Question(f"q{at}", "v", "?"), "The red car", (), 15.0, accepted=("an automobile",)) for at in range(4)
+    ]
+    said = ("red car!", "Automobile", "a blue car", None)
+    lines = [Prediction(f"q{at}", words, extra={"read_by": "text"} if at else {}) for at, words in enumerate(said)]
+    [run] = audit(asked, {"log": lines}, resamples=1).runs
+    assert [row.correct for row in run.rows] == [True, True, False, False]
+    assert run.read_by == {"text": 3}
+
+
 # --- files --------------------------------------------------------------------------------------
 
 

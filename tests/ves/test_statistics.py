@@ -139,7 +139,7 @@ def test_every_metrics_interval_is_that_of_its_own_column() -> None:
     items, predictions = paper_run(60, 50, 30, n=100)
     report = audit(items, {"a": predictions, "b": predictions[::-1]}, k=1, resamples=60, seed=3)
     for run in report.runs:
-        columns = Columns(run.rows, report.bench.ep_ref, 1)
+        columns = Columns(run.rows, report.bench.ep_ref, 1, frames_known=True)
         for metric, interval in run.ci95.items():
             alone = percentile_interval(bootstrap(columns.column(metric)[:, np.newaxis], resamples=60, seed=3))
             assert interval == pytest.approx(alone), metric
@@ -156,7 +156,7 @@ def test_intervals_by_video_resample_whole_videos() -> None:
     videos = {item.question.id: item.question.video for item in items}
     seen = [videos[row.question_id] for row in run.rows]
     clusters = np.array([list(dict.fromkeys(seen)).index(video) for video in seen])
-    column = Columns(run.rows, report.bench.ep_ref, 2).column("Acc")[:, np.newaxis]
+    column = Columns(run.rows, report.bench.ep_ref, 2, frames_known=True).column("Acc")[:, np.newaxis]
     expected = percentile_interval(bootstrap(column, resamples=60, seed=3, clusters=clusters))
     assert run.ci95_by_video["Acc"] == pytest.approx(expected)
     assert run.ci95_by_video["Acc"] != pytest.approx(run.ci95["Acc"])

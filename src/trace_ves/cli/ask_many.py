@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import shutil
-import time
-from contextlib import suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -22,7 +20,7 @@ from trace_ves.cli.progress import LateProgress
 from trace_ves.cli.question_table import print_rows, read_questions, write_rows
 from trace_ves.core import InputError, TraceVesError
 from trace_ves.core.display import count_words
-from trace_ves.core.files import cache_dir, refuse_inputs
+from trace_ves.core.files import refuse_inputs
 from trace_ves.records.run_file import read_retried
 from trace_ves.records.transcript import TranscriptIndex
 from trace_ves.runs.answering import Job, RunOptions
@@ -104,10 +102,6 @@ def read_answer(line: Prediction, question: Question, *, of_folder: bool = False
     return AnswerLine(line, question, view, line.question_id if of_folder else question.text)
 
 
-MOST_VIDEOS: Final = 10_000
-_FORGOTTEN_AFTER_SECONDS: Final = 30 * 24 * 3600
-
-
 def ask_table(video: Path, file: Path, chosen: AskOptions) -> int:
     """Answer the questions of a table about one video."""
     rows = read_questions(file, str(video))
@@ -171,10 +165,6 @@ def _videos_in(folder: Path) -> dict[Path, float]:
     from trace_ves.video.folders import walk_videos
 
     files = sorted(walk_videos(folder))
-    if len(files) > MOST_VIDEOS:
-        raise InputError(
-            f"{folder}: there are {len(files)} videos in this folder; at most {MOST_VIDEOS} are supported."
-        )
     durations = {}
     with LateProgress() as progress:
         for done, file in enumerate(files):
@@ -236,48 +226,26 @@ def _answer_all(
             raise InputError(f"{save} is a file; name a folder for --save.")
         if any(save.iterdir()) and not any(save.glob("*.run.toml")):
             raise InputError(f"{save} is not empty; name another folder for --save.")
-    folder = save or _folder_to_continue(asked, chosen)
     names = (f"{job.name}.jsonl", "answers.csv", "ranking.csv", "index.html")
-    refuse_inputs([folder, *(folder / name for name in names)], inputs=inputs)
+    refuse_inputs([save, *(save / name for name in names)] if save else [], inputs=inputs)
     chosen.print_notice()
-    with _Progress(len(asked), chosen) as progress:
+    with nullcontext(save) if save else TemporaryDirectory() as folder, _Progress(len(asked), chosen) as progress:
         lines, file = ask_many(
             asked,
             job,
-            folder,
+            Path(folder),
             options=options,
             workers=chosen.workers,
             cost_limit=cost_limit,
             begun=progress.begin,
             finished=progress.finish,
         )
-    retried = list(read_retried(file))
+        retried = list(read_retried(file))
     if cost_limit is not None and cost_limit.stopped:
         done = f"{len(lines)} of {len(asked)} questions have cost {cost_limit}"
         click.echo(f"stopped: {done}; continue with a higher --max-cost.", err=True)
         return lines, retried, COST_REACHED
-    if save is None and not any(line.error for line in lines.values()):
-        shutil.rmtree(folder, ignore_errors=True)
     return lines, retried, 0
-
-
-def _folder_to_continue(asked: Sequence[VideoQuestion], chosen: AskOptions) -> Path:
-    """Where answers without --save are stored until all are there, so that the same command can continue."""
-    videos = {}
-    for one in asked:
-        with suppress(OSError):  # a simulated video is not a file
-            status = Path(one.question.video).stat()
-            videos[one.question.video] = (status.st_size, status.st_mtime_ns)
-    words = [(one.question.id, one.question.text, one.question.options) for one in asked]
-    same = (sorted(videos.items()), words, chosen.method, chosen.spec(), chosen.budget, chosen.subtitles, chosen.model)
-    name = hashlib.sha256(json.dumps(same, default=str).encode()).hexdigest()[:24]
-    home = cache_dir() / "asked"
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for old in home.iterdir():
-        with suppress(OSError):  # another process may delete it too
-            if time.time() - old.stat().st_mtime > _FORGOTTEN_AFTER_SECONDS:
-                shutil.rmtree(old)
-    return home / name
 
 
 def _finish(

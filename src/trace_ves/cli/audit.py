@@ -26,12 +26,6 @@ if TYPE_CHECKING:
     Progress = Callable[[str, int, int], None]
 
 
-def sampler_names(text: str | None) -> tuple[str, ...]:
-    """The names of schedules in a list such as `linspace-32, uniform-32`, each once."""
-    names = [] if text is None else [word.strip() for word in text.split(",")]
-    return tuple(dict.fromkeys(schedule(name).name for name in names))
-
-
 def frame_times_reader(bench: Bench, fps: float, on_progress: Progress) -> Callable[[Item], FrameTimes]:
     """The timestamps of each video's frames: read from the video if it exists, else computed from duration and rate."""
     files = dict(zip(dict.fromkeys(item.question.video for item in bench.items), bench.video_files(), strict=True))
@@ -140,7 +134,8 @@ def audit_command(
     from trace_ves.ves import audit, score_files
     from trace_ves.ves.rows import score_run
 
-    schedules = sampler_names(samplers)
+    words = [] if samplers is None else samplers.split(",")
+    schedules = list(dict.fromkeys(schedule(word.strip()).name for word in words))
     if log_format == "run" and (fields is not None or recorded is not None):
         raise click.UsageError("--fields and --recorded are for logs of other tools; name the tool with --format.")
     if not runs and ((not schedules and not frame_lists) or log_format != "run"):

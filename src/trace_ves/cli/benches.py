@@ -244,27 +244,20 @@ def release_command(*, paths: tuple[Path, ...], with_videos: bool, license_file:
         return 1 if wrong else 0
     if len(paths) < 2:
         raise click.UsageError("Give a bench, the runs and a new folder: trace-ves release BENCH RUN… OUT.")
+    from importlib.resources import files
+
     from trace_ves.benches import load_bench
     from trace_ves.ves import load_runs
     from trace_ves.ves.release import make_release
 
     bench, *runs, out = paths
     loaded = load_bench(bench)
-    note = _license_note(license_file)
-    release = make_release(loaded, load_runs(runs), out, with_videos=with_videos, license_note=note)
-    click.echo(f"{release.files} files, {release.videos} videos named, in {release.folder}.")
-    if release.missing_videos:
-        some = ", ".join(release.missing_videos[:3])
-        warn(f"{len(release.missing_videos)} videos are not on this machine ({some}, …)")
+    note = (license_file or files("trace_ves.ves").joinpath("license.md")).read_bytes().decode("utf-8", "replace")
+    count, missing = make_release(loaded, load_runs(runs), out, with_videos=with_videos, license_note=note)
+    videos = {item.question.video for item in loaded.items}
+    click.echo(f"{count} files, {len(videos)} videos named, in {out}.")
+    if missing:
+        warn(f"{len(missing)} videos are not on this machine ({', '.join(missing[:3])}, …)")
     if license_file is None:
-        click.echo(f"fill in {release.folder / 'LICENSE.md'} before you publish, or give --license.", err=True)
+        click.echo(f"fill in {out / 'LICENSE.md'} before you publish, or give --license.", err=True)
     return 0
-
-
-def _license_note(path: Path | None) -> str:
-    from importlib.resources import files
-
-    try:
-        return (path or files("trace_ves.ves").joinpath("license.md")).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {error}.") from None

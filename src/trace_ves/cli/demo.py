@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trace_ves.benches import Bench
-    from trace_ves.records import Prediction
     from trace_ves.runs.evaluate import Results
 
 METHODS: Final = ("blind", "uniform-32", "uniform-128", "vca", "avp", "trace")  # the agents with one budget
@@ -47,7 +46,7 @@ def demo_command(*, out: Path, questions: int, seed: int) -> None:
     from trace_ves.runs.prices import load_prices
     from trace_ves.twin.synthetic.bench import make_twin, write_twin
     from trace_ves.ves.figures import draw_figures
-    from trace_ves.ves.paper import paper_tables
+    from trace_ves.ves.paper import paper_main_table
     from trace_ves.ves.table import select_columns
     from trace_ves.ves.terminal import print_table
 
@@ -67,7 +66,7 @@ def demo_command(*, out: Path, questions: int, seed: int) -> None:
             bench, METHODS, "glance", out=runs, limit=questions, workers=WORKERS, prices=prices, watcher=watcher
         )
     console.print("[bold]3/4[/]  the audit: did they look at every interval that the answer depends on?\n")
-    table = paper_tables(results.audit)[0]  # in columns that fit a terminal:
+    table = paper_main_table(results.audit)  # in columns that fit a terminal:
     print_table(select_columns(table, [at for at, each in enumerate(table.columns) if each.title in COLUMNS]), console)
     console.print("[bold]4/4[/]  figures and a page")
     draw_figures(results.audit, bench.items, out / "figures")
@@ -78,26 +77,13 @@ def demo_command(*, out: Path, questions: int, seed: int) -> None:
 
 
 def _story(results: Results, bench: Bench, out: Path) -> Path:
-    """Write the search for one question as a page."""
+    """Write the search for one question as a page: one that is covered, correct and stable if possible."""
     from trace_ves.web.export import write_story
     from trace_ves.web.open_library import open_library
 
     library = open_library(out / "runs", bench=bench.path, videos=None)
     key = next(key for key in library.runs if key.startswith("trace@"))
-    write_story(library, key, story_question(results), out / "story.html")
+    rows = results.audit.run("trace").rows
+    best = max(rows, key=lambda row: (bool(row.correct) * row.density, row.termination == "stable-prefix-found"))
+    write_story(library, key, best.question_id, out / "story.html")
     return out / "story.html"
-
-
-def story_question(results: Results) -> str:
-    """The question to show: correct, covered and stable if possible, and then the longest."""
-    from trace_ves.ves.metrics import HEADLINE_DENSITY
-
-    run = next(run for run in results.runs if run.method == "trace")
-    rows = {row.question_id: row for row in next(each for each in results.audit.runs if each.method == "trace").rows}
-
-    def worth(each: Prediction) -> tuple[int, int]:
-        row = rows.get(each.question_id)
-        good = row is not None and bool(row.correct) + (row.density >= HEADLINE_DENSITY)
-        return int(good) + (each.termination == "stable-prefix-found"), len(each.observations)
-
-    return max(run.predictions, key=worth).question_id

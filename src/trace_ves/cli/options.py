@@ -7,11 +7,10 @@ import math
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property, partial, reduce, wraps
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
@@ -31,6 +30,7 @@ class LazyGroup(click.Group):
     def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **settings: Any) -> None:
         super().__init__(*args, **settings)
         self._lazy = lazy
+        self.commands = cast("dict[str, click.Command]", dict(lazy))  # the names that click suggests for a misspelt one
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """All names, in the order of the help text."""
@@ -48,18 +48,6 @@ class LazyGroup(click.Group):
         """List the commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, words) for name, (_, words) in self._lazy.items()])
-
-    def resolve_command(
-        self, ctx: click.Context, args: Sequence[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or suggest a similar one."""
-        try:
-            return super().resolve_command(ctx, list(args))
-        except click.UsageError as error:
-            close = get_close_matches(args[0].lower(), self.list_commands(ctx), n=1)
-            if not close:
-                raise
-            raise click.UsageError(f"{error.message.rstrip('.')}; did you mean {close[0]!r}?", ctx) from error
 
 
 class FiniteRange(click.FloatRange):

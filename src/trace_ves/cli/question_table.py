@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-MOST_QUESTIONS: Final = 10_000
 SEPARATOR: Final = "|"  # between the options of one cell
 _FORMULA: Final = ("=", "+", "@", "\t", "\r")  # a spreadsheet reads a cell that starts with one as a formula
 
@@ -49,8 +48,6 @@ def read_questions(file: Path, video: str) -> list[TableRow]:
             name = str(cells.get("id") or number).strip() or str(number)
             if name in rows:
                 raise InputError(f"the id {name!r} appears twice; ids must be unique.")
-            if number > MOST_QUESTIONS:
-                raise InputError(f"a table has at most {MOST_QUESTIONS} questions; split it.")
             asked = make_question(video, _text(cells, "question"), _options(cells))
         except InputError as error:
             raise FormatError(str(error), path=file, line=line) from None

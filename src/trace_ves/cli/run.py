@@ -67,14 +67,11 @@ def run_command(
     address: str | None,
     budget: int | None,
     limit: int | None,
-    retry_errors: bool,
     allow_dropped_frames: bool,
     costs: CostOptions,
-    subtitles: bool,
-    transcripts: bool,
     full: bool,
     as_json: bool,
-    **model_options: Any,
+    **options: Any,
 ) -> int:
     """Answer the questions of BENCH with each method and backbone.
 
@@ -102,7 +99,7 @@ def run_command(
     if costs.estimate_only:
         runs = [(name, spec) for spec in backbones for name in names]
         durations = [item.duration for item in loaded.items[:limit]]
-        return costs.show_estimate(runs, durations, model_options, budget=budget, as_json=as_json)
+        return costs.show_estimate(runs, durations, options, budget=budget, as_json=as_json)
     answer: Engine | None = None
     if engine == "ray":
         from trace_ves.runs.ray_engine import answer_on_ray
@@ -117,15 +114,12 @@ def run_command(
             budget=budget,
             limit=limit,
             workers=workers,
-            retry_errors=retry_errors,
             engine=answer,
             prices=costs.prices,
             watcher=table,
             cost_limit=costs.limit,
-            subtitles=subtitles,
-            transcripts=transcripts,
             refuse_dropped_frames=not allow_dropped_frames,
-            **model_options,
+            **options,
         )
     if as_json:
         click.echo(json.dumps(results.to_json(), indent=2, ensure_ascii=False))

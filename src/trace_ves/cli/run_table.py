@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -88,7 +87,6 @@ class RunTable(Display, Watcher):
         super().__init__(console, transient=False)
         self._prices = prices
         self._tallies: dict[Job, Tally] = {}
-        self._lock = threading.Lock()
         self._began = self._printed = time.monotonic()
 
     def checking(self, done: int, total: int) -> None:
@@ -110,12 +108,10 @@ class RunTable(Display, Watcher):
 
     def finished(self, job: Job, item: Item, prediction: Prediction) -> None:
         """Count one more result."""
-        with self._lock:
-            tally = self._tallies[job]
-            tally.add_now(item, prediction, time.monotonic() - self._began)
-            is_first_error = prediction.error is not None and tally.errors == 1
-            cells = tally.cells()
-        if is_first_error:
+        tally = self._tallies[job]
+        tally.add_now(item, prediction, time.monotonic() - self._began)
+        cells = tally.cells()
+        if prediction.error is not None and tally.errors == 1:
             self.print(f"{job.name}: first error, question {item.question.id!r}: {prediction.error}")
         if not self.console.is_terminal and (cells[-1] == "done" or self._is_due(PLAIN_EVERY_SECONDS)):
             named = {**dict(zip(COLUMNS, cells, strict=True)), "Cost": with_date(cells[3], [tally.price])}
@@ -131,36 +127,16 @@ class RunTable(Display, Watcher):
 
     def __rich__(self) -> Table:
         """The table as it is now."""
-        notes = " ".join(price_notes(tally.price for tally in list(self._tallies.values())))
+        notes = " ".join(price_notes(tally.price for tally in self._tallies.values()))
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption=notes or None, caption_justify="left")
         table.add_column("Run")
         for name in COLUMNS:
             table.add_column(name, justify="right")
-        with self._lock:
-            for job, tally in self._tallies.items():
-                done, errors, *others = tally.cells()
-                run = Text(short_name(job.name), style=TRACE_TERMINAL if is_trace(job.name) else "")
-                table.add_row(run, done, Text(errors, style="red" if tally.errors else ""), *others)
-            if len(self._tallies) > 1:
-                table.add_section()
-                table.add_row("all", *_sum_cells(list(self._tallies.values())))
+        for job, tally in self._tallies.items():
+            done, errors, *others = tally.cells()
+            run = Text(short_name(job.name), style=TRACE_TERMINAL if is_trace(job.name) else "")
+            table.add_row(run, done, Text(errors, style="red" if tally.errors else ""), *others)
         return table
-
-
-def _sum_cells(tallies: list[Tally]) -> tuple[str, ...]:
-    """All jobs in one row; accuracies of different methods do not add up."""
-    whole = Tally(
-        total=sum(tally.total for tally in tallies),
-        price=next((tally.price for tally in tallies if tally.price is not None), None),
-        done=sum(tally.done for tally in tallies),
-        done_now=sum(tally.done_now for tally in tallies),
-        errors=sum(tally.errors for tally in tallies),
-        dollars=sum(tally.dollars for tally in tallies),
-        first=min((tally.first for tally in tallies if tally.first is not None), default=None),
-        last=max(tally.last for tally in tallies),
-    )
-    done, errors, rate, cost, _, left = whole.cells()
-    return done, errors, rate, cost, "", left
 
 
 def short_name(name: str) -> str:

@@ -19,7 +19,7 @@ from trace_ves.core.plugins import described
 from trace_ves.observer import Observer
 from trace_ves.records import Prediction
 from trace_ves.runs.methods import default_budget, open_method, reads_subtitles
-from trace_ves.runs.video_pool import QuestionVideo, VideoPool
+from trace_ves.runs.video_pool import VideoPool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -64,11 +64,6 @@ class TaskResult:
     prediction: Prediction
     transcript: Transcript | None = None
     """None without transcripts."""
-
-    @property
-    def error(self) -> str | None:
-        """The error of the question, if there was one."""
-        return self.prediction.error
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,18 +120,17 @@ def answer_question(
     Errors of the question are part of the result; only errors that stop the whole program are raised.
     """
     started = time.monotonic()
-    source = QuestionVideo(video)
-    observer = Observer(source, backbone, budget=default_budget(method) if job.budget is None else job.budget)
+    observer = Observer(video, backbone, budget=default_budget(method) if job.budget is None else job.budget)
     observer.memory = memory
     if listener is not None:
         observer.listener = listener
     answer, error = Answer(None), None
     extra: dict[str, object] = {}
     try:
-        if subtitles and reads_subtitles(method) and (said := source.subtitles()) is not None:
+        if subtitles and reads_subtitles(method) and (said := video.subtitles()) is not None:
             observer.subtitles, extra["subtitles"] = said, said.to_json()
         answer = _check_answer(method(question, observer), question, job.method)
-        if source.is_used and (found := video.checksum()) is not None:
+        if observer.log.frames_supplied and (found := video.checksum()) is not None:
             extra["video"] = found.to_json()
     except TraceVesError as failure:
         error = failure

@@ -27,7 +27,7 @@ from trace_ves.core.jsonl import JsonlAppender, read_jsonl
 from trace_ves.core.threads import run_in_daemons
 from trace_ves.observer import Observer
 from trace_ves.records.base import FieldError, Record
-from trace_ves.records.counterfactual import CLIPS, Masked, Outcome
+from trace_ves.records.counterfactual import Masked, Outcome
 from trace_ves.runs.answering import opener_of
 from trace_ves.runs.logged_frames import recorded_bundle, recorded_frames, refuse_other_video
 from trace_ves.runs.video_pool import SharedVideo, bench_folder
@@ -284,8 +284,6 @@ class Summary(Record):
     no_control: int
     """Masked, but without a span of the same number of frames outside the evidence."""
     failed: int
-    older: int
-    """Of the masked ones, from a log of version 0.1, whose control was drawn only from the clips."""
     evidence: FlipRate
     control: FlipRate
 
@@ -302,7 +300,6 @@ def summarise(outcomes: Sequence[Outcome], *, resamples: int = RESAMPLES, seed: 
         no_mask=len(counted) - len(masked),
         no_control=sum(outcome.control is None for outcome in masked),
         failed=sum(outcome.error is not None for outcome in outcomes),
-        older=sum(outcome.control_of == CLIPS for outcome in masked),
         evidence=_rate([outcome.evidence for outcome in masked], resamples, seed),
         control=_rate([outcome.control for outcome in masked], resamples, seed),
     )
@@ -326,7 +323,6 @@ def flip_table(summary: Summary, run: str, backbone: str = "") -> Table:
         _row("one evidence interval", summary.evidence, theirs["evidence"]),
         _row("a segment of the same number of frames outside the evidence", summary.control, theirs["control"]),
     )
-    older = f" {summary.older} come from a log of version 0.1, with a control among the clips." if summary.older else ""
     return Table(
         key="counterfactual",
         title=f"Changed answers without some frames: {run}",
@@ -342,7 +338,7 @@ def flip_table(summary: Summary, run: str, backbone: str = "") -> Table:
         note=f"{summary.eligible} predictions are correct and covered. The clips of {summary.undetermined} do not "
         f"decide the answer and those of {summary.not_reproduced} give another, so they cannot be checked; "
         f"{summary.no_mask} have nothing to mask, {summary.no_control} have no control, {summary.failed} failed. No "
-        f"answer counts as a changed one; the paper does not distinguish them.{older} "
+        "answer counts as a changed one; the paper does not distinguish them. "
         f"{simulation_notes([backbone])}".rstrip(),
     )
 

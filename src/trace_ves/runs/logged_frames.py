@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves import video
 from trace_ves.core import Frame, InputError, Interval
+from trace_ves.core.errors import wrap_os_errors
 from trace_ves.records import ClipRecord
 from trace_ves.records.base import FieldError
 from trace_ves.records.disk_cache import checksum
@@ -163,10 +164,8 @@ def _write_table(out: Path, columns: Sequence[str], rows: Sequence[Sequence[obje
 
 
 def _write(path: Path, content: bytes) -> None:
-    try:
+    with wrap_os_errors(path, "written"):
         path.write_bytes(content)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}.") from None
 
 
 def _frames_of(call: Call) -> list[tuple[float, int | None]]:

@@ -43,15 +43,6 @@ class Plan:
     finished: Mapping[Job, Mapping[str, Prediction]]
     retried: Mapping[Job, Sequence[Prediction]] = field(default_factory=dict)  # errors that are asked again
 
-    def open_tasks(self, folder: Path) -> list[QuestionTask]:
-        """The unfinished tasks, by question: the jobs of one question share its video and frames."""
-        return [
-            QuestionTask(job, item.question, str(folder / item.question.video))
-            for item in self.items
-            for job in self.jobs
-            if item.question.id not in self.finished[job]
-        ]
-
 
 class Watcher:
     """Callbacks of a run; subclasses override them."""
@@ -101,7 +92,13 @@ def run(
                 file.forget_errors()
         finished = {job: file.finished for job, file in files.items()}
         plan = Plan(bench.items[:limit], tuple(jobs), finished, {job: file.retried for job, file in files.items()})
-        tasks = plan.open_tasks(bench.path.absolute().parent)
+        folder = bench.path.absolute().parent
+        tasks = [
+            QuestionTask(job, item.question, str(folder / item.question.video))
+            for item in plan.items  # by question: its jobs share the video and frames
+            for job in jobs
+            if item.question.id not in finished[job]
+        ]
         check_durations(bench, {task.question.video for task in tasks}, watcher.checking)
         watcher.begin(plan)
         by_id = {item.question.id: item for item in plan.items}

@@ -85,30 +85,6 @@ class SharedVideo:
             return self._source
 
 
-class QuestionVideo:
-    """A shared video for one question; it notes whether this question used the file."""
-
-    def __init__(self, video: SharedVideo) -> None:
-        self._video = video
-        self.is_used = False
-
-    @property
-    def duration(self) -> float:
-        """Seconds from the first frame to the end of the last."""
-        self.is_used = True
-        return self._video.duration
-
-    def frames_at(self, seconds: Sequence[float], *, height: int | None = None) -> tuple[Frame, ...]:
-        """The frame on screen at each of these moments, one for each, in the order asked."""
-        self.is_used = True
-        return self._video.frames_at(seconds, height=height)
-
-    def subtitles(self) -> Subtitles | None:
-        """The subtitles of the video; None if there are none."""
-        self.is_used = True
-        return self._video.subtitles()
-
-
 class VideoPool:
     """Keeps the most recently used videos open, up to `most`, and never closes one that is in use."""
 

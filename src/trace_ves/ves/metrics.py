@@ -33,7 +33,7 @@ def densities(k: int) -> tuple[int, ...]:
 class Columns:
     """The metrics of one run, question by question, in the order of the bench."""
 
-    def __init__(self, rows: Sequence[AuditRow], ep_ref: float | None, k: int, *, frames_known: bool = True) -> None:
+    def __init__(self, rows: Sequence[AuditRow], ep_ref: float | None, k: int, *, frames_known: bool) -> None:
         """`ep_ref` is in percent; None says that the bench has no evidence."""
         self.ep_ref, self.k, self._frames_known = ep_ref, k, frames_known
         self.questions = len(rows)

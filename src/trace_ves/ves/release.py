@@ -10,7 +10,7 @@ import sys
 import sysconfig
 import tempfile
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -145,19 +145,13 @@ QUOTING: Final = frozenset({"error", "fault", "exception", "traceback", "message
 """Keys whose texts quote other programs, and so the paths of the machine they ran on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
-    """What was packed."""
+def make_release(
+    bench: Bench, runs: Sequence[Run], out: Path, *, with_videos: bool, license_note: str
+) -> tuple[int, list[str]]:
+    """Pack a bench and runs into a new folder, which appears whole or not at all.
 
-    folder: Path
-    files: int
-    videos: int
-    missing_videos: tuple[str, ...]
-    """Videos of the bench that are not on this machine: named, without a checksum of our own."""
-
-
-def make_release(bench: Bench, runs: Sequence[Run], out: Path, *, with_videos: bool, license_note: str) -> Release:
-    """Pack a bench and runs into a new folder; the folder appears whole or not at all."""
+    Returns how many files it has, and the videos of the bench that are not on this machine.
+    """
     paths = [run.path for run in runs if run.path is not None]
     if bench.path is None or len(paths) < len(runs):
         raise InputError("a release needs a bench and runs that were read from files.")
@@ -190,7 +184,7 @@ def make_release(bench: Bench, runs: Sequence[Run], out: Path, *, with_videos: b
             partial.replace(out)
     except OSError as error:
         raise InputError(f"{out}: the release could not be written: {error.strerror or error}.") from None
-    return Release(out, sum(1 for _ in files_in(out)), len(_videos(bench)), missing)
+    return sum(1 for _ in files_in(out)), missing
 
 
 def _videos(bench: Bench) -> list[str]:
@@ -222,7 +216,7 @@ def _copy_lines(source: Path, target: Path, scrubber: Scrubber) -> None:
             out.write(raw if released == record and raw.endswith(b"\n") else dump_line(released))
 
 
-def _pack_videos(bench: Bench, folder: Path, runs: Sequence[Run], out: Path, *, with_videos: bool) -> tuple[str, ...]:
+def _pack_videos(bench: Bench, folder: Path, runs: Sequence[Run], out: Path, *, with_videos: bool) -> list[str]:
     """Note the checksum of every video, ours or else the one that a run noted; copy the files if asked."""
     noted = _run_checksums(bench, runs)
     lines, missing = [], []
@@ -242,7 +236,7 @@ def _pack_videos(bench: Bench, folder: Path, runs: Sequence[Run], out: Path, *, 
         sure = next(iter(known), None)
         lines.append(ReleasedVideo(name, sure.bytes, sure.sha256) if sure else ReleasedVideo(name))
     (out / VIDEOS).write_bytes(b"".join(dump_line(line.to_json()) for line in lines))
-    return tuple(missing)
+    return missing
 
 
 def _run_checksums(bench: Bench, runs: Iterable[Run]) -> dict[str, set[Checksum]]:

@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from trace_ves.core.errors import FormatError, InputError
 from trace_ves.core.interval import Interval, centred_uniform
@@ -57,16 +57,11 @@ class AuditRow:
         return self.frames_inside / self.frames_distinct if self.frames_distinct else 0.0
 
 
-class FrameCounts(NamedTuple):
-    """Frames of one question against its evidence."""
+def count_frames(evidence: Iterable[Interval], frames: Sequence[float]) -> tuple[int, int, int]:
+    """How many frames there are, lie inside the evidence, and lie inside its least observed interval.
 
-    distinct: int
-    inside: int
-    density: int
-
-
-def count_frames(evidence: Iterable[Interval], frames: Sequence[float]) -> FrameCounts:
-    """Count frames inside evidence intervals, which are closed; `frames` are distinct and in order of time."""
+    Intervals are closed; `frames` are distinct and in order of time.
+    """
     ranges = sorted(
         [(bisect_left(frames, interval.start), bisect_right(frames, interval.end)) for interval in evidence]
     )
@@ -74,7 +69,7 @@ def count_frames(evidence: Iterable[Interval], frames: Sequence[float]) -> Frame
     for first, after in ranges:  # a frame in two intervals is inside once
         inside += max(0, after - max(first, counted))
         counted = max(counted, after)
-    return FrameCounts(len(frames), inside, min([after - first for first, after in ranges], default=0))
+    return len(frames), inside, min([after - first for first, after in ranges], default=0)
 
 
 def row_of_prediction(item: Item, prediction: Prediction | None) -> AuditRow:

@@ -58,7 +58,7 @@ def main_table(report: AuditReport) -> Table:
     levels = densities(report.k)
     slashes = " / ".join(map(str, levels))
     bench = report.bench
-    both = any(shown_differently(run.metrics["Acc"], run.answer_only.acc) for run in report.runs)
+    both = any(number(run.metrics["Acc"]) != number(run.answer_only.acc) for run in report.runs)
 
     def cells(run: RunFigures) -> tuple[tuple[Value, ...], ...]:
         metrics = run.metrics
@@ -110,11 +110,6 @@ def answer_notes(report: AuditReport) -> list[str]:
         "Without a frame budget": [run.name for run in runs if not run.has_budget],
     }
     return [f"{note}: {', '.join(names)}." for note, names in notes.items() if names]
-
-
-def shown_differently(a: float | None, b: float | None) -> bool:
-    """Whether two rates print as different numbers."""
-    return a is not None and b is not None and f"{a:.1f}" != f"{b:.1f}"
 
 
 def family_table(report: AuditReport) -> Table:

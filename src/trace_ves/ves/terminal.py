@@ -108,7 +108,7 @@ def rich_table(table: Table, *, narrow: int | None = None) -> RichTable:
         group = [column.group if column.group != last_group else ""] if has_groups else []
         last_group = column.group
         lines = [_shorten(printable(line)) for line in (*group, column.title, column.unit)]
-        rendered.add_column(Text("\n".join(lines)), justify="right", no_wrap=True)
+        rendered.add_column(Text("\n".join(lines)), justify="right")
     widths = _part_widths(table)
     for section in table.sections:
         rendered.add_section()
