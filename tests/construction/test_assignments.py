@@ -202,9 +202,11 @@ def test_an_absent_annotators_item_goes_back(make_team: Callable[..., Team]) -> 
 def test_an_operator_releases_by_command(team: Team) -> None:
     team.propose("c1")
     held = team.next("ann")
+    team.play("ann", "c1")
     assert team.judgements.queue.release(held, "ann", by="build", reason="ill")
     assert not team.judgements.queue.release(held, "ann", by="build", reason="ill")
-    assert team.next("ann") == held  # who comes back may take it again
+    assert team.next("ann") == held  # who comes back may take it again, and begins anew
+    assert team.judgements.watched(team["ann"], "c1") == []
 
 
 def test_an_item_is_given_to_a_person_by_name(team: Team) -> None:

@@ -28,7 +28,7 @@ from trace_ves.construction.judged_item import JudgedItem, list_items
 from trace_ves.construction.ledger import PROPOSAL_SLOT, Change
 from trace_ves.core import InputError, Interval
 
-from .histories import proposal
+from .histories import StorePen, proposal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -201,7 +201,7 @@ def test_a_build_goes_out_and_comes_back_with_edits(project: Project, store: Sto
     [judged] = list_items(store.ledger())
     assert judged.proposal.evidence == (Interval(3.1, 6), *evidence[1:])
     assert len(judged.proposal.rationales) == 3
-    assert store.claim("c0001", "visual-verification", "ann")
+    StorePen(store).seat("c0001", "visual-verification", 1, "ann")
     file.write_text(text)
     assert "people are judging it already" in import_intervals(project, store, file).refused[0]
 

@@ -27,7 +27,7 @@ from tests.fakes import run_threads
 from trace_ves.cli.build import build_command
 from trace_ves.construction.assignments import AssignmentQueue
 from trace_ves.construction.export import pack, unpack
-from trace_ves.construction.ledger import PROPOSAL_SLOT, Change, Stage, StaleError
+from trace_ves.construction.ledger import PROPOSAL_SLOT, Change, StaleError
 from trace_ves.construction.people import Role, authenticate, find_person, invite
 from trace_ves.construction.project import BuildSettings, create_project
 from trace_ves.construction.store import HISTORY, Store, StoreError, open_engine, reading, writing
@@ -102,12 +102,11 @@ def test_the_database_itself_refuses_to_forget(store: Store, url: str, statement
     if colon and not url.startswith(dialect):
         return
     store.append([Change("c1", "s", "ann", {})])
-    assert store.claim("c1", Stage.VERIFICATION, "ann")
     engine = open_engine(url)
     with pytest.raises((StoreError, StaleError)), writing(engine) as connection:
         connection.execute(sa.text(rest or statement))
     with reading(engine) as connection:
-        assert connection.execute(sa.select(HISTORY.c.who).order_by(HISTORY.c.number)).scalars().all() == ["ann"] * 2
+        assert connection.execute(sa.select(HISTORY.c.who).order_by(HISTORY.c.number)).scalars().all() == ["ann"]
     engine.dispose()
 
 
@@ -134,24 +133,6 @@ def test_writers_in_many_threads_lose_nothing(open_store: Callable[[], Store]) -
         entries = store.ledger().entries
         assert [entry.number for entry in entries] == list(range(1, 101))
         assert Counter(entry.who for entry in entries) == {f"p{n}": 25 for n in range(4)}
-
-
-def test_seats_cannot_be_raced_for(open_store: Callable[[], Store]) -> None:
-    """Five people, two of them in two windows, all at once: two different people on every item, never more."""
-    names = ["ann", "ann", "bob", "bob", "cat", "dan", "eve"]
-    stores = [open_store() for _ in names]
-    won: list[tuple[str, str]] = []
-
-    def grab(store: Store, name: str) -> None:
-        items = [f"c{n}" for n in range(12)]
-        random.Random(name).shuffle(items)
-        won.extend((item, name) for item in items if store.claim(item, Stage.VERIFICATION, name))
-
-    run_threads(*map(partial, [grab] * len(names), stores, names))
-    assert len(won) == len(set(won)) == 24
-    assert Counter(item for item, _ in won) == {f"c{n}": 2 for n in range(12)}
-    told = [(e.subject, e.after["who"]) for e in stores[0].ledger().entries if e.after]
-    assert sorted(told) == sorted(won)
 
 
 def test_the_queue_gives_each_item_to_two(open_store: Callable[[], Store]) -> None:
@@ -186,7 +167,6 @@ while True:
     n += 1
     pair = [Change(f"{sys.argv[2]}-{n}", slot, sys.argv[2], {"n": n, "pad": "x" * 3000}) for slot in ("one", "two")]
     store.append(pair)
-    store.claim(f"{sys.argv[2]}-{n}", "visual-verification", "ann")
     print(n, flush=True)
 """
 
@@ -223,7 +203,6 @@ def test_kill_in_the_middle_of_writes_loses_nothing(url: str, open_store: Callab
         for number in numbers:  # a pair is there whole, or not at all
             both = [ledger.value(f"{name}-{number}", slot) for slot in ("one", "two")]
             assert [value and value["n"] for value in both] == [number, number]
-        assert all(ledger.value(f"{name}-{n}", "seat/visual-verification/1") for n in range(1, last + 1))
     open_store().append([Change("after", "s", "ann", {})])
 
 
@@ -282,7 +261,8 @@ def test_a_build_moves_as_one_archive(folder: Path, tmp_path: Path, url: str) ->
     store = project.open_store()
     token = invite(store, "ann", Role.ANNOTATOR)
     store.append([Change("c1", PROPOSAL_SLOT, "build", proposal().to_json())])
-    assert store.claim("c1", Stage.VERIFICATION, "ann")
+    held = AssignmentQueue(store, project.settings).take_next("ann")
+    assert held is not None
     (folder / "guidelines.md").write_text("# Ours")
     assert pack_quietly(project, store, tmp_path / "b.tar") == 3
     assert stat.S_IMODE((tmp_path / "b.tar").stat().st_mode) == 0o600
@@ -294,7 +274,7 @@ def test_a_build_moves_as_one_archive(folder: Path, tmp_path: Path, url: str) ->
     again = moved.open_store()
     assert [entry.number for entry in again.ledger().entries] == [entry.number for entry in store.ledger().entries]
     assert authenticate(again.ledger(), "ann", token) is not None
-    assert not again.claim("c1", Stage.VERIFICATION, "ann")
+    assert AssignmentQueue(again, moved.settings).current("ann") == held
     with pytest.raises(StaleError, match="history in this database already"):
         again.copy_from(store)
     for each in (again, store):

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from itertools import count
+from typing import TYPE_CHECKING
 
 from trace_ves.construction.exposure import Blindness, Exposures
 from trace_ves.construction.judged_item import (
@@ -19,7 +20,7 @@ from trace_ves.construction.judged_item import (
     list_items,
     partial_set,
 )
-from trace_ves.construction.ledger import MACHINE, Ledger, Stage, StaleError
+from trace_ves.construction.ledger import MACHINE, Change, Ledger, Stage
 from trace_ves.construction.people import RefusedError, Role, active_names
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
     from trace_ves.construction.project import BuildSettings
     from trace_ves.construction.store import Store
-
-UNLIMITED: Final = 1 << 30  # holders of a gold item: every annotator judges it
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +183,14 @@ class AssignmentQueue:
 
     def release(self, held: Assignment, who: str, *, by: str, reason: str) -> bool:
         """Give an annotator's assignment back to the queue; False if they do not hold it."""
-        judged = judged_item(self._store.ledger(), held.item)
-        return self._store.release(held.item, held.key(judged), who, by=by, reason=reason)
+
+        def give_back(ledger: Ledger) -> list[Change]:
+            key = held.key(judged_item(ledger, held.item))
+            place = ledger.holders(held.item, key).get(who)
+            value = {"released": who, "reason": reason}
+            return [Change(held.item, f"seat/{key}/{place}", by, value)] if place else []
+
+        return self._store.append_made(give_back)
 
     def assign(self, item: str, who: str, *, by: str, instead_of: str = "") -> Assignment:
         """Give an item to an annotator by name, or in a holder's place; a `RefusedError` where rules forbid it."""
@@ -209,29 +214,25 @@ class AssignmentQueue:
         return wanted
 
     def _take(self, wanted: Assignment, who: str, *, by: str = "", instead_of: str = "") -> bool:
-        judged = judged_item(self._store.ledger(), wanted.item)
-        shows = {}
-        if wanted.left_out is not None:
-            shows = {"spans": evidence_to_json(partial_set(judged.partial_evidence, wanted.left_out))}
+        """Note the holder, the operator who assigned it (`by`), who held it until then, and the clips that it shows."""
 
-        def check(ledger: Ledger) -> None:
+        def claim(ledger: Ledger) -> list[Change]:
             """Another window of the same person, or another person, may have taken it in the meantime."""
-            held = current_assignment(list_all_items(ledger), who)
-            now = _without_holder(judged_item(ledger, wanted.item), instead_of)
+            judged = judged_item(ledger, wanted.item)
             annotators = [who] if by else self._annotators(ledger, who)
-            if held is not None or wanted not in {offer for _, offer in self._item_offers(now, who, annotators)}:
-                raise StaleError(f"{wanted.item}: this assignment is not free any more.")
+            offers = self._item_offers(_without_holder(judged, instead_of), who, annotators)
+            is_busy = current_assignment(list_all_items(ledger), who) is not None
+            if is_busy or wanted not in {offer for _, offer in offers}:
+                return []
+            key = wanted.key(judged)
+            places = ledger.holders(wanted.item, key)
+            free = (str(number) for number in count(1) if str(number) not in places.values())
+            value: dict[str, object] = {"who": who} | ({"instead_of": instead_of} if instead_of else {})
+            if wanted.left_out is not None:
+                value["spans"] = evidence_to_json(partial_set(judged.partial_evidence, wanted.left_out))
+            return [Change(wanted.item, f"seat/{key}/{places.get(instead_of) or next(free)}", by or who, value)]
 
-        return self._store.claim(
-            wanted.item,
-            wanted.key(judged),
-            who,
-            most=UNLIMITED if judged.gold is not None else VERDICTS_NEEDED,
-            shows=shows,
-            check=check,
-            by=by,
-            instead_of=instead_of,
-        )
+        return self._store.append_made(claim)
 
     def _annotators(self, ledger: Ledger, who: str) -> list[str]:
         """Annotators who worked lately; no assignment is reserved for others."""

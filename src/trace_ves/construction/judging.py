@@ -74,7 +74,7 @@ class Judgements:
         new = evidence_to_json([part for span in shown for part in clipped(span.start, span.end, sent)])
 
         def add(last: float, known: Mapping[str, Any]) -> dict[str, Any]:
-            report = add_played(known, new, self._silence(last, since))
+            report = self._add_played(last, known, since, new)
             if report["credit"] < 0:
                 raise JudgementError("More was reported as played than can be played in this time.")
             return report
@@ -90,12 +90,15 @@ class Judgements:
         """What someone has played of an item, and the time they worked on it: long silences count in part."""
         key, since, _ = self._watching(person, item)
         last, known = self.store.watched(item, key, person.name)
-        known = add_played(known, (), self._silence(last, since))
+        known = self._add_played(last, known, since)
         return known["spans"], known["active"]
 
-    def _silence(self, last: float, since: float) -> float:
-        """Seconds since the last report of playing, or since the assignment was taken."""
-        return self.store.clock() - (max(last, since) or self.store.clock())
+    def _add_played(
+        self, last: float, known: Mapping[str, Any], since: float, spans: Sequence[Sequence[float]] = ()
+    ) -> dict[str, Any]:
+        """Add to the last report of playing; one from before the assignment was taken counts no more."""
+        now = self.store.clock()
+        return add_played(known if last > since else {}, spans, now - (max(last, since) or now))
 
     def verify(self, person: Person, item: str, verdict: Verdict, *, revision: int) -> None:
         """Note a verdict on the intervals."""

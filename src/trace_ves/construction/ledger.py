@@ -134,6 +134,11 @@ class Ledger:
             if name.startswith(prefix + "/") and slot.entries
         }
 
+    def holders(self, item: str, assignment: str) -> dict[str, str]:
+        """Who holds an assignment of an item, each with the number of their slot; a release has no holder."""
+        seats = self.current(item, f"seat/{assignment}").items()
+        return {str(entry.after["who"]): number for number, entry in seats if entry.after and "who" in entry.after}
+
     def caption(self, video: str, slot: str = SUMMARY_SLOT) -> str | None:
         """A caption of a video, by default of the whole; None if there is none."""
         value = self.value(video_subject(video), slot)

@@ -11,7 +11,6 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import fields
-from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.construction.ledger import Change, Ledger, LedgerEntry, StaleError
@@ -25,7 +24,7 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("Building a bench", "build") from error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     Check = Callable[[Ledger], None]
 
@@ -50,16 +49,6 @@ HISTORY: Final = sa.Table(
     sa.Column("calls", sa.Text(), nullable=False),
     sa.UniqueConstraint("subject", "slot", "revision", name="one_entry_for_each_revision"),
 )
-# Who holds which assignment now; its constraints settle races. The history says who ever held one.
-HOLDERS: Final = sa.Table(
-    "seats",
-    METADATA,
-    sa.Column("item", sa.Text(), primary_key=True),
-    sa.Column("stage", sa.Text(), primary_key=True),
-    sa.Column("seat", sa.Integer(), primary_key=True),
-    sa.Column("who", sa.Text(), nullable=False),
-    sa.UniqueConstraint("item", "stage", "who", name="nobody_sits_twice"),
-)
 WATCHED: Final = sa.Table(  # what was played of each held assignment, as JSON
     "watched",
     METADATA,
@@ -83,14 +72,12 @@ _APPEND_ONLY: Final = (
     "CREATE TRIGGER IF NOT EXISTS history_no_replace BEFORE INSERT ON history WHEN EXISTS (SELECT 1 FROM history WHERE"
     " number = NEW.number OR (subject = NEW.subject AND slot = NEW.slot AND revision = NEW.revision))"
     " BEGIN SELECT RAISE(ABORT, 'this entry exists already'); END",
-    *(f"DROP TRIGGER IF EXISTS seats_no_{verb}" for verb in ("update", "delete")),  # version 0.1 never released a seat
 )
 _APPEND_ONLY_POSTGRESQL: Final = (
     "CREATE OR REPLACE FUNCTION append_only() RETURNS trigger LANGUAGE plpgsql AS"
     f" $$ BEGIN RAISE EXCEPTION '{_FORBIDDEN}'; END $$",
     "CREATE OR REPLACE TRIGGER history_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON history"
     " FOR EACH STATEMENT EXECUTE FUNCTION append_only()",
-    "DROP TRIGGER IF EXISTS seats_append_only ON seats",
 )
 
 
@@ -194,7 +181,7 @@ class Store:
         with reading(other._engine) as source, self._writing() as connection:
             if self._ledger.entries:
                 raise StaleError("There is a history in this database already; nothing was copied.")
-            for table in (HOLDERS, WATCHED, HISTORY):
+            for table in (WATCHED, HISTORY):
                 rows = source.execute(sa.select(table).order_by(*table.primary_key)).mappings().all()
                 if rows:
                     connection.execute(table.insert(), [dict(row) for row in rows])
@@ -212,6 +199,13 @@ class Store:
         with self._writing(check) as connection:
             self._insert(connection, changes)
 
+    def append_made(self, make: Callable[[Ledger], Sequence[Change]]) -> bool:
+        """Write the changes that `make` derives from the history under the lock; says whether there are any."""
+        with self._writing() as connection:
+            changes = make(self._ledger)
+            self._insert(connection, changes)
+            return bool(changes)
+
     def undo(self, subject: str, slot: str, who: str, *, check: Check | None = None) -> LedgerEntry:
         """Undo the newest judgement in a slot by one more entry; only its author may."""
         with self._writing(check) as connection:
@@ -219,57 +213,6 @@ class Store:
             entry = self._ledger.undo_entry(subject, slot, who, number=number, at=self.clock())
             connection.execute(HISTORY.insert(), [_row(entry)])
             return entry
-
-    def claim(
-        self,
-        item: str,
-        assignment: str,
-        who: str,
-        *,
-        most: int = 2,
-        shows: Mapping[str, Any] | None = None,
-        check: Check | None = None,
-        by: str = "",
-        instead_of: str = "",
-    ) -> bool:
-        """Give someone an assignment; False if `most` others hold it, or they hold it already.
-
-        The history notes what it `shows`, the operator who assigned it (`by`), and who held it until then.
-        """
-        try:
-            with self._writing(check) as connection:
-                held = sa.select(HOLDERS.c.seat, HOLDERS.c.who).filter_by(item=item, stage=assignment)
-                taken = {row.seat: row.who for row in connection.execute(held)}
-                theirs = [number for number, name in taken.items() if name == instead_of]
-                if who in taken.values() or not (theirs if instead_of else len(taken) < most):
-                    return False
-                number = theirs[0] if theirs else next(each for each in count(1) if each not in taken)
-                self._remove_holder(connection, item, assignment, instead_of)
-                connection.execute(HOLDERS.insert().values(item=item, stage=assignment, seat=number, who=who))
-                value = {"who": who} | ({"instead_of": instead_of} if instead_of else {}) | dict(shows or {})
-                self._insert(connection, [Change(item, f"seat/{assignment}/{number}", by or who, value)])
-        except StaleError:
-            return False
-        return True
-
-    def release(self, item: str, assignment: str, who: str, *, by: str, reason: str) -> bool:
-        """Take an assignment from someone; False if they do not hold it."""
-        with self._writing() as connection:
-            if (number := self._remove_holder(connection, item, assignment, who)) is None:
-                return False
-            value = {"released": who, "reason": reason}
-            self._insert(connection, [Change(item, f"seat/{assignment}/{number}", by, value)])
-        return True
-
-    @staticmethod
-    def _remove_holder(connection: sa.Connection, item: str, assignment: str, who: str) -> int | None:
-        """Remove a holder and the record of what they played; returns their number."""
-        held = {"item": item, "stage": assignment, "who": who}
-        number: int | None = connection.execute(sa.select(HOLDERS.c.seat).filter_by(**held)).scalar()
-        if number is not None:
-            connection.execute(HOLDERS.delete().filter_by(**held))
-            connection.execute(WATCHED.delete().filter_by(item=item, assignment=assignment, who=who))
-        return number
 
     def watched(self, item: str, assignment: str, who: str) -> tuple[float, dict[str, Any]]:
         """The time of someone's last report of playing an assignment, and all that they reported."""

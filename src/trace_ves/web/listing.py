@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -14,7 +13,7 @@ from trace_ves.core import Question
 from trace_ves.ves.metrics import HEADLINE_DENSITY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from trace_ves.core import Interval
     from trace_ves.records import Item
@@ -176,56 +175,35 @@ SORTS: Final[dict[str, Callable[[Listed], Any]]] = {
 """What the questions of a run can be sorted by; None comes last."""
 
 
-class Listing(Mapping[str, Listed]):
-    """Every question of a run: those of the bench in its order, then those that the bench does not know."""
+class Listing(dict[str, Listed]):
+    """Every question of a run by its id: those of the bench in its order, then those that the bench does not know."""
 
     def __init__(self, questions: Mapping[str, QuestionInfo], run: RunIndex, *, has_transcripts: bool = False) -> None:
-        self._questions, self._run = questions, run
-        self._said = lru_cache(maxsize=16)(run.transcripts.search if has_transcripts else lambda _: set[str]())
-        known = dict.fromkeys(questions)  # a studio may add to them meanwhile
+        known = dict(questions)  # a studio may add to them meanwhile
         self.strays: Final = [name for name in run.entries if name not in known]
-        self.ids: Final = [*known, *self.strays]
-        self._entries: Final = [run.entries.get(name) for name in self.ids]
-
-    def __getitem__(self, question_id: str) -> Listed:
-        if question_id not in self:
-            raise KeyError(question_id)
-        return self._make(question_id, self._run.entries.get(question_id))
-
-    def _make(self, question_id: str, entry: Entry | None) -> Listed:
-        info = self._questions.get(question_id) or QuestionInfo.of_id(question_id)
-        problem = f"{self._run.path.name}:{entry.line}: {entry.refusal}" if entry and entry.refusal else ""
-        return Listed(info, entry, problem)
-
-    def __contains__(self, question_id: object) -> bool:
-        return question_id in self._questions or question_id in self._run.entries
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.ids)
-
-    def __len__(self) -> int:
-        return len(self.ids)
+        known |= {name: QuestionInfo.of_id(name) for name in self.strays}
+        super().__init__({name: _listed(info, run) for name, info in known.items()})
+        self._said = lru_cache(maxsize=16)(run.transcripts.search if has_transcripts else lambda _: set[str]())
 
     def choose(self, filters: Filters, *, including: str | None = None) -> list[str]:
         """The ids of the questions that pass all filters, in their order; one may be included whatever the filters."""
-        places = self._places(filters)
-        if including is not None and (at := self.ids.index(including)) not in places:
-            places = sorted([*places, at])
+        passing = {*self._passing(filters), including}
+        names = [name for name in self if name in passing]
         column = filters.sort.removeprefix("-")
         if column in SORTS:
-            values = {at: SORTS[column](self._all[at]) for at in places}
-            known = [at for at in places if values[at] is not None]
+            values = {name: SORTS[column](self[name]) for name in names}
+            known = [name for name in names if values[name] is not None]
             known.sort(key=values.__getitem__, reverse=filters.sort.startswith("-"))
-            places = [*known, *(at for at in places if values[at] is None)]
-        return [self.ids[at] for at in places]
+            names = [*known, *(name for name in names if values[name] is None)]
+        return names
 
     def choices(self, filters: Filters) -> dict[str, list[Choice]]:
         """For each filter its values, in a natural order, with the number that each leaves beside the other filters."""
         choices = {}
-        for name in FACETS:
-            values, chosen = self._facets[name], getattr(filters, name)
-            counts = Counter(values[at] for at in self._places(replace(filters, **{name: ""})))
-            offered = {*values, chosen} if chosen else {*values}
+        for name, value_of in FACETS.items():
+            chosen = getattr(filters, name)
+            counts = Counter(value_of(self[each]) for each in self._passing(replace(filters, **{name: ""})))
+            offered = {*map(value_of, self.values()), *([chosen] if chosen else [])}
             choices[name] = [
                 Choice(value, _facet_words(name, value), counts[value], is_chosen=value == chosen)
                 for value in sorted(offered, key=partial(_facet_order, name))
@@ -235,30 +213,25 @@ class Listing(Mapping[str, Listed]):
     @property
     def buckets(self) -> set[str]:
         """The buckets that any question belongs to."""
-        return {*self._facets["bucket"]}
+        return {each.bucket for each in self.values()}
 
-    def _places(self, filters: Filters) -> Sequence[int]:
-        """The places of the questions that pass all filters, in the order of the list."""
-        places: Sequence[int] = range(len(self))
-        for name in FACETS:
-            if wanted := getattr(filters, name):
-                values = self._facets[name]
-                places = [at for at in places if values[at] == wanted]
-        words = filters.text.casefold().split()
-        if words:
-            texts, said = self._search_texts, self._said(tuple(words))
-            places = [at for at in places if self.ids[at] in said or all(word in texts[at] for word in words)]
-        return places
+    def _passing(self, filters: Filters) -> list[str]:
+        """The ids of the questions that pass all filters."""
+        wanted = {name: value for name in FACETS if (value := getattr(filters, name))}
+        names = [
+            name for name, each in self.items() if all(FACETS[key](each) == value for key, value in wanted.items())
+        ]
+        if words := filters.text.casefold().split():
+            said = self._said(tuple(words))
+            names = [name for name in names if name in said or _mentions(self[name].info.question, words)]
+        return names
 
-    @cached_property
-    def _all(self) -> list[Listed]:
-        return list(map(self._make, self.ids, self._entries))
 
-    @cached_property
-    def _search_texts(self) -> list[str]:
-        questions = [each.info.question for each in self._all]
-        return ["\n".join((each.id, each.text, each.video, *each.options)).casefold() for each in questions]
+def _listed(info: QuestionInfo, run: RunIndex) -> Listed:
+    entry = run.entries.get(info.question.id)
+    return Listed(info, entry, f"{run.path.name}:{entry.line}: {entry.refusal}" if entry and entry.refusal else "")
 
-    @cached_property
-    def _facets(self) -> dict[str, list[str]]:
-        return {name: [value(each) for each in self._all] for name, value in FACETS.items()}
+
+def _mentions(question: Question, words: Sequence[str]) -> bool:
+    text = "\n".join((question.id, question.text, question.video, *question.options)).casefold()
+    return all(word in text for word in words)

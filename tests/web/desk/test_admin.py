@@ -10,6 +10,7 @@ import pytest
 from tests.construction.histories import StorePen
 from tests.web.desk.conftest import EVIDENCE, SPANS
 from tests.web.desk.test_server import accept, to_leave_one_out
+from trace_ves.construction.assignments import AssignmentQueue
 from trace_ves.construction.people import revoke
 
 if TYPE_CHECKING:
@@ -91,8 +92,8 @@ def test_the_page_tells_what_is_stuck_and_what_to_do(world: World) -> None:
         revoke(world.store, name)
     page = olga.get("/").text
     assert "Invite 6 more annotators, who have seen nothing of videos/a.mp4 (for c0001)" in page
-    key = world.written("seat/leave").slot.removeprefix("seat/").rpartition("/")[0]
-    assert world.store.release("c0001", key, "cat", by="build", reason="revoked")  # nobody holds the item any more
+    queue = AssignmentQueue(world.store, world.project.settings)
+    assert queue.release(queue.current("cat"), "cat", by="build", reason="revoked")  # nobody holds the item any more
     assert "c0001 (leave one out)" in olga.get("/").text
 
 
