@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.cli import conftest as commands
 from tests.web.web_bench import make_bench, make_runs
 from trace_ves.web.app import create_app
 from trace_ves.web.guard import LOOPBACK_NAMES
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from trace_ves.web.library import Library
 
+call, cli = commands.call, commands.cli  # fixtures
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "chromium-browser"))), None)
 """The shell first: `chromium --headless` is the whole desktop browser, which opens a window with pages of its own
 around every page of a test and takes three times the processor time. Two of them have held two cores."""

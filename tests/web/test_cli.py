@@ -18,7 +18,6 @@ from urllib.request import HTTPCookieProcessor, build_opener
 import pytest
 
 from tests.cli.conftest import Model, serving
-from tests.cli.conftest import call as call  # noqa: PLC0414  a fixture
 from tests.web.web_bench import WIDTH
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trace_ves.construction.exposure import Blindness, Exposures
 from trace_ves.construction.judged_item import (
@@ -227,7 +227,9 @@ class AssignmentQueue:
             key = wanted.key(judged)
             places = ledger.holders(wanted.item, key)
             free = (str(number) for number in count(1) if str(number) not in places.values())
-            value: dict[str, object] = {"who": who} | ({"instead_of": instead_of} if instead_of else {})
+            value: dict[str, Any] = {"who": who}
+            if instead_of:
+                value["instead_of"] = instead_of
             if wanted.left_out is not None:
                 value["spans"] = evidence_to_json(partial_set(judged.partial_evidence, wanted.left_out))
             return [Change(wanted.item, f"seat/{key}/{places.get(instead_of) or next(free)}", by or who, value)]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from pydantic import Field
 
-from trace_ves.construction.ledger import GIST_SLOT, GOLD_SLOT, LANGUAGE_SLOT, PROPOSAL_SLOT, Ledger, Stage
+from trace_ves.construction.ledger import EVERYTHING, GIST_SLOT, GOLD_SLOT, LANGUAGE_SLOT, PROPOSAL_SLOT, Ledger, Stage
 from trace_ves.construction.looking import Looking
 from trace_ves.construction.people import RefusedError
 from trace_ves.core import Interval, Question
@@ -277,7 +277,7 @@ def list_items(ledger: Ledger) -> list[JudgedItem]:
 
 def list_all_items(ledger: Ledger) -> list[JudgedItem]:
     """Every item, gold items included."""
-    return [ledger.derive(item, _read_item) for item in ledger.subjects(PROPOSAL_SLOT)]
+    return ledger.derive(EVERYTHING, _read_items)
 
 
 def judged_item(ledger: Ledger, item: str) -> JudgedItem:
@@ -286,6 +286,10 @@ def judged_item(ledger: Ledger, item: str) -> JudgedItem:
         return ledger.derive(item, _read_item)
     except KeyError:
         raise RefusedError(f"There is no item {item[:40]!r}.") from None
+
+
+def _read_items(ledger: Ledger, _: str) -> list[JudgedItem]:
+    return [ledger.derive(item, _read_item) for item in ledger.subjects(PROPOSAL_SLOT)]
 
 
 def _read_item(ledger: Ledger, item: str) -> JudgedItem:

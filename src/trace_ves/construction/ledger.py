@@ -34,6 +34,7 @@ PROPOSAL_SLOT: Final = "proposal"
 LANGUAGE_SLOT: Final = "shortcut/language-only"
 GIST_SLOT: Final = "shortcut/gist"
 GOLD_SLOT: Final = "gold"
+EVERYTHING: Final = ""  # the subject of values that follow from all entries
 SUMMARY_SLOT: Final = "gist"  # the caption of a whole video
 # Judgements by people: verification/WHO, without/WHO/INTERVAL, settlement/KIND, skip/WHO. The model's are in
 # probe/INTERVAL, and seat/ASSIGNMENT/NUMBER says who holds an assignment.
@@ -108,6 +109,7 @@ class Ledger:
         entries = (*before, entry) if entry.undoes is None else before[:-1]
         self._slots[entry.subject][entry.slot] = Slot(entry.revision, entries)
         self._counts[entry.subject] += 1
+        self._counts[EVERYTHING] += 1
 
     @property
     def last_number(self) -> int:

@@ -159,8 +159,8 @@ def _prepare_sqlite(connection: Any, _record: Any) -> None:
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:
-    writes = connection.get_execution_options().get("writes", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    if connection.get_execution_options().get("writes", False):  # one statement reads a snapshot by itself
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 class Store:
