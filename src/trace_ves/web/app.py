@@ -3,6 +3,7 @@
 Every address takes ids and names, never paths; the library says which files they may mean.
 """
 
+import hmac
 import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -25,11 +26,12 @@ from trace_ves.web.library import Library
 from trace_ves.web.listing import Filters
 
 LONGEST_ID: Final = 512
-MOST_ROWS_OF_PIXELS: Final = 4320
 
 Name = Annotated[str, Query(min_length=1, max_length=LONGEST_ID)]
 QuestionId = Annotated[str, Query(alias="id", min_length=1, max_length=LONGEST_ID)]
 Words = Annotated[str, Query(max_length=LONGEST_ID)]
+Moment = Annotated[float, Query(ge=0, allow_inf_nan=False)]
+Height = Annotated[int | None, Query(ge=1, le=4320)]
 Grouping = Literal["run", "method", "stage", "question"]
 Bucket = Literal["", "covered", "uncovered", "right", "wrong", "unscored", "open"]
 
@@ -137,8 +139,8 @@ def frame(
     request: Request,
     question_id: QuestionId,
     *,
-    t: Annotated[float, Query(ge=0, allow_inf_nan=False)],
-    height: Annotated[int | None, Query(ge=1, le=MOST_ROWS_OF_PIXELS)] = None,
+    t: Moment,
+    height: Height = None,
 ) -> Response:
     """The frame on screen at a moment of a question's video, as JPEG, with its own timestamp in the headers."""
     return frame_response(footage, request, _video(library, question_id), t, height)
@@ -165,15 +167,24 @@ def times(library: LibraryDep, footage: FootageDep, question_id: QuestionId) -> 
 
 def video(library: LibraryDep, question_id: QuestionId) -> FileResponse:
     """A question's video as it is, whole or by ranges."""
-    return video_response(_video(library, question_id))
+    path = _video(library, question_id)
+    return FileResponse(path, media_type=content_type(path))
 
 
-def video_response(path: Path) -> FileResponse:
-    """A video file as it is, if browsers may know its kind."""
+def content_type(path: Path) -> str:
+    """The type of a video that is sent as it is, if browsers may know it."""
     kind = CONTENT_TYPES.get(path.suffix.lower())
     if kind is None:
         raise HTTPException(415, f"Files that end with {path.suffix[:20]!r} are only sent frame by frame.")
-    return FileResponse(path, media_type=kind)
+    return kind
+
+
+def check_csrf(request: Request, given: str, right: str) -> None:
+    """Refuse a write that did not come from a page of this server."""
+    same = hmac.compare_digest(given.encode("utf-8", "surrogatepass"), right.encode("utf-8", "surrogatepass"))
+    own = request.headers.get("sec-fetch-site", "none") in {"same-origin", "none"}  # or typed by hand
+    if not right or not same or not own:
+        raise HTTPException(403, "This did not come from the server's own page; load the page again.")
 
 
 _ROUTES: Final = (

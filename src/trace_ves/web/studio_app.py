@@ -4,7 +4,6 @@ The model is the one of the command line: nothing that a browser sends chooses c
 """
 
 import asyncio
-import hmac
 import os
 import secrets
 import shutil
@@ -26,11 +25,13 @@ from trace_ves.core.question import MAX_OPTIONS
 from trace_ves.runs.prices import price_notes
 from trace_ves.web import views
 from trace_ves.web.app import (
-    MOST_ROWS_OF_PIXELS,
     FootageDep,
+    Height,
+    Moment,
+    check_csrf,
+    content_type,
     frame_response,
     page_app,
-    video_response,
     without_folders,
 )
 from trace_ves.web.glossary import glossary
@@ -111,10 +112,8 @@ StudioDep = Annotated[Studio, Depends(_studio)]
 def checked(
     request: Request, csrf: Annotated[str, Header(alias="X-CSRF-Token", max_length=256, description="Of the page.")]
 ) -> None:
-    """Refuse a write that did not come from a page of this server."""
-    own = request.headers.get("sec-fetch-site", "none") in {"same-origin", "none"}
-    if not own or not hmac.compare_digest(csrf.encode("utf-8", "surrogatepass"), request.app.state.csrf.encode()):
-        raise HTTPException(403, "This did not come from the studio's own page; load the page again.")
+    """Refuse a write that did not come from a page of this studio."""
+    check_csrf(request, csrf, request.app.state.csrf)
 
 
 def ask_page(request: Request, studio: StudioDep) -> str:
@@ -207,13 +206,7 @@ async def events(
 
 
 def frame(
-    request: Request,
-    studio: StudioDep,
-    footage: FootageDep,
-    video: Video,
-    *,
-    t: Annotated[float, Query(ge=0, allow_inf_nan=False)] = 0.0,
-    height: Annotated[int | None, Query(ge=1, le=MOST_ROWS_OF_PIXELS)] = None,
+    request: Request, studio: StudioDep, footage: FootageDep, video: Video, *, t: Moment = 0.0, height: Height = None
 ) -> Response:
     """The frame on screen at a moment of a video, as JPEG."""
     return frame_response(footage, request, studio.videos.find(video), t, height)
@@ -221,7 +214,8 @@ def frame(
 
 def film(studio: StudioDep, video: Video) -> FileResponse:
     """A video as it is, whole or by ranges."""
-    return video_response(studio.videos.find(video))
+    path = studio.videos.find(video)
+    return FileResponse(path, media_type=content_type(path))
 
 
 def download(studio: StudioDep, search: Annotated[int, Query(ge=1)]) -> FileResponse:

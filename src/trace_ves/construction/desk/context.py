@@ -1,12 +1,11 @@
 """What every route of the desk needs: the build, the person who is signed in, and the CSRF check before a write."""
 
-import hmac
 import threading
 from dataclasses import dataclass, field
 from typing import Annotated, Final
 
 from cachetools import LRUCache
-from fastapi import Depends, Header, HTTPException, Request, Response
+from fastapi import Depends, Header, Request, Response
 
 from trace_ves.construction.desk.audit_log import AuditLog
 from trace_ves.construction.desk.sessions import Sessions, SignInAttempts, signed_in_person
@@ -14,11 +13,11 @@ from trace_ves.construction.judging import Judgements
 from trace_ves.construction.looking import ClipCache, join_spans
 from trace_ves.construction.people import Person, Role
 from trace_ves.construction.project import Project
+from trace_ves.web.app import check_csrf
 from trace_ves.web.footage import Footage
 
 MOST_SERVED: Final = 50_000
 STILLS: Final = "stills"
-SAME_SITE: Final = frozenset({"same-origin", "none"})  # `Sec-Fetch-Site` of our own pages, or typed by hand
 
 
 class Served:
@@ -98,13 +97,7 @@ def signed_in_request(request: Request, context: Context) -> SignedInRequest:
 
 def check_form(request: Request, context: Context, token: Token) -> None:
     """Refuse a sign-in that did not come from the form of this browser."""
-    _check_token(request, token, request.cookies.get(context.form_cookie, ""))
-
-
-def _check_token(request: Request, token: str, right: str) -> None:
-    same = hmac.compare_digest(token.encode("utf-8", "surrogatepass"), right.encode("utf-8", "surrogatepass"))
-    if not right or not same or request.headers.get("sec-fetch-site", "none") not in SAME_SITE:
-        raise HTTPException(403, "This did not come from the desk's own page; load the page again.")
+    check_csrf(request, token, request.cookies.get(context.form_cookie, ""))
 
 
 SignedIn = Annotated[SignedInRequest, Depends(signed_in_request)]
@@ -112,7 +105,7 @@ SignedIn = Annotated[SignedInRequest, Depends(signed_in_request)]
 
 def signed_in_write(request: Request, caller: SignedIn, token: Token) -> SignedInRequest:
     """The person who writes; refused where this does not come from a page of their session."""
-    _check_token(request, token, caller.csrf)
+    check_csrf(request, token, caller.csrf)
     return caller
 
 

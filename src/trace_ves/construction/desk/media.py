@@ -5,7 +5,6 @@ Annotators who answer without an interval get the clips of the other intervals, 
 
 import asyncio
 import io
-import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
@@ -28,8 +27,7 @@ from trace_ves.construction.ledger import Stage
 from trace_ves.construction.looking import STILL_SECONDS, join_spans, spans_of_bytes
 from trace_ves.construction.people import Role
 from trace_ves.core import Interval
-from trace_ves.web.app import MOST_ROWS_OF_PIXELS
-from trace_ves.web.footage import CONTENT_TYPES
+from trace_ves.web.app import Height, Moment, content_type
 
 ITEMS_AHEAD: Final = 100  # items whose clips are cut when the desk starts; others are cut when assigned
 
@@ -43,10 +41,7 @@ router = APIRouter(default_response_class=Response)
 def video(caller: SignedIn, item: Id) -> FileResponse:
     """The video of an item as it is, whole or by ranges."""
     path = _whole(caller, item)
-    kind = CONTENT_TYPES.get(path.suffix.lower())
-    if kind is None:
-        raise HTTPException(415, f"Files that end with {path.suffix[:20]!r} are sent only frame by frame.")
-    return CountedFile(path, kind, partial(caller.context.served.add, caller.person.name, item, None))
+    return CountedFile(path, content_type(path), partial(caller.context.served.add, caller.person.name, item, None))
 
 
 class CountedFile(FileResponse):
@@ -79,22 +74,11 @@ class CountedFile(FileResponse):
 def times(caller: SignedIn, item: Id) -> Response:
     """The timestamp of every frame of an item's video, in seconds, as little-endian doubles."""
     source = caller.context.footage.video(_whole(caller, item))
-    facts = {"duration": source.duration, "width": source.width, "height": source.height, "codec": source.codec}
-    return Response(
-        source.timestamps.astype("<f8").tobytes(),
-        media_type="application/octet-stream",
-        headers={"X-Video": json.dumps(facts)},
-    )
+    return Response(source.timestamps.astype("<f8").tobytes(), media_type="application/octet-stream")
 
 
 @router.get("/frame")
-def frame(
-    caller: SignedIn,
-    item: Id,
-    *,
-    t: Annotated[float, Query(ge=0, allow_inf_nan=False)],
-    height: Annotated[int | None, Query(ge=1, le=MOST_ROWS_OF_PIXELS)] = None,
-) -> Response:
+def frame(caller: SignedIn, item: Id, t: Moment, height: Height = None) -> Response:
     """The frame on screen at a moment of an item's video, as JPEG."""
     [picture] = caller.context.footage.frames_at(_whole(caller, item), [t], height)
     if height is None:  # as the player asks for it; the pictures of timelines are too small to judge by

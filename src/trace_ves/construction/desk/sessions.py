@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from trace_ves.construction.ledger import Ledger
 
-SESSIONS_PER_PERSON: Final = 8  # one more sign-in ends the oldest session of the same person
 IDLE_SECONDS: Final = 2 * 3600.0
 LONGEST_SECONDS: Final = 12 * 3600.0
 WINDOW_SECONDS: Final = 300.0
@@ -52,9 +51,6 @@ class Sessions:
         """Start a session; returns its cookie."""
         cookie, csrf = new_secret(), new_secret()
         with self._lock:
-            own = [(each.started, key) for key, each in self._known.items() if each.name == person.name]
-            for _, key in sorted(own)[: max(0, len(own) - SESSIONS_PER_PERSON + 1)]:
-                del self._known[key]
             self._known[digest_secret(cookie)] = Session(csrf, person.name, person.token_sha256, self._clock())
         return cookie
 
