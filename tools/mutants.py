@@ -46,7 +46,7 @@ TESTS = {
     ],
     "backbone": ["tests/backbone"],
     "benches": ["tests/benches"],
-    "construction": ["tests/construction"],
+    "construction": ["tests/construction", *(f"tests/web/desk/test_{name}.py" for name in ("server", "admin", "day"))],
     "frame_log.py": ["tests/benches"],
     "records": ["tests/records"],
     "twin": [

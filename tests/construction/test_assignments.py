@@ -157,6 +157,16 @@ def test_too_few_people_answer_twice_and_the_report_says_so(make_team: Callable[
     assert "Invite" not in " ".join(steps_of(team))
 
 
+def test_a_set_with_one_free_place_waits_for_one_who_has_seen_nothing(make_team: Callable[..., Team]) -> None:
+    """Of c3, cat is offered the sets 1, 2 and 0, in this order, and dan 2 first."""
+    team = make_team("ann", "bob", "cat", "dan", "eve", allow_not_blind=True)
+    team.propose("c3")
+    team.verified("c3")
+    team.answer("cat", team.next("cat"))
+    assert team.next("dan") == Assignment("c3", Stage.LEAVE_ONE_OUT, 2)
+    assert team.next("cat") == Assignment("c3", Stage.LEAVE_ONE_OUT, 0)  # the other place of 2 is for eve
+
+
 def test_a_partial_set_is_taken_by_who_holds_it_and_who_answered_it() -> None:
     pen = Pen().propose("c1")
     for who in ("ann", "bob"):

@@ -249,7 +249,7 @@ class AssignmentQueue:
         if (first := next(regular, None)) is None:
             return
         gold = list(self._gold_offers(ledger, who, annotators))  # always: an answer that takes longer would tell
-        if self._gold_is_due(who):
+        if gold and self._gold_is_due(who):
             yield from (each for each in gold if each.stage is first.stage)
         yield first
         yield from regular
@@ -321,8 +321,6 @@ class AssignmentQueue:
 
     def _gold_is_due(self, who: str) -> bool:
         """One assignment in each block of 1 / share is a gold item, at an unpredictable place."""
-        if not self.settings.gold_share:
-            return False
         block = max(2, round(1 / self.settings.gold_share))
         taken = self.exposures.assignments[who]
         return taken % block == int.from_bytes(_digest(self.settings.id, who, str(taken // block))) % block
