@@ -4,7 +4,7 @@ BIN := .venv/bin
 QUESTIONS ?= 600
 PART ?= 1/1
 SEED ?= 0
-WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)
+WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
 .PHONY: help demo test lint format tables mutants fire new-examples docs clean
 
