@@ -47,15 +47,6 @@ def test_an_import_says_what_it_leaves_out_and_replaces_a_bench_only_with_force(
     cli(*words, "--force")
 
 
-def test_a_manifest_lists_the_videos_that_the_bench_needs(source: Path, tmp_path: Path, cli: Call) -> None:
-    words = ("import", "cg-bench", source, tmp_path / "bench", "--force", "--manifest")
-    assert "1 videos needed, 0 there" in cli(*words, tmp_path / "needed.jsonl").stderr
-    written = (tmp_path / "needed.jsonl").read_text()
-    assert json.loads(written) == {"video": "videos/v.mp4", "questions": 1, "duration": 10.0, "there": False}
-    assert cli(*words, "-").stdout == written
-    assert "is an input of this command" in cli(*words, source, status=2).stderr
-
-
 OWN = """
 from trace_ves import Interval, Item, Question
 from trace_ves.benches import Bench

@@ -37,12 +37,6 @@ if TYPE_CHECKING:
 @click.option("--strict", is_flag=True, help="Stop at the first row with a problem instead of leaving it out.")
 @click.option("--force", is_flag=True, help="Overwrite an existing bench.")
 @click.option("--columns", metavar="FIELD=COLUMN,…", help="ves-bench: the column of each field.")
-@click.option(
-    "--manifest",
-    "manifest_file",
-    type=click.Path(path_type=Path, allow_dash=True),
-    help="Also list the videos that the bench needs and which of them exist, as JSON Lines (- prints them).",
-)
 @click.option("--grounding", type=path_type, help="next-gqa: the json with the grounded segments.")
 def import_command(
     *,
@@ -51,7 +45,6 @@ def import_command(
     out: Path,
     strict: bool,
     force: bool,
-    manifest_file: Path | None,
     **options: str | Path | None,
 ) -> None:
     """Convert the annotation file SOURCE of a benchmark to the bench OUT.
@@ -60,27 +53,18 @@ def import_command(
     video-mme-v2, a mapping file (.toml) that names the column of each field, or your own importer as
     package.module:callable. OUT is a folder or a .jsonl file. Nothing is downloaded; put the videos in OUT/videos.
     """
-    from trace_ves.benches.bench import bench_file, manifest, summary, write_bench
+    from trace_ves.benches.bench import bench_file, write_bench
     from trace_ves.benches.importers import import_bench
-    from trace_ves.core.files import refuse_inputs, write_output
-    from trace_ves.core.jsonl import dump_line
+    from trace_ves.core.files import refuse_inputs
 
     given = {name: value for name, value in options.items() if value is not None}
     bench = import_bench(benchmark, source, strict=strict, **given)
     mapping = [Path(benchmark)] if benchmark.endswith(".toml") else []
     files = [value for value in given.values() if isinstance(value, Path)]
-    refuse_inputs([*{out, bench_file(out)}, manifest_file], inputs=[source, *mapping, *files])
+    refuse_inputs({out, bench_file(out)}, inputs=[source, *mapping, *files])
     file = write_bench(bench.items, out, force=force)
     warn(*bench.warnings)
-    click.echo(summarise_import(bench, file), err=str(manifest_file) == "-")
-    if manifest_file is not None:
-        videos = manifest(bench.items, file.parent)
-        text = "".join(dump_line(video.to_json()).decode() for video in videos)
-        if str(manifest_file) == "-":
-            click.echo(text, nl=False)
-        else:
-            write_output(manifest_file, text)
-        click.echo(f"{file}: {summary(videos)}", err=True)
+    click.echo(summarise_import(bench, file))
 
 
 def summarise_import(bench: Bench, file: Path) -> str:

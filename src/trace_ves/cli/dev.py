@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
-from trace_ves.cli.options import existing_file_type, folder_type, path_type, port_type, requires_extra
+from trace_ves.cli.options import folder_type, path_type, port_type, requires_extra
 from trace_ves.core.errors import MissingExtraError, TraceVesError
 
 if TYPE_CHECKING:
@@ -187,18 +187,6 @@ def serve_glance_command(*, port: int) -> None:
 
 
 SHELLS: Final = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
-
-
-@dev_command.command("prices")
-@click.argument("file", type=existing_file_type)
-def prices_command(*, file: Path) -> int:
-    """Compare the price table with FILE, LiteLLM's model_prices_and_context_window.json; status 1 if they differ."""
-    from trace_ves.runs.prices import compare_prices, load_prices
-
-    lines = compare_prices(load_prices(), file)
-    for line in lines:
-        click.echo(line)
-    return int(bool(lines))
 
 
 @dev_command.command("completion", short_help="Print the script that completes commands in your shell.")

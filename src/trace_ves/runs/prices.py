@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import tomllib
@@ -128,32 +127,6 @@ def with_date(money: str, prices: Iterable[Price | None]) -> str:
     """An amount of money with the notes about its prices: `$0.02 (list prices of 2026-11-09)`."""
     notes = "; ".join(note[0].lower() + note[1:-1] for note in price_notes(prices))
     return f"{money} ({notes})" if notes else money
-
-
-def compare_prices(prices: Prices, file: Path) -> list[str]:
-    """Where our prices differ from a public file, in LiteLLM's format: a line for each model and kind of token."""
-    try:
-        public = json.loads(file.read_text(encoding="utf-8"))
-        by_model = {name.rpartition("/")[2]: entry for name, entry in public.items() if name.count("/") < 2}
-    except (OSError, ValueError, AttributeError) as error:
-        raise InputError(f"{file}: cannot be read as a file of prices: {error}.") from None
-    lines = []
-    for spec, price in prices.by_spec.items():
-        entry = by_model.get(spec.partition(":")[2].rstrip("*"))
-        for kind, key in _PUBLIC_KEYS.items():
-            stated = entry.get(key) if isinstance(entry, dict) else None
-            if isinstance(stated, int | float) and not math.isclose(stated * MILLION, getattr(price, kind)):
-                lines.append(
-                    f"{spec}: {kind} ${getattr(price, kind):g} of {price.date}, ${stated * MILLION:g} in {file}"
-                )
-    return lines
-
-
-_PUBLIC_KEYS: Final = {
-    "input": "input_cost_per_token",
-    "cached": "cache_read_input_token_cost",
-    "output": "output_cost_per_token",
-}
 
 
 def parse_price(text: str) -> Price:
