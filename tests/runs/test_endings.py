@@ -57,7 +57,7 @@ def test_ctrl_c_while_glance_looks_is_130_and_no_abort(
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
-    assert said.endswith("trace-ves: interrupted; finished work is saved.\n")
+    assert said.endswith("trace-ves: interrupted; everything saved so far is kept.\n")
     assert "Warning" not in said
     assert whole_lines(workplace / "out") >= 1
 

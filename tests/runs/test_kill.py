@@ -87,7 +87,7 @@ def test_a_second_run_is_refused_and_ctrl_c_ends_the_first_at_once_with_what_was
     first.send_signal(signal.SIGINT)
     _, said = first.communicate(timeout=60)
     assert first.returncode == 130
-    assert "interrupted; finished work is saved" in said
+    assert "interrupted; everything saved so far is kept" in said
     assert "Traceback" not in said
     assert len(by_question(run)) == 2
 

@@ -117,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             code = INTERRUPTED  # for example, an interrupted import of native code raises ImportError
         if code == INTERRUPTED:
             ignore_interrupts()  # a second Ctrl-C must not interrupt the exit
-            _complain("interrupted; finished work is saved.")
+            _complain("interrupted; everything saved so far is kept.")
         leave(code, at_once=arguments is None)
 
 
