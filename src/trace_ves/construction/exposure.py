@@ -60,7 +60,10 @@ class Exposures:
 
     def blindness(self, who: str, judged: JudgedItem, left_out: int, *, since: int = 0) -> Blindness:
         """How blind an annotator is to a partial set; with `since`, by what they saw after that entry."""
-        shown = [each for each in self._shown.get((who, judged.proposal.video), ()) if each.number > since]
+        video = judged.proposal.video
+        if not since and who in self.whole_viewers.get(video, ()):
+            return Blindness.EXPOSED  # as below, without comparing all that they saw
+        shown = [each for each in self._shown.get((who, video), ()) if each.number > since]
         return max((_blindness_after(each, judged, left_out) for each in shown), default=Blindness.FRESH)
 
     def catch_up(self) -> None:
