@@ -66,7 +66,7 @@ TESTS = {
 LEFT_OUT = {"runs/estimate.py"}
 """Its tests start other processes."""
 NEED_TORCH = "backbone/hf/"
-"""Modules that cannot be imported without torch; the server that shows mutants would wait for ever."""
+"""Modules that cannot be imported without torch."""
 
 
 @dataclass(frozen=True, slots=True)
