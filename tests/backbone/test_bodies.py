@@ -241,9 +241,7 @@ def test_anthropic() -> None:
         (Thinking.HIGH, 9, 1024),
     ],
 )
-def test_older_models_of_anthropic_think_within_half_of_their_output(
-    thinking: Thinking, most: int, budget: int
-) -> None:
+def test_older_models_of_anthropic_think_within_half_their_output(thinking: Thinking, most: int, budget: int) -> None:
     provider = AnthropicProvider("anthropic:claude-haiku-4-5", "claude-haiku-4-5", key=KEY)
     assert provider._thinking(thinking, most) == {"type": "enabled", "budget_tokens": budget}
 
