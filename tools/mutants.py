@@ -53,6 +53,7 @@ TESTS = {
         *(f"tests/twin/synthetic/test_{name}.py" for name in ("frames", "same", "vocabulary")),
         *(f"tests/twin/glance/test_{name}.py" for name in ("judgement", "methods", "parsed_question", "pictures")),
         *(f"tests/twin/glance/test_{name}.py" for name in ("prompt_reading", "sightings", "stages")),
+        "tests/twin/lab/test_world_video.py",
     ],
     "video": ["tests/video"],
     "web": [f"tests/web/test_{name}.py" for name in ("library", "looks", "saving", "search_view", "server")],
