@@ -11,6 +11,7 @@ from tests.fakes import GEMINI, GOOD, Response, Server, ask_once, make_clip, mak
 
 from trace_ves.backbone import open_backbone
 from trace_ves.backbone.gemini.provider import GeminiProvider
+from trace_ves.backbone.secret import Key
 from trace_ves.core import BackboneError
 
 if TYPE_CHECKING:
@@ -123,3 +124,9 @@ def test_vertex_without_credentials_is_one_sentence(tmp_path: Path, monkeypatch:
         BackboneError, match=r"^vertex:m: .*check GOOGLE_APPLICATION_CREDENTIALS and GOOGLE_CLOUD_PROJECT"
     ):
         quick_backbone(provider).generate([make_request()])
+
+
+def test_a_redirect_that_would_send_the_key_to_another_host_is_not_followed() -> None:
+    for access in ({"key": Key("X_API_KEY", "k")}, {"project": "p"}):
+        client: Any = GeminiProvider("gemini:m", "m", **access)._client  # type: ignore[arg-type]
+        assert client._api_client._http_options.client_args == {"follow_redirects": False}
