@@ -134,14 +134,16 @@ print(client.passes())
 print(client.show(found["number * len(spare)"]))
 print(client.show(found["count <= 1"]), client.map.covering(found["count <= 1"]))
 print(client.show(found["16 / 1024"]))
+Client(["tests/core/test_display.py"], [SOURCE / "core" / "missing.py"]).passes()
 """
 
 
-def test_a_mutant_is_noticed_by_the_tests_that_run_it_and_by_no_other() -> None:
+def test_a_mutant_is_noticed_by_the_tests_that_run_it_and_a_module_that_cannot_be_imported_ends_it() -> None:
     done = subprocess.run(
         [sys.executable, "-c", SHOW], cwd=ROOT, capture_output=True, text=True, check=False, timeout=900
     )
     assert done.stdout.splitlines() == ["True", "failed", "passed []", "passed"], done.stderr
+    assert done.stderr.endswith("the process that runs the tests has ended; perhaps a module cannot be imported\n")
 
 
 def test_parts_are_equal_and_the_same_whatever_else_is_changed() -> None:

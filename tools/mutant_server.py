@@ -28,7 +28,7 @@ from inspect import CO_OPTIMIZED
 from multiprocessing.connection import Pipe
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -222,8 +222,10 @@ class Server:
                             self._requests.send(None)
                 case "warm", tests:
                     if not os.fork():
+                        self._requests.close()  # the client sees the end of a process only where no other has its pipe
                         self._requests = self._warm
                         return self._collect(session, tests, self._serve)
+                    self._warm.close()
                 case mutant, tests, limits:
                     with _child() as child:
                         if not child:
@@ -366,8 +368,7 @@ class Client:
             os._exit(1)
         theirs.close()
         warm.close()
-        self._cold.send(("record", tests))
-        recorded = self._cold.recv()
+        recorded = _ask(self._cold, ("record", tests))
         if recorded is None:
             raise SystemExit(f"the tests cannot be collected: {', '.join(tests)}")
         self.map: TestMap = recorded
@@ -388,9 +389,15 @@ class Client:
     def _try(self, mutant: Mutant | None, tests: Sequence[str], server: Connection | None = None) -> str:
         if not tests:
             return PASSED
-        server = server or self._warm
-        server.send((mutant, tests, {test: self.map.seconds[test] for test in tests}))
-        return str(server.recv())
+        return str(_ask(server or self._warm, (mutant, tests, {test: self.map.seconds[test] for test in tests})))
+
+
+def _ask(server: Connection, request: object) -> Any:
+    try:
+        server.send(request)
+        return server.recv()
+    except (EOFError, OSError):
+        raise SystemExit("the process that runs the tests has ended; perhaps a module cannot be imported") from None
 
 
 def _silence() -> None:

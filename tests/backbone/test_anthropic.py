@@ -8,7 +8,6 @@ from typing import Any
 from pydantic import BaseModel
 from tests.fakes import ANTHROPIC, GOOD, Response, Server, ask_once, make_clip, make_request, quick_backbone
 
-from trace_ves.backbone.frame_tokens import frame_tokens
 from trace_ves.backbone.model_settings import ModelSettings, ReplyFormat
 
 
@@ -37,8 +36,3 @@ def test_a_reply_that_no_strict_schema_can_express_is_asked_for_in_words(server:
     body = server.received[0].body
     assert "output_config" not in body
     assert json.dumps(Facts.model_json_schema()) in body["messages"][0]["content"][-1]["text"]
-
-
-def test_a_frame_of_just_as_many_tokens_as_the_model_takes_is_not_shrunk() -> None:
-    assert frame_tokens("anthropic:claude-haiku-4-5", 49 * 28, 32 * 28) == 49 * 32 == 1568
-    assert frame_tokens("anthropic:claude-haiku-4-5", 49 * 28, 33 * 28) < 1568

@@ -4,30 +4,35 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
 
 from trace_ves.backbone import ModelFault
 from trace_ves.backbone.provider import Completion, FinishReason, RepairTurn
 from trace_ves.backbone.replies import (
+    CUT_OFF,
+    LAST_WORDS,
     SEVERAL,
+    USED_UP,
+    AnswerReply,
     InvalidReplyError,
     answer_reply,
     complete_with_repair,
     parse_reply,
+    question_variables,
+    restrict_answer,
     same_answer,
     strict_schema,
+    up_to,
     validate_first,
 )
 from trace_ves.core import Question
 from trace_ves.records import Usage
-
-if TYPE_CHECKING:
-    from trace_ves.records.transcript import ModelText
+from trace_ves.records.transcript import ModelText
 
 CHOICE = Question("q", "v.mp4", "Which?", ("red", "green", "blue"))
 OPEN = Question("q", "v.mp4", "What colour?")
@@ -324,3 +329,151 @@ def test_what_has_no_fixed_shape_has_no_closed_schema(kind: Any) -> None:
         field: kind
 
     assert strict_schema(Open.model_json_schema()) is None
+
+
+def test_what_the_schema_of_an_answer_says() -> None:
+    class Noted(AnswerReply):
+        """With a note."""
+
+        note: str = ""
+
+    undecided = ", or null where the evidence does not decide."
+    for reply, words in (
+        (AnswerReply, f"The answer{undecided}"),
+        (answer_reply(CHOICE), f"The letter of the right option{undecided}"),
+        (answer_reply(CHOICE, forced=True), "The letter of the right option."),
+        (restrict_answer(AnswerReply, OPEN), f"The answer in a few words{undecided}"),
+    ):
+        assert reply.model_json_schema()["properties"]["answer"]["description"] == words
+    noted = restrict_answer(Noted, CHOICE)
+    assert (noted.__name__, noted.__doc__, list(noted.model_fields)) == ("Noted", "With a note.", ["answer", "note"])
+    assert issubclass(noted, Noted)
+    assert question_variables(CHOICE) == {"question": "Which?", "options": {"A": "red", "B": "green", "C": "blue"}}
+
+
+@pytest.mark.parametrize(("said", "kept"), [("abc", "ab"), ("ab", "ab"), (["a", "b", "c"], ["a", "b"]), (7, 7)])
+def test_what_is_too_long_is_cut(said: object, kept: object) -> None:
+    assert TypeAdapter(Annotated[Any, up_to(2)]).validate_python(said) == kept
+
+
+def test_a_reply_as_long_as_the_limit_is_read_and_of_many_objects_the_first_32_are() -> None:
+    long = '{"letter": "A", "note": "%s"}'
+    exact = long % ("x" * (200_000 - len(long) + 2))
+    assert len(exact) == 200_000
+    assert parse_reply(exact, Reply).letter == "A"
+    with pytest.raises(InvalidReplyError, match=r"^the reply has 200001 characters, more than 200000$"):
+        parse_reply(exact.replace('"A"', '"A" '), Reply)
+    for before, letter in ((31, "B"), (32, "A")):
+        assert parse_reply('{"letter": "A"} ' * before + '{"letter": "B"}', Reply).letter == letter
+
+
+def test_a_complaint_names_ten_fields_at_most_and_is_cut() -> None:
+    def complaint(text: str, reply: type[BaseModel]) -> str:
+        with pytest.raises(InvalidReplyError) as caught:
+            parse_reply(text, reply)
+        return str(caught.value)
+
+    class Many(BaseModel):
+        first: int
+        spots: list[int] = Field(default_factory=list)
+
+    said = "Input should be a valid integer, unable to parse string as an integer"
+    found = complaint(json.dumps({"first": 1, "spots": ["x"] * 11}), Many)
+    assert found == "; ".join(f"spots.{number}: {said}" for number in range(10))
+    names = {f"f{number}_{'x' * 150}": (int, ...) for number in range(10)}
+    cut = complaint('{"other": 1, "f0": 1}', create_model("Wide", **names))  # type: ignore[call-overload]
+    assert (len(cut), cut[-1]) == (1501, "…")
+    assert complaint('{"other": 1}', Loose) == "the reply has none of the fields spots, note"
+
+
+@pytest.mark.parametrize("length", [1999, 2000, 2001])
+def test_the_raw_text_of_a_fault_and_what_the_model_is_shown_are_cut(length: int) -> None:
+    fault, _ = complete_with_repair(Reply, asking(Completion("no"), Completion("x" * length))[0])
+    assert isinstance(fault, ModelFault)
+    assert fault.raw == "x" * min(length, 2000) + "…" * (length > 2000)
+    complete, shown = asking(Completion("x" * 10 * length), Completion(GOOD))
+    complete_with_repair(Reply, complete)
+    assert shown[1][0].reply == "x" * min(10 * length, 20_000) + "…" * (length > 2000)
+
+
+@pytest.mark.parametrize(
+    ("text", "finish", "problem"),
+    [
+        (GOOD, FinishReason.STOP, None),
+        (GOOD, FinishReason.LENGTH, LAST_WORDS),
+        (f"```\n{GOOD}\n``` \n", FinishReason.LENGTH, LAST_WORDS),
+        (f"{GOOD} {GOOD}", FinishReason.STOP, None),
+        (f'{{"letter": "A"}} {GOOD}', FinishReason.LENGTH, SEVERAL),
+        (GOOD[:-1], FinishReason.LENGTH, CUT_OFF),
+        ('{"letter": "C"}', FinishReason.LENGTH, CUT_OFF),
+        (" ", FinishReason.LENGTH, USED_UP),
+        ("", FinishReason.BLOCKED, "A filter of the provider blocked the answer."),
+        (GOOD, FinishReason.REFUSED, "The model refused to answer."),
+    ],
+)
+def test_what_is_noted_about_a_text(text: str, finish: FinishReason, problem: str | None) -> None:
+    said: list[ModelText] = []
+    found, _ = complete_with_repair(Reply, asking(Completion(text, finish=finish))[0], said=said)
+    assert said == [ModelText(text, problem)]
+    is_fault = problem not in {None, LAST_WORDS, SEVERAL}
+    assert found == (ModelFault(str(problem), text) if is_fault else READ)
+
+
+class Shapes(BaseModel):
+    pair: list[float] | None = None
+    lists: list[int] = Field(default_factory=list)
+    spot: Spot | None = None
+    note: Any = None
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({"lists": ["1", "2 s", "3 seconds."]}, Shapes(lists=[1, 2, 3])),
+        ({"spot": {"side": " 'RIGHT'. ", "seconds": "0:07"}}, Shapes(spot=Spot(side=Side.RIGHT, seconds=7))),
+        ({"note": ["1", {"a": "2"}]}, Shapes(note=["1", {"a": "2"}])),
+        ({"note": {"start": 1, "end": 2}}, Shapes(note={"start": 1, "end": 2})),
+        ({"pair": None}, Shapes()),
+    ],
+)
+def test_only_what_the_schema_asks_for_is_put_into_its_form(said: object, expected: Shapes) -> None:
+    assert parse_reply(json.dumps(said), Shapes) == expected
+
+
+@pytest.mark.parametrize("wrong", [{"lists": {"start": 1, "end": 2}}, {"spot": [1]}, {"spot": "left"}, {"lists": "1"}])
+def test_what_has_another_shape_is_refused(wrong: object) -> None:
+    with pytest.raises(InvalidReplyError, match="Input should be"):
+        parse_reply(json.dumps(wrong), Shapes)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint", "breaks_off"),
+    [
+        ('{"letter" 1}', "the reply is not valid JSON: Expecting ':' delimiter at character 10", False),
+        ('{"letter": "A" {"x": "}', "the reply is not valid JSON: Expecting ',' delimiter at character 15", True),
+        ('{"letter": "A" {"x": "}"}', "the reply is not valid JSON: Expecting ',' delimiter at character 15", True),
+        ('{"letter": "A" {"x": "}"}}', "the reply is not valid JSON: Expecting ',' delimiter at character 15", False),
+    ],
+)
+def test_a_reply_that_breaks_off_is_told_from_one_that_is_wrong(text: str, complaint: str, breaks_off: bool) -> None:
+    with pytest.raises(InvalidReplyError) as caught:
+        parse_reply(text, Reply)
+    assert (str(caught.value), caught.value.breaks_off) == (complaint + "; it breaks off" * breaks_off, breaks_off)
+
+
+@pytest.mark.parametrize(
+    ("schema", "closed"),
+    [
+        ({"oneOf": [{"type": "null"}, {"const": 1}]}, {"anyOf": [{"type": "null"}, {"const": 1}]}),
+        ({"$ref": "#/$defs/X", "description": "x"}, {"$ref": "#/$defs/X"}),
+        ({"type": "object", "properties": {}, "additionalProperties": True}, None),
+        ({"type": "object"}, None),
+        ({"type": "array", "prefixItems": [{"type": "null"}] * 2}, {"type": "array", "items": {"type": "null"}}),
+        ({"type": "array", "prefixItems": [{"type": "null"}, {"const": 1}]}, None),
+        ({"type": "array"}, None),
+        ({"title": "X"}, None),
+        ({"enum": [1], "default": 1}, {"enum": [1]}),
+    ],
+)
+def test_the_closed_form_of_each_kind_of_schema(schema: dict[str, Any], closed: dict[str, Any] | None) -> None:
+    assert strict_schema(schema) == closed

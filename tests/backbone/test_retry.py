@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from contextlib import ExitStack
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from tests.fakes import ScriptedProvider, make_request, quick_backbone
 
 from trace_ves.backbone import attempts, retry
 from trace_ves.backbone.provider import Completion, ServiceError
+from trace_ves.backbone.registry import BackboneOptions
 from trace_ves.backbone.retry import (
     NOTICES,
     Announcer,
@@ -23,13 +25,17 @@ from trace_ves.backbone.retry import (
     RetryPolicy,
     WaitingNotices,
     is_retryable,
+    refusal_message,
     retry_after_seconds,
 )
 
 
 @pytest.mark.parametrize(
     ("status", "passes"),
-    [(None, True), (408, True), (429, True), (500, True), (529, True), (400, False), (401, False), (404, False)],
+    [
+        *((status, True) for status in (None, 408, 409, 425, 429, 500, 529)),
+        *((status, False) for status in (400, 401, 404, 410, 426, 499)),
+    ],
 )
 def test_what_may_pass(status: int | None, passes: bool) -> None:
     assert (
@@ -55,6 +61,7 @@ def test_waits_grow_as_stated() -> None:
         ({}, None),
         ({"retry-after": "7"}, 7.0),
         ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after": "0"}, 0.0),
         ({"retry-after-ms": "250", "retry-after": "7"}, 0.25),
         ({"retry-after": "soon"}, None),
         ({"retry-after": "-3"}, None),
@@ -64,6 +71,78 @@ def test_waits_grow_as_stated() -> None:
 )
 def test_how_long_a_response_asks_to_wait(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after_seconds(headers) == seconds
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "sentence"),
+    [
+        (None, "no.", "m: the service cannot be used: no."),
+        (401, "no", "m: the service refused the key (HTTP 401): no; check KEY."),
+        (403, "", "m: the service denied access (HTTP 403); check KEY."),
+        (404, "no", "m: the service does not know this model or address (HTTP 404): no."),
+        (399, "x", "m: the server redirects to another address (HTTP 399): x; use the final address."),
+        (400, "x" * 300, f"m: the service refused the request (HTTP 400): {'x' * 300}."),
+        (402, "x" * 301, f"m: the service refused the request (HTTP 402): {'x' * 300}…."),
+        (405, "no", "m: the service refused the request (HTTP 405): no."),
+        (413, "", "m: the service refused the request (HTTP 413); use fewer or smaller frames."),
+        (
+            400,
+            "prompt is too long",
+            "m: the service refused the request (HTTP 400): prompt is too long; use fewer or smaller frames.",
+        ),
+        (414, "no", "m: the service refused the request (HTTP 414): no."),
+    ],
+)
+def test_why_a_call_failed_for_good(status: int | None, message: str, sentence: str) -> None:
+    assert refusal_message("m", ServiceError(status, message), key_hint="KEY") == sentence
+
+
+def test_what_nobody_has_chosen() -> None:
+    assert (RetryPolicy(), retry.SHORTEST_SECONDS, retry.SLOW_SECONDS) == (RetryPolicy(180, 600, 4, 1, 60), 1, 20)
+    assert RetryPolicy.of(BackboneOptions()) == RetryPolicy()
+    assert RetryPolicy().wait_seconds(ServiceError(503, ""), 10**9, 1.0) == 60.0
+
+
+def test_of_many_waits_one_is_told_in_ten_seconds_with_how_many_wait(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(retry, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    announcer = Announcer("m")
+
+    def wait(at: float, seconds: float) -> list[str]:
+        caplog.clear()
+        clock.now = at
+        with announcer.waits("HTTP 503", seconds):
+            pass
+        return caplog.messages
+
+    assert wait(0.0, 0.99) == []
+    assert wait(0.0, 1.0) == ["m: HTTP 503; trying again in 1 s."]
+    assert wait(0.99, 30.0) == []
+    with announcer.waits("", 0.0), announcer.waits("", 0.0):
+        assert wait(1.0, 30.0) == ["m: HTTP 503; trying again in 30 s, 3 requests waiting."]
+    assert wait(10.99, 30.0) == []
+    with announcer.waits("", 0.0):
+        assert wait(11.0, 30.0) == ["m: HTTP 503; trying again in 30 s, 2 requests waiting."]
+    assert wait(21.0, 30.0) == ["m: HTTP 503; trying again in 30 s."]
+    with WaitingNotices() as notices:
+        wait(40.0, 30.0)
+        clock.now = 69.9
+        assert notices.lines() == ["m: HTTP 503; trying again in 0 s"]
+        assert notices.__rich__().plain == "  m: HTTP 503; trying again in 0 s"
+        assert notices.__rich__().style == "yellow"
+        clock.now = 70.0
+        assert notices.lines() == []
+    wait(90.0, 30.0)
+    assert notices.lines() == []  # once left, it collects nothing
+
+
+def test_a_warning_is_told_once_whatever_its_numbers(caplog: pytest.LogCaptureFixture) -> None:
+    announcer = Announcer("m")
+    for sentence in ("1,234 of 5 dropped.", "7 of 12 dropped.", "Another."):
+        announcer.warn_once(sentence)
+    assert caplog.messages == ["1,234 of 5 dropped.", "Another."]
 
 
 GOOD = Completion(json.dumps({"colour": "red"}))

@@ -13,7 +13,6 @@ from tests.cache_servers import cache_server, environment
 from tests.lab_over_http import LabOverHttp, Replies
 from trace_ves import evaluate
 from trace_ves.backbone import open_backbone
-from trace_ves.backbone.frame_tokens import frame_tokens
 from trace_ves.cli.ask import ask_command as command
 from trace_ves.core import BackboneConfigError, InputError
 from trace_ves.records import Usage
@@ -98,41 +97,6 @@ def test_a_method_that_the_simulation_cannot_answer_is_a_sentence(
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(InputError, match=r"poet:look cannot be estimated: .*no rule for the stage 'write-a-poem'"):
         estimate("poet:look", GEMINI, [60.0], None)
-
-
-@pytest.mark.parametrize(
-    ("spec", "size", "detail", "tokens"),
-    [
-        (GEMINI, (640, 360), "auto", 280),
-        (GEMINI, (1280, 720), "auto", 560),
-        (GEMINI, (640, 360), "high", 1120),
-        ("gemini:gemini-2.5-flash", (640, 360), "auto", 64),
-        ("openai:gpt-4o", (1024, 1024), "high", 765),  # the documentation's own examples
-        ("openai:gpt-4o", (2048, 4096), "high", 1105),
-        ("openai:gpt-4o", (4096, 8192), "low", 85),
-        ("openai:gpt-4.1-mini", (1024, 1024), "high", 1659),  # 1,024 patches, each 1.62 tokens
-        ("openai:gpt-4.1-mini", (1800, 2400), "high", 2353),  # 1,452 patches after shrinking
-        ("openai:gpt-4.1-nano", (1024, 1024), "high", 2520),
-        ("openai:o4-mini", (1800, 2400), "high", 2498),
-        ("openai:gpt-5-nano", (1024, 1024), "high", 1536),
-        ("openai:gpt-5-mini", (1024, 1024), "high", 1229),  # newer ones 1.2
-        ("openai:gpt-6-astra", (1920, 1080), "high", 2448),
-        ("openai:gpt-5.4-mini", (640, 360), "auto", 173),
-        ("openai:o3", (512, 512), "high", 225),
-        ("openai:gpt-4o-mini", (512, 512), "low", 2833),
-        ("anthropic:claude-haiku-4-5", (200, 200), "auto", 64),  # Claude's table, both tiers
-        ("anthropic:claude-sonnet-5", (1000, 1000), "auto", 1296),
-        ("anthropic:claude-haiku-4-5", (1920, 1080), "auto", 1560),
-        ("anthropic:claude-opus-5", (1920, 1080), "auto", 2691),
-        ("anthropic:claude-sonnet-4-6", (3840, 2160), "auto", 1560),
-        ("anthropic:claude-opus-4-7", (3840, 2160), "auto", 4784),
-        ("openai:Qwen/Qwen3-VL-8B@http://localhost/v1", (640, 360), "auto", 240),
-    ],
-)
-def test_the_tokens_of_a_frame_follow_the_published_formulas(
-    spec: str, size: tuple[int, int], detail: str, tokens: int
-) -> None:
-    assert frame_tokens(spec, *size, detail) == tokens
 
 
 def test_ask_prints_an_estimate_and_sends_nothing(

@@ -297,8 +297,7 @@ def _number(said: str) -> Any:
 
 def _complaint(error: ValidationError) -> str:
     """What a reply got wrong, field by field."""
-    details = error.errors(include_url=False, include_context=False, include_input=False)
-    lines = [f"{'.'.join(map(str, detail['loc'])) or 'reply'}: {detail['msg']}" for detail in details[:10]]
+    lines = [f"{'.'.join(map(str, detail['loc'])) or 'reply'}: {detail['msg']}" for detail in error.errors()[:10]]
     return truncate("; ".join(lines), _LONGEST_COMPLAINT_CHARS)
 
 

@@ -8,9 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 from tests.fakes import Sighting, make_clip, make_request
@@ -18,7 +22,7 @@ from tests.fakes import Sighting, make_clip, make_request
 from trace_ves.backbone import open_backbone
 from trace_ves.backbone.registry import BackboneOptions, may_open_unasked
 from trace_ves.backbone.vllm import backbone as server_module
-from trace_ves.backbone.vllm.backbone import VllmBackbone, VllmServer, serve_arguments
+from trace_ves.backbone.vllm.backbone import VllmBackbone, VllmServer, serve_arguments, visible_gpus
 from trace_ves.core import BackboneConfigError, BackboneError
 
 if TYPE_CHECKING:
@@ -182,3 +186,67 @@ def test_an_option_is_no_model_and_no_file_starts_a_server() -> None:
     with pytest.raises(BackboneConfigError, match="is an option of vLLM"):
         open_backbone("vllm:--help")
     assert not may_open_unasked(SPEC)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "gpus"), [("", 0), ("-1", 0), ("0", 1), ("0,1", 2), ("0, ,-1, 3", 2), (None, 2), ("none listed", 0)]
+)
+def test_the_gpus_that_a_server_sees(
+    chosen: str | None, gpus: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", chosen or "")
+    if chosen in {None, "none listed"}:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    listing = tmp_path / "nvidia-smi"
+    listing.write_text('#!/bin/sh\n[ "$1" = -L ] && echo "GPU 0: A\nGPU 1: B\nMIG x" && echo "GPU 2: no" >&2\n')
+    listing.chmod(0o755 if chosen is None else 0o644)
+    assert visible_gpus() == gpus
+
+
+def test_the_whole_command() -> None:
+    assert serve_arguments(MODEL, 2) == [
+        *("serve", MODEL, "--served-model-name", MODEL, "--enable-prefix-caching", "--enable-prompt-tokens-details"),
+        *("--limit-mm-per-prompt", '{"image": 256}'),
+        *("--structured-outputs-config", '{"backend": "guidance", "disable_any_whitespace": true}'),
+        *("--generation-config", "vllm", "--tensor-parallel-size", "2"),
+    ]
+
+
+def test_the_end_of_the_log_is_its_last_lines_on_one_line_without_the_key(tmp_path: Path) -> None:
+    server = VllmServer(SPEC, MODEL, tmp_path / "vllm")
+    assert (server._log_end(), server._start_seconds) == ("none", 1800)
+    server._log = tmp_path / "logs" / "server.log"
+    server._log.parent.mkdir()
+    assert server._log_end() == "none"
+    server._log.write_text(" \n")
+    assert server._log_end() == "none"
+    server._log.write_text("\n".join(["no", *(f" {number} " for number in range(10)), "", server.key.secret]))
+    assert server._log_end() == " | ".join([*map(str, range(10)), "[key]"])
+    server._log.write_text("é" + "x" * 19_999)
+    assert server._log_end() == "\N{REPLACEMENT CHARACTER}" + "x" * 3999 + "…"  # of 20,000 bytes
+    server.stop()
+    assert not (tmp_path / "logs").exists()
+
+
+def test_a_backbone_of_ones_own_server_is_local_with_32_requests_at_once(tmp_path: Path) -> None:
+    server = VllmServer(SPEC, MODEL, tmp_path / "vllm")
+    backbone, chosen = (VllmBackbone(SPEC, MODEL, BackboneOptions(concurrency=count), server) for count in (None, 3))
+    assert [each._concurrency for each in (backbone, chosen)] == [32, 3]
+    assert backbone._attempts._retry.attempt_seconds == 600
+    assert backbone._provider.limits.images == 256
+    assert backbone.answer_settings == {"temperature": 0.0, "arguments": list(server.arguments)}
+    assert len(server.key.secret) == 32
+
+
+@pytest.mark.parametrize(("status", "healthy"), [(200, True), (201, False)])
+def test_a_server_is_healthy_when_it_says_so(status: int, healthy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = SimpleNamespace(open=lambda *_, **__: nullcontext(SimpleNamespace(status=status)))
+    monkeypatch.setattr(server_module, "_DIRECT", opened)
+    assert server_module._is_healthy("http://127.0.0.1/health") is healthy
+
+
+def test_a_server_that_cannot_be_reached_is_not_healthy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for error in (urllib.error.URLError("no"), OSError(), ValueError()):
+        monkeypatch.setattr(server_module, "_DIRECT", SimpleNamespace(open=Mock(side_effect=error)))
+        assert server_module._is_healthy("http://127.0.0.1/health") is False

@@ -1,0 +1,202 @@
+"""What a request becomes before it is sent, when it is too large, and how dropped frames are told from small ones."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import Any
+
+import pytest
+from tests.fakes import GOOD, ScriptedProvider, Sighting, Still, make_clip, make_request, quick_backbone
+
+from trace_ves.backbone.model_settings import Detail, ModelSettings, ReplyFormat, RequestLimits, ServiceTier, Thinking
+from trace_ves.backbone.protocol import Generation, ModelFault
+from trace_ves.backbone.provider import (
+    Completion,
+    CompletionRequest,
+    ImagePart,
+    ServiceError,
+    TextPart,
+    request_parts,
+    sampling_seed,
+    token_count,
+    truncate,
+)
+from trace_ves.backbone.registry import BackboneOptions
+from trace_ves.backbone.remote import RemoteBackbone, collect
+from trace_ves.core import BackboneConfigError, BackboneError
+from trace_ves.records import Usage
+
+
+class Recorder(ScriptedProvider):
+    """Keeps what it was asked."""
+
+    may_drop_frames = True
+
+    def __init__(self, *outcomes: Completion | ServiceError) -> None:
+        super().__init__(*outcomes)
+        self.asked: list[CompletionRequest] = []
+
+    def _send(self, call: CompletionRequest, features: frozenset[str], timeout_seconds: float) -> Completion:
+        self.asked.append(call)
+        return super()._send(call, features, timeout_seconds)
+
+
+def said(tokens: int) -> Completion:
+    return Completion(GOOD, Usage(tokens))
+
+
+TALL = 3000
+"""64 by 3,000 pixels are 2 by 94 patches; 64 by 36 are 2 by 2."""
+
+
+@pytest.mark.parametrize(
+    ("heights", "words", "frames", "probe", "suspect"),
+    [
+        ([TALL] * 4, 16, 677, None, False),  # 0.9 of 752 tokens
+        ([TALL] * 4, 16, 676, 563, False),  # 0.6 of 4 frames that take 281.5 each
+        ([TALL] * 4, 16, 676, 564, True),
+        ([TALL] * 4, 16, 38, 32, True),  # 0.6 of 64
+        ([TALL] * 4, 16, 39, 32, False),
+        ([TALL] * 4, 16, 0, 31, False),  # a server that does not count frames
+        ([TALL] * 3, 14, 0, None, False),  # so few fit into every context
+        ([TALL, 36], 21, 245, 400, True),  # the other frames are smaller: 0.6 of 2.04 frames of 200
+        ([TALL, 36], 21, 246, 400, False),
+        ([36, TALL], 21, 47, 40, True),  # the others are larger: 0.6 of 4 frames of 20 at least
+        ([36, TALL], 21, 48, 40, False),
+    ],
+)
+def test_a_server_is_suspected_of_dropping_frames_from_what_two_black_ones_take(
+    heights: list[int], words: int, frames: int, probe: int | None, suspect: bool
+) -> None:
+    sizes = [heights] if len(set(heights)) == 1 else [[height] * 2 for height in heights]
+    clips = [make_clip(5.0 * place, [1] * len(each), height=each[0]) for place, each in enumerate(sizes)]
+    provider = Recorder(said(words + frames), *([said(probe)] if probe else []), said(words + frames))
+    backbone = quick_backbone(provider)
+    for asked in (1, 1):  # the probe is sent once
+        (generation,) = backbone.generate([make_request("Which?", *clips)])
+        assert (generation.suspect, generation.sends) == (suspect, asked)
+    assert len(provider.asked) == 2 + (probe is not None)
+    probes = [call for call in provider.asked if call.parts[-1] == TextPart("Say nothing.")]
+    black = [(part.width_px, part.height_px) for call in probes for part in call.parts if isinstance(part, ImagePart)]
+    assert black == ([(64, heights[0])] * 2 if probe else [])
+    assert [call.max_output_tokens for call in probes] == ([64] if probe else [])
+
+
+def test_frames_that_were_dropped_are_a_warning_or_where_it_is_refused_an_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sentence = (
+        "scripted:m: the server reports 1,016 prompt tokens for 4 frames that take about 4,000, so it dropped some; "
+        "give it a larger context (Ollama: OLLAMA_CONTEXT_LENGTH)"
+    )
+    request = make_request("Which?", make_clip(0.0, [1] * 4, height=6 * TALL))
+    quick_backbone(Recorder(said(1016), said(2000))).generate([request])
+    assert caplog.messages == [f"{sentence}."]
+    refusing = RemoteBackbone(Recorder(said(1016), said(2000)), BackboneOptions(refuses_dropped_frames=True))
+    with pytest.raises(BackboneError) as caught:
+        refusing.generate([request])
+    assert str(caught.value) == f"{sentence}, or allow it with --allow-dropped-frames."
+    assert caught.value.charged[0].usage == Usage(3016)
+    for unknown in (Recorder(said(1016), ServiceError(400, "no")), Recorder(said(0)), ScriptedProvider(said(1016))):
+        assert not quick_backbone(unknown).generate([request])[0].suspect
+
+
+def test_a_request_as_large_as_the_provider_takes_it_is_sent() -> None:
+    def sends(limits: RequestLimits, *shades: int, text: str = "") -> bool:
+        provider = ScriptedProvider(Completion(GOOD))
+        provider.limits = limits
+        clips = [make_clip(0.0, list(shades))] if shades else []
+        try:
+            quick_backbone(provider).generate([make_request(text, *clips)])
+        except BackboneError:
+            assert provider.calls == 0
+            return False
+        return True
+
+    assert [sends(RequestLimits(images=2), *range(count)) for count in (1, 2, 3)] == [True, True, False]
+    words = len("Clip 1, 0.0-1.0 s" + "t=0.00 s" + "Look.\n")
+    size = len(base64.b64encode(Still(7).jpeg())) + words
+    assert [sends(RequestLimits(payload_bytes=size + more), 7) for more in (-1, 0)] == [False, True]
+    assert [sends(RequestLimits(payload_bytes=10), text="ü" * count) for count in (2, 3)] == [True, False]
+
+
+def test_the_call_that_a_request_becomes() -> None:
+    provider = Recorder(Completion(GOOD))
+    chosen = ModelSettings(temperature=0.4, thinking=Thinking.LOW, max_output_tokens=9, detail=Detail.LOW)
+    request = make_request("Which?", make_clip(0.0, [1]), sample=2)
+    quick_backbone(provider, model=chosen).generate([request])
+    key = hashlib.sha256(b'{"question": "Which?", "options": null}').hexdigest()[:32]
+    expected = CompletionRequest(
+        request_parts(request),
+        Sighting.model_json_schema(),
+        temperature=0.4,
+        thinking=Thinking.LOW,
+        max_output_tokens=9,
+        detail=Detail.LOW,
+        seed=sampling_seed(request),
+        stage="look",
+        cache_key=key,
+    )
+    assert provider.asked == [expected]
+    for sample, temperature in ((0, 0.0), (1, 0.7)):
+        quick_backbone(provider).generate([make_request(sample=sample)])
+        asked = provider.asked[-1]
+        assert (asked.temperature, asked.seed is None, asked.service_tier) == (
+            temperature,
+            sample == 0,
+            ServiceTier.STANDARD,
+        )
+    for count, ends in ((1, ()), (2, (3, 6)), (6, (9, 12, 15, 18))):  # after the last frame of each clip, at most four
+        words = quick_backbone(provider, model=ModelSettings(reply_format=ReplyFormat.WORDS))
+        words.generate([make_request("", *(make_clip(9.0 * at, [1]) for at in range(count)))])
+        assert provider.asked[-1].shared_ends == ends
+
+
+def test_seeds_last() -> None:
+    """A run that is repeated years later asks with the same seeds."""
+    assert sampling_seed(make_request("Which?", sample=1)) == 1099529277
+
+
+def test_the_answers_of_a_batch_are_in_order_and_its_first_failure_has_what_all_were_charged() -> None:
+    def answer(tokens: int) -> Generation[Any]:
+        return Generation(ModelFault("no"), Usage(tokens), 0.0)
+
+    late, early = BackboneError("late"), BackboneError("early")
+    late.charged, early.charged = {0: answer(7)}, {}
+    assert collect(2, iter([(1, answer(1)), (0, answer(0))])) == [answer(0), answer(1)]
+    with pytest.raises(BackboneError, match="early") as caught:
+        collect(4, iter([(3, late), (0, answer(5)), (1, early), (2, answer(6))]))
+    assert caught.value.charged == {0: answer(5), 2: answer(6), 3: answer(7)}
+
+
+def test_at_least_one_request_is_under_way_at_once_and_by_default_eight() -> None:
+    with pytest.raises(BackboneConfigError, match=r"^A remote backbone needs concurrency >= 1, got 0\.$"):
+        RemoteBackbone(ScriptedProvider(), BackboneOptions(concurrency=0))
+    found = [RemoteBackbone(ScriptedProvider(), BackboneOptions(concurrency=count)) for count in (1, None)]
+    assert [backbone._attempts.slots._free for backbone in found] == [1, 8]
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "summary"),
+    [
+        (None, "", "no usable response"),
+        (429, "slow", "HTTP 429, rate limit: slow"),
+        (500, "x" * 200, f"HTTP 500: {'x' * 200}"),
+        (500, "x" * 201, f"HTTP 500: {'x' * 200}…"),
+    ],
+)
+def test_a_failure_in_a_few_words(status: int | None, message: str, summary: str) -> None:
+    assert ServiceError(status, message).summary == summary
+
+
+def test_counts_of_tokens_are_believed_up_to_a_limit() -> None:
+    assert [token_count(each) for each in (1, 10**12, 10**12 + 1, -1, True, 1.0)] == [1, 10**12, 0, 0, 0, 0]
+    assert [truncate("abc", longest) for longest in (2, 3)] == ["ab…", "abc"]
+
+
+def test_a_repair_has_the_words_of_the_call_and_no_frames() -> None:
+    call = CompletionRequest((TextPart("a"), ImagePart(b"", 36), TextPart("b")), {}, shared_ends=(2,))
+    assert call.with_repairs(()) == CompletionRequest((TextPart("a"), TextPart("b")), {})
+    one, two = request_parts(make_request("Which?", make_clip(0.0, [1, 2])))[2:5:2]
+    assert [(one.ends_clip, one.width_px, one.height_px), two.ends_clip] == [(False, 64, 36), True]  # type: ignore[union-attr]
