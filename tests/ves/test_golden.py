@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +16,16 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
+from rich.console import Console
 
 from trace_ves.core import Interval, Question
 from trace_ves.records import Call, Item, Prediction
 from trace_ves.records.run_file import Reconstruction, Run
 from trace_ves.ves import audit
 from trace_ves.ves.figures import draw_figures
-from trace_ves.ves.renderers import REPORT_FORMATS
+from trace_ves.ves.paper import paper_main_table
+from trace_ves.ves.renderers import REPORT_FORMATS, markdown_table
+from trace_ves.ves.terminal import print_report
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -117,6 +121,13 @@ def few() -> AuditReport:
     return replace(report, signature="", runs=tuple(each for each in report.runs if each.name in names), **pairs)
 
 
+def in_terminal(width: int) -> str:
+    """What a terminal of this width shows, with its colours and marks."""
+    out = StringIO()
+    print_report(few(), Console(file=out, width=width, force_terminal=True, color_system="truecolor"))
+    return out.getvalue()
+
+
 FILES = {
     **{
         f"everything{suffix}": lambda write=REPORT_FORMATS[suffix]: write(everything()[0])
@@ -128,6 +139,8 @@ FILES = {
     },
     "answers.txt": lambda: f"{answers()[0]}\n",
     "families.txt": lambda: f"{families()[0]}\n",
+    **{f"terminal-{width}.txt": lambda width=width: in_terminal(width) for width in (45, 100)},
+    "paper.md": lambda: markdown_table(paper_main_table(everything()[0])),
     "figures.txt": lambda: described(*everything()),
     "figures-families.txt": lambda: described(*families()),
 }
