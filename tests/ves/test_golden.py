@@ -124,7 +124,10 @@ def few() -> AuditReport:
 def in_terminal(width: int) -> str:
     """What a terminal of this width shows, with its colours and marks."""
     out = StringIO()
-    print_report(few(), Console(file=out, width=width, force_terminal=True, color_system="truecolor"))
+    print_report(
+        few(),
+        Console(file=out, width=width, force_terminal=True, color_system="truecolor", no_color=False, _environ={}),
+    )
     return out.getvalue()
 
 
