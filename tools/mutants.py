@@ -59,8 +59,9 @@ TESTS = {
     "web": [f"tests/web/test_{name}.py" for name in ("library", "looks", "saving", "search_view", "server")],
     "ves": [
         *(f"tests/ves/test_{name}.py" for name in ("metrics", "statistics", "groups", "scoring")),
-        *(f"tests/ves/test_{name}.py" for name in ("tables", "html", "agreement", "figures", "paper")),
+        *(f"tests/ves/test_{name}.py" for name in ("tables", "html", "agreement", "figures", "paper", "golden")),
         "tests/runs/test_release.py",
+        "tests/cli/test_audit.py",
     ],
 }
 """What is changed, and the tests that should notice. Those that start other processes do not help here."""

@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ from tests.agent.conftest import QUESTION
 from tests.fake_models import StageModel, full
 from trace_ves.agent import TRACE, VARIANTS
 from trace_ves.agent.anchors import VisualAnchor
-from trace_ves.agent.budget import action_costs, affordable, affordable_looks
+from trace_ves.agent.budget import action_costs, affordable, affordable_looks, frames_that_fit
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.backbone.protocol import ModelFault, Request, ScriptedBackbone
 from trace_ves.core import Clip, Frame, Interval, ObservationStrategy, Termination
@@ -194,3 +195,22 @@ def test_the_last_look_is_as_large_as_what_is_left_beside_reading_everything() -
 
 def test_what_an_action_costs_is_its_look_and_the_bundle_it_leaves() -> None:
     assert action_costs(TWO, SMALL) == {"DROP": 7, "REFINE": 3 + 3 + 7, "EXPAND": 3 + 3 + 7}
+
+
+@pytest.mark.parametrize(
+    ("kept", "found", "remaining", "frames"),
+    [
+        (0, 2, 20, 4),  # bundles of 4 and 8, and a replay of 8
+        (0, 2, 19, 3),
+        (3, 1, 14, 4),  # a bundle of 7 and its replay
+        (3, 1, 13, 3),
+        (3, 2, 8, 2),  # not even the least can be read together
+        (3, 2, 4, 1),
+        (3, 0, 5, 4),  # nothing was found: only the replay
+        (3, 0, 2, 1),
+    ],
+)
+def test_an_anchor_has_the_most_frames_with_which_everything_can_be_read(
+    kept: int, found: int, remaining: int, frames: int
+) -> None:
+    assert frames_that_fit(kept, found, remaining, TraceSettings()) == frames

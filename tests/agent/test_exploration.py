@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_ves.agent.exploration import counting_spacing, passed_over, scan_moments, spread, unexplored
+from trace_ves.agent.exploration import (
+    counting_spacing,
+    evenly,
+    occurrences,
+    overlap_mostly,
+    passed_over,
+    scan_moments,
+    spread,
+    unexplored,
+)
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.core import Interval, centred_uniform
 from trace_ves.records.search import SegmentNote
@@ -87,3 +96,17 @@ def test_a_scan_lies_between_frames_of_the_storyboard_first_where_the_scene_chan
     assert scan_moments(storyboard, notes, [], 9) == [10, 20.25, 30.25, 40]
     assert scan_moments(storyboard, notes, [Interval(8, 32)], 9) == [40]
     assert scan_moments(storyboard, (), [], 2) == [20.25, 40]
+
+
+@pytest.mark.parametrize(("start", "mostly"), [(2, True), (4.9, True), (5, False), (10, False), (11, False)])
+def test_more_than_half_of_the_shorter_span_is_most_of_it(start: float, mostly: bool) -> None:
+    long, short = Interval(0, 20), Interval(start + 10, start + 20)
+    assert overlap_mostly(long, short) is overlap_mostly(short, long) is mostly
+
+
+def test_spans_of_a_count_are_one_up_to_the_gap_unless_something_else_is_seen_between() -> None:
+    spans = [Interval(0, 4), Interval(7, 8), Interval(7.5, 7.6), Interval(11.1, 12)]
+    assert occurrences(spans, [4, 7], 3.0) == (Interval(0, 8), Interval(11.1, 12))
+    assert occurrences(spans, [5], 3.0) == (Interval(0, 4), Interval(7, 8), Interval(11.1, 12))
+    assert occurrences([], [], 3.0) == ()
+    assert [evenly(range(5), count) for count in (0, 1, 2, 5)] == [[], [2], [1, 3], [0, 1, 2, 3, 4]]

@@ -11,20 +11,21 @@ from hypothesis import strategies as st
 
 from tests.agent.test_trajectory_reconciler import prefixes, record
 from tests.fake_models import complete
-from trace_ves.agent.anchors import Inquiry
+from trace_ves.agent.anchors import Inquiry, Look
 from trace_ves.agent.evidence_assembly import AssemblyReply, assembly_reply, prefix_record
 from trace_ves.agent.settings import STRATEGIES, TraceSettings
 from trace_ves.agent.temporal_proposal import (
     CandidateReply,
     ProposalContext,
     corrected,
+    look_variables,
     unguided,
     valid_candidates,
 )
 from trace_ves.agent.trajectory_reconciler import fallback_prefixes, run_length
 from trace_ves.backbone.protocol import ModelFault
-from trace_ves.core import Interval, Question
-from trace_ves.records.search import AtLeast, Claim, ClaimKind, PrefixRecord, SegmentNote, Status
+from trace_ves.core import Clip, Interval, Question
+from trace_ves.records.search import AtLeast, Candidate, Claim, ClaimKind, PrefixRecord, SegmentNote, Status
 
 
 def test_a_model_writes_the_facts_before_the_answer_that_rests_on_them() -> None:
@@ -138,6 +139,33 @@ def test_a_candidate_longer_than_one_look_is_split_and_said_so() -> None:
     assert [(look.span, look.frames) for look in looks] == [(Interval(0, 8), 8), (Interval(8, 16), 8)]
     _, refused = valid_candidates([wish(0, 50)], CONTEXT, TraceSettings())
     assert refused == ("0.0-50.0 s: longer than one look can see, split into 2",)
+
+
+@pytest.mark.parametrize(
+    ("start", "claims", "counts", "kept"),
+    [
+        (12, ["c1"], False, 1),  # two seconds after the other
+        (12.1, ["c1"], False, 2),
+        (12, ["c1", "c2"], False, 2),
+        (12, [], False, 2),
+        (12, ["c1"], True, 2),  # another occurrence may be as close
+    ],
+)
+def test_a_span_that_continues_another_for_the_same_claims_is_refused(
+    start: float, claims: list[str], counts: bool, kept: int
+) -> None:
+    wishes = [wish(5, 10, claims=["c1"]), wish(start, 17, claims=claims)]
+    for both in (wishes, wishes[::-1] if claims == ["c1"] else wishes):
+        candidates, refused = valid_candidates(both, replace(CONTEXT, counts=counts), TraceSettings())
+        assert (len(candidates), len(refused)) == (kept, 2 - kept)
+        assert all(each.endswith("s: adjoins a span that is looked at for the same claims") for each in refused)
+
+
+def test_a_prompt_shows_a_look_by_its_name_span_and_spacing_to_a_tenth() -> None:
+    clip = Clip(Interval(0, 10), STRATEGIES["general"], (None,) * 3)  # type: ignore[arg-type]
+    look = Look(Candidate(Interval(0, 10), STRATEGIES["general"], 3, id="look-1"), clip)
+    [shown] = look_variables([look])
+    assert (shown["look"], shown["frame_every"]) == ("look-1", 3.3)
 
 
 def test_the_part_with_the_moment_comes_first_and_gets_a_full_look() -> None:

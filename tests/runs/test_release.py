@@ -23,6 +23,7 @@ from trace_ves.records.run_file import load_run
 from trace_ves.runs.answering import Job
 from trace_ves.runs.run import answer_locally, run
 from trace_ves.ves import audit, load_runs
+from trace_ves.ves.release import Scrubber, check_release, make_release
 
 
 @pytest.fixture(scope="module")
@@ -210,3 +211,76 @@ def test_frames_refuses_another_video(place: Path) -> None:
     done = call(frames, UNIFORM, "q00", "pictures")
     assert isinstance(done.exception, InputError)
     assert "is not the video that question 'q00' was answered on" in str(done.exception)
+
+
+QUESTION = {"id": "q", "video": "v/a.mp4", "duration": 9, "question": "?", "options": ["x", "y"], "answer": "A"}
+
+
+def test_a_release_and_its_check_count_their_files_and_say_what_is_wrong_with_each(tmp_path: Path) -> None:
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench/questions.jsonl").write_text(f"{json.dumps(QUESTION)}\n\n{json.dumps(QUESTION | {'id': 'r'})}")
+    bench, out = load_bench(tmp_path / "bench"), tmp_path / "new/out"
+    make = partial(make_release, bench, [], license_note="Mine.", with_videos=False)
+    assert make(out) == (5, ["v/a.mp4"])
+    assert [path.name for path in out.parent.iterdir()] == ["out"]
+    lines = [json.dumps(line) for line in (QUESTION, QUESTION | {"id": "r"})]
+    assert (out / "questions.jsonl").read_text().splitlines() == lines
+    assert (out / "questions.jsonl").read_bytes().endswith(b"\n")
+    assert json.loads((out / "videos.jsonl").read_text()) == {"video": "v/a.mp4"}
+    assert (out / "LICENSE.md").read_text() == "Mine."
+    readme = (out / "README.md").read_text()
+    assert all(words in readme for words in ("2 questions", "1 video", "- none", "are not in this folder"))
+    assert check_release(out) == (4, [])
+    (out / "v").mkdir()
+    (out / "v/a.mp4").write_bytes(b"1")  # its checksum is not known
+    (out / "README.md").unlink()
+    (out / "linked").symlink_to("v")
+    (out / "LICENSE.md").rename(tmp_path / "note")
+    (out / "LICENSE.md").symlink_to(tmp_path / "note")
+    sums = (out / "SHA256SUMS").read_text().splitlines()
+    kept = [line for line in sums if "questions" not in line]
+    (out / "SHA256SUMS").write_text("\n".join([*kept, f"{'0' * 64}  ../x", f"{'0' * 64}  linked/a.mp4"]))
+    assert check_release(out) == (
+        8,
+        [
+            "LICENSE.md: is a link",
+            "README.md: is missing",
+            "../x: leads out of the release",
+            "linked/a.mp4: is a link",
+            "questions.jsonl: is not named in SHA256SUMS",
+            "linked: is not a file of this release",
+            "v/a.mp4: is not a file of this release",
+        ],
+    )
+    for text, place in (("x  a", 1), (f"{'0' * 64}  a\n{'0' * 64}  a", 2)):
+        (out / "SHA256SUMS").write_text(text)
+        with pytest.raises(InputError, match=f"SHA256SUMS:{place}: expected a SHA-256 and a file name, each file once"):
+            check_release(out)
+    (out / "SHA256SUMS").write_bytes(b"\xff")
+    with pytest.raises(InputError, match="cannot be read: it is not text; is this a release"):
+        check_release(out)
+    with pytest.raises(InputError, match="No such file or directory; is this a release"):
+        check_release(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "known", "quoted"),
+    [
+        ("/data/x/a.mp4: no", "…/a.mp4: no", "…/a.mp4: no"),
+        ("/data/x-1/a /data/x.old/b /data/x_2", "/data/x-1/a /data/x.old/b /data/x_2", "…/a …/b …/x_2"),
+        ("/data/x/in/a", "…/a", "…/a"),
+        ("(C:\\Users\\me\\a.txt)", "(C:\\Users\\me\\a.txt)", "(…/a.txt)"),
+        ("~/models/a", "~/models/a", "…/a"),
+        ("/x and a/b/c and https://host/a/b", "/x and a/b/c and https://host/a/b", "/x and a/b/c and https://host/a/b"),
+    ],
+)
+def test_folders_are_scrubbed_from_texts_and_those_of_other_machines_from_quotations(
+    text: str, known: str, quoted: str
+) -> None:
+    scrubber = Scrubber([Path("/data/x"), Path("/data/x/in")])
+    assert (scrubber.text(text), scrubber.text(text, quoted=True)) == (known, quoted)
+    keys = ("error", "fault", "exception", "traceback", "message", "reason")
+    assert scrubber.record({key: [text, {key: text}, 3] for key in keys}) == {
+        key: [quoted, {key: quoted}, 3] for key in keys
+    }
+    assert scrubber.record({"note": [text, {"error": text}]}) == {"note": [known, {"error": quoted}]}

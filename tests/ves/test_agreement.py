@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from trace_ves import Item, Prediction, Question
@@ -66,3 +68,34 @@ def test_similar_runs_are_named_together(runs: dict[str, list[Prediction]], warn
     assert len(report["agreement"]) == len(runs) * (len(runs) - 1) // 2
     pair = report["agreement"][0]
     assert (pair["a"], pair["b"], pair["questions"]) == (*list(runs)[:2], QUESTIONS)
+
+
+def alike(count: int, *, response: bool, frames: bool, same_video: bool = False) -> list[str]:
+    """The warnings about two runs that agree in every answer, over so many questions."""
+    items = [
+        replace(item, question=replace(item.question, video="v" if same_video else f"{n}"))
+        for n, item in enumerate(ITEMS)
+    ]
+    lines = [
+        Prediction(
+            item.question.id, "A", (7.0,) * frames, int(frames), method="m", extra={"response": "A"} if response else {}
+        )
+        for item in items[:count]
+    ]
+    report = audit(items[:count], {"a": lines, "b": [replace(line, method="n") for line in lines]}, resamples=1)
+    return [warning.split(" of the questions")[0] for warning in report.warnings]
+
+
+def test_fewer_questions_agree_by_chance() -> None:
+    assert alike(49, response=False, frames=False) == []
+    assert alike(50, response=False, frames=False) == ["a and b gave the same answer to 100.0%"]
+    assert alike(19, response=True, frames=True) == []
+    assert alike(20, response=True, frames=True) == [
+        "a and b gave the same response to 100.0%",
+        "a and b looked at the same frames for 100.0%",
+    ]
+    assert alike(9, response=True, frames=True, same_video=True) == []
+    words = "all questions about a video were answered from the same frames (1 videos with several questions)"
+    assert alike(10, response=True, frames=True, same_video=True) == [
+        f"{name}: {words}; its frames do not depend on the question." for name in "ab"
+    ]

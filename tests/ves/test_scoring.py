@@ -69,6 +69,13 @@ def test_missing_questions_are_named_up_to_three() -> None:
     for run in (Run("mine", lines), Run("mine", lines, Path("a.jsonl"), range(5))):
         [warning] = audit(items, [run], resamples=1).warnings
         assert warning == "mine: 2 predictions have an error that the method raised."
+    for scans, count in ((2, 0), (3, 1)):  # of five questions, one of which has no prediction
+        extra = [{"recorded": {"scan": True}} if at < scans else {} for at in range(4)]
+        lines = [Prediction(name, "A", extra=each) for name, each in zip("abcd", extra, strict=True)]
+        warnings = audit(items, {"run": [*lines, Prediction("z", "A")]}, left_out=frozenset("z"), resamples=1).warnings
+        assert warnings[0] == "run: 1 predictions are for questions that were left out of the bench."
+        assert len(warnings[2:]) == count
+        assert all(f"most recorded looks ({scans} questions) read consecutive" in each for each in warnings[2:])
     unknown = ScoredRun("run", [])
     assert (unknown.warnings, unknown.unanswered) == ([], 0)
 

@@ -214,7 +214,7 @@ def comparison_table(report: AuditReport, answered: Sequence[RunFigures]) -> Tab
         comparison = forward or back
         if comparison is None or comparison.difference is None or comparison.p is None:
             return (Value(MISSING),)
-        difference = comparison.difference if forward else -comparison.difference
+        difference = comparison.difference if forward else 0.0 - comparison.difference  # 0 has no sign then
         return (Value(f"{difference:+.1f} p={comparison.p:.3f}"),)
 
     others = tuple(run for run in report.runs if run is not best)
@@ -337,7 +337,10 @@ def group_tables(report: AuditReport) -> tuple[Table, ...]:
     by_key = {key: [(run.groups or {}).get(key, {}) for run in report.runs] for key in keys}
     if report.bench.ep_ref is None and len(first.families) > 1:
         sizes = report.bench.families
-        families = [{f: GroupFigures(sizes[f], run.families[f]["Acc"]) for f in run.families} for run in report.runs]
+        families = [
+            {family_title(f): GroupFigures(sizes[f], run.families[f]["Acc"]) for f in run.families}
+            for run in report.runs
+        ]
         by_key = {"family": families} | by_key
     return tuple(_group_table(report, key, groups) for key, groups in by_key.items())
 
