@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from video_oracle import HEIGHT, Footage, Truth, Truths, pixels
 
 from trace_ves import video
-from trace_ves.video import decoder
+from trace_ves.video import decoder, reader, survey
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,7 +99,10 @@ def test_threads_within_a_decoder_give_the_same_frames(
         assert {threads for _, threads in opened._decoder._readers} == {1, 2}
 
 
-def test_a_start_that_is_none_is_not_tried_again(footage: Footage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_that_is_none_is_not_tried_again(
+    footage: Footage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A packet is called a keyframe, and that it is none shows only in the pictures."""
     careful: list[object] = []
     decode = decoder.FrameDecoder._decode_carefully
 
@@ -107,8 +111,19 @@ def test_a_start_that_is_none_is_not_tried_again(footage: Footage, monkeypatch: 
         return decode(self, *arguments)
 
     monkeypatch.setattr(decoder.FrameDecoder, "_decode_carefully", counted)
-    with video.open(footage("intra-refresh.mkv")) as opened:
-        assert pixels(opened.frames_at([1.0])) == pixels(opened.frames_at([1.0]))
+    read_table = survey._read_table
+
+    def with_another_key(*arguments: Any) -> Any:
+        packets, broken = read_table(*arguments)
+        packets.is_key[18] = True
+        return packets, broken
+
+    monkeypatch.setattr(survey, "_read_table", with_another_key)
+    monkeypatch.setattr(reader, "start_check", lambda *_: None)
+    film = shutil.copy(footage("wmv2.asf"), tmp_path / "film.asf")  # of which no survey is stored
+    with video.open(film) as opened:
+        moment = [float(opened.timestamps[19])]
+        assert pixels(opened.frames_at(moment)) == pixels(opened.frames_at(moment))
     assert len(careful) == 1
 
 
