@@ -99,6 +99,26 @@ def test_threads_within_a_decoder_give_the_same_frames(
         assert {threads for _, threads in opened._decoder._readers} == {1, 2}
 
 
+@pytest.mark.parametrize(
+    ("cores", "moments", "readers"),
+    [
+        (1, [0.1, 1.5], {(0, 1)}),
+        (2, [0.1], {(0, 1)}),
+        (2, [0.1, 1.5], {(0, 1), (1, 1)}),
+        (3, [0.1, 1.5], {(0, 1), (1, 1)}),
+        (2, [0.1, 0.9, 1.7, 2.4], {(0, 1), (1, 1)}),
+        (9, [0.0, 0.9, 1.7, 2.4], {(0, 1), (1, 1), (2, 1), (3, 1)}),
+    ],
+)
+def test_groups_are_shared_among_readers(
+    footage: Footage, monkeypatch: pytest.MonkeyPatch, cores: int, moments: list[float], readers: set[tuple[int, int]]
+) -> None:
+    monkeypatch.setattr(decoder, "_usable_cores", lambda: cores)
+    with video.open(footage("b-frames.mp4")) as opened:
+        opened.frames_at(moments, height=HEIGHT)
+        assert opened._decoder._readers.keys() == readers
+
+
 def test_a_start_that_is_none_is_not_tried_again(
     footage: Footage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
