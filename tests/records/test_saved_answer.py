@@ -37,6 +37,8 @@ def test_an_answer_without_words_says_so() -> None:
     written = SavedAnswer.of(QUESTION, 60.0, Prediction("ask", None), text=None, stable=False).to_json()
     assert written["text"] is None
     assert "video_checksum" not in written
+    del written["stable"]
+    assert not SavedAnswer.from_json(written).stable
 
 
 def test_an_answer_of_version_0_1_0_is_read_and_written_as_it_was() -> None:

@@ -13,6 +13,7 @@ from video_oracle import HEIGHT, Footage, Truths, digest, packets_of
 from trace_ves import video
 from trace_ves.video import reader
 from trace_ves.video.av1 import References, UnreadableHeaderError, _read_header, _read_sequence, _Sequence, _units
+from trace_ves.video.container import Deadline
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,6 +77,20 @@ def test_damage_elsewhere_in_a_group_does_not_reach_a_frame(footage: Footage, tr
         assert together[1:2] == alone
         assert together[0] != (expected[victim].pts, expected[victim].digest)
         assert shown(opened, [12]) == together[2:]
+
+
+def test_of_each_packet_just_what_is_needed_goes_to_the_decoder(footage: Footage) -> None:
+    extradata, packets = packets_of(footage("av1.mp4"))
+    references = References(extradata)
+    for number in range(18):
+        references.add(number, packets[number])
+    needed = references.needed({17})
+    deadline = Deadline(footage("av1.mp4"), "reading it", 60)
+    with video.open(footage("av1.mp4")) as opened:
+        used = opened._decoder._reader((0, 1), deadline)
+        parts = [(number, bytes(part)) for number, part in used._needed_by({17}, used._packets_from(0, 17, deadline))]
+    assert parts == [(number, packets[number][:size]) for number, size in sorted(needed.items())]
+    assert any(size is not None and size < len(packets[number]) for number, size in needed.items())
 
 
 @given(packets=st.lists(st.binary(max_size=60), max_size=4), extradata=st.none() | st.binary(max_size=30))

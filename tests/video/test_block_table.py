@@ -244,6 +244,8 @@ def rows(path: Path, data: bytes) -> list[tuple[int, int, bool]] | None:
     if table is None:
         return None
     assert not any(map(np.any, (table.is_discard, table.duration, table.dts != NO_TIME)))
+    assert {table.pts.dtype, table.dts.dtype, table.duration.dtype} == {np.dtype(np.int64)}
+    assert {table.is_key.dtype, table.is_discard.dtype} == {np.dtype(np.bool_)}
     assert all(data[at] == 0x81 and 0x20 <= data[at + 4] < 0x7F for at in table.position.tolist())
     return list(zip(table.pts.tolist(), table.size.tolist(), table.is_key.tolist(), strict=True))
 

@@ -176,6 +176,8 @@ def read(path: Path, data: bytes) -> Any:
     table, beyond = read_sample_table(path, 7, None)
     if table is None:
         return beyond or None
+    assert {table.pts.dtype, table.dts.dtype, table.size.dtype} == {np.dtype(np.int64)}
+    assert {table.is_key.dtype, table.is_discard.dtype} == {np.dtype(np.bool_)}
     assert not table.is_discard.any()
     return [column.tolist() for column in (table.pts, table.dts, table.duration, table.position, table.size)] + [
         [int(key) for key in table.is_key]
