@@ -302,6 +302,7 @@ CLIP = {"span": [1, 2.5], "fps": 2, "height": 36.0, "timestamps": [1.5]}
         ({"span": [1, True]}, "'span' must be two numbers, start and end"),
         ({"span": "12"}, "'span' must be two numbers, start and end"),
         ({"span": [1, 10**400]}, "'span' must be two finite numbers"),
+        ({"fps": math.inf}, "'fps' must be a finite number, found inf"),
         ({"fps": 0}, "'fps' must be more than 0, found a number 0"),
         ({"height": 0}, "'height' must be more than 0, found a number 0"),
         ({"height": 1.5}, "'height' must be a whole number from 0 up, found a number 1.5"),
