@@ -102,9 +102,8 @@ SECONDS = {
 )
 def test_what_stands_after_the_start_code_decides(codec: str, code: bytes, header: str, *, expected: bool) -> None:
     assert starts(codec, code + bytes.fromhex(header)) is expected
-    if code:
-        assert starts(codec, b"\0\0\1\xb3\xff\xff" + code + bytes.fromhex(header)) is expected
-        assert not starts(codec, bytes.fromhex(header) * 4)
+    front = b"\0\0\1\xb3\xff\xff" if code else b""
+    assert starts(codec, front + code + bytes.fromhex(header)) is expected
 
 
 IDR, SLICE, DELIMITER, END = b"\x65\x11", b"\x41\x11", b"\x09\xf0", b"\x0a"
@@ -142,10 +141,10 @@ AT_ONCE, SLOW = b"\x06\x06\x01\x80", b"\x06\x06\x01\x7f"
 def test_h264_starts_at_an_idr_picture_or_a_recovery_at_once(parts: list[bytes], *, expected: bool) -> None:
     assert starts("h264", b"".join(CODE + part for part in parts)) is expected
     for length_bytes in (1, 2, 3, 4):
-        if all(len(part) < 1 << 8 * length_bytes for part in parts):
-            extradata = bytes([1, 0, 0, 0, 0xFB + length_bytes, 0, 0])
-            packet = b"".join(len(part).to_bytes(length_bytes, "big") + part for part in parts)
-            assert starts("h264", packet, extradata) is expected
+        size = length_bytes if all(len(part) < 1 << 8 * length_bytes for part in parts) else 4
+        extradata = bytes([1, 0, 0, 0, 0xFB + size, 0, 0])
+        packet = b"".join(len(part).to_bytes(size, "big") + part for part in parts)
+        assert starts("h264", packet, extradata) is expected
 
 
 @pytest.mark.parametrize("kind", range(64))
