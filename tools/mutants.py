@@ -48,7 +48,7 @@ TESTS = {
     "benches": ["tests/benches"],
     "construction": ["tests/construction", *(f"tests/web/desk/test_{name}.py" for name in ("server", "admin", "day"))],
     "frame_log.py": ["tests/benches"],
-    "records": ["tests/records"],
+    "records": ["tests/records", *(f"tests/benches/test_{name}.py" for name in ("bench", "hostile_rows"))],
     "twin": [
         *(f"tests/twin/synthetic/test_{name}.py" for name in ("frames", "same", "vocabulary")),
         *(f"tests/twin/glance/test_{name}.py" for name in ("judgement", "methods", "parsed_question", "pictures")),

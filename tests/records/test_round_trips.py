@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from trace_ves.core import Answer, Interval, Question
 from trace_ves.records import Call, Item, ObservationLog, Prediction, Usage
-from trace_ves.records.base import FieldError, shown, text_at, value_at
+from trace_ves.records.base import FieldError, shown, text_at, validated, value_at
 from trace_ves.records.item import BenchLine, DirtyEvidenceError
+from trace_ves.records.prediction import ClipRecord
 
 SECONDS = st.floats(0, 1e5, allow_nan=False)
 COUNTS = st.integers(0, 10**6)
@@ -190,3 +191,167 @@ def test_paths_find_keys_with_dots_positions_and_templates() -> None:
     for count, more in ((8, ""), (9, ", …")):
         with pytest.raises(FieldError, match=rf"it has 0, 1, 2, 3, 4, 5, 6, 7{more}$"):
             value_at({str(key): 0 for key in range(count)}, "z")
+
+
+REVERSED, EMPTY = "is reversed", "has no length"
+BEFORE, AFTER = "starts before the video", "ends after the video, which has 100 s"
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "precision", "expected"),
+    [
+        (0, 100, 0, (0, 100)),
+        (-1, 5, 0, (0, 5)),
+        (-1.001, 5, 0, BEFORE),
+        (-1, 0, 0, BEFORE),
+        (-1, 0.001, 0, (0, 0.001)),
+        (99.5, 101, 0, (99.5, 101)),
+        (99.5, 101.001, 0, AFTER),
+        (99.999, 100.5, 0, (99.999, 100.5)),
+        (100, 100.5, 0, AFTER),
+        (99.5, 101, 0.5, (99.5, 101)),
+        (100.499, 101, 0.5, (100.499, 101)),
+        (100.5, 101, 0.5, AFTER),
+        (50, 160, 60, (50, 160)),
+        (50, 160.5, 60, AFTER),
+        (50, 101.5, -60, AFTER),
+        (7.5, 7.25, 0, REVERSED),
+        (7.5, 7.5, 0, EMPTY),
+        (200, 150, 0, REVERSED),
+    ],
+)
+def test_evidence_at_the_ends_of_a_video(start: float, end: float, precision: float, expected: object) -> None:
+    line = LINE | {"evidence": [[start, end]], "duration_precision": precision}
+    if isinstance(expected, str):
+        with pytest.raises(DirtyEvidenceError) as caught:
+            Item.from_json(line)
+        assert str(caught.value) == f"evidence interval {start:g}-{end:g} s {expected}"
+    else:
+        found = Item.from_json(line)
+        assert [(each.start, each.end) for each in found.evidence] == [expected]
+        assert found.slack_seconds == max(1, precision)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "precision", "passes"),
+    [
+        ([[0, 100]], None, False),
+        ([[0, 100.0000005]], None, False),
+        ([[0, 100.000002]], None, True),
+        ([[-0.001, 9]], None, True),
+        ([[0, 100.5]], 0.5, False),
+        ([[0, 100.501]], 0.5, True),
+        ([[0, 9], [9, 101]], None, True),
+        ([], None, False),
+    ],
+)
+def test_evidence_that_passes_an_end_is_told(evidence: object, precision: float | None, *, passes: bool) -> None:
+    line = BenchLine.from_json(LINE | {"evidence": evidence, "duration_precision": precision})
+    assert line.passes_an_end is passes
+
+
+OPEN = {"options": [], "accepted": ["2"]}
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"answer": " b\n"}, ("B", 2, None)),
+        ({"answer": "a"}, ("A", 2, None)),
+        ({"options": ["x"] * 26, "answer": "z"}, ("Z", 26, None)),
+        ({"accepted": ["2"]}, ("B", 2, None)),
+        (OPEN | {"answer": " Two "}, ("Two", 0, ("2",))),
+        (OPEN | {"accepted": []}, ("B", 0, ())),
+        (OPEN | {"answer": " "}, "'answer' is empty"),
+        ({"options": []}, "'options' must hold 2 to 26 options, found 0"),
+        ({"options": ["1"]}, "'options' must hold 2 to 26 options, found 1"),
+        ({"options": ["1"] * 27}, "'options' must hold 2 to 26 options, found 27"),
+        ({"answer": "AB"}, "'answer' must be one of A-B, found 'AB'"),
+        ({"answer": ""}, "'answer' must be one of A-B, found ''"),
+        ({"options": ["x"] * 4, "answer": "E"}, "'answer' must be one of A-D, found 'E'"),
+        ({"duration": 0}, "'duration' must be more than 0 seconds, found 0.0"),
+        ({"duration": -1}, "'duration' must be more than 0 seconds, found -1.0"),
+        ({"duration": None}, "the key 'duration' is missing, and a question with evidence needs it"),
+        ({"evidence": [[1]]}, "an evidence interval needs two numbers, start and end, found [1.0]"),
+        ({"evidence": [[1, 2, 3]]}, "an evidence interval needs two numbers, start and end, found [1.0, 2.0, 3.0]"),
+        ({"evidence": [[1, None]]}, "'evidence[0][1]' must be a number, found null None"),
+        ({"id": " "}, "'id' is empty"),
+        ({"options": "ab"}, "'options' must be an array, found a string 'ab'"),
+        ({"duration": math.inf}, "'duration' must be a finite number, found inf"),
+        ({"duration": 10**400}, f"'duration' must be a finite number, found 1{'0' * 58}…"),
+    ],
+)
+def test_the_rules_of_a_bench_line(change: dict[str, object], expected: object) -> None:
+    if isinstance(expected, str):
+        with pytest.raises(FieldError) as caught:
+            Item.from_json(LINE | change)
+        assert str(caught.value) == expected
+    else:
+        found = Item.from_json(LINE | change)
+        assert (found.answer, len(found.question.options), found.accepted) == expected
+
+
+CLIP = {"span": [1, 2.5], "fps": 2, "height": 36.0, "timestamps": [1.5]}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"span": [1]}, "'span' must be two numbers, start and end"),
+        ({"span": [1, 2, 3]}, "'span' must be two numbers, start and end"),
+        ({"span": [1, True]}, "'span' must be two numbers, start and end"),
+        ({"span": "12"}, "'span' must be two numbers, start and end"),
+        ({"span": [1, 10**400]}, "'span' must be two finite numbers"),
+        ({"fps": math.inf}, "'fps' must be a finite number, found inf"),
+        ({"fps": 0}, "'fps' must be more than 0, found a number 0"),
+        ({"height": 0}, "'height' must be more than 0, found a number 0"),
+        ({"height": 1.5}, "'height' must be a whole number from 0 up, found a number 1.5"),
+        ({"height": -1}, "'height' must be a whole number from 0 up, found a number -1"),
+        ({"timestamps": 7}, "'timestamps' must be an array, found a number 7"),
+        ({"other": 7}, "'other': Unexpected keyword argument, found 7"),
+    ],
+)
+def test_the_rules_of_a_clip(change: dict[str, object], words: str) -> None:
+    assert ClipRecord.from_json(CLIP) == ClipRecord(Interval(1, 2.5), 2.0, 36, (1.5,))
+    with pytest.raises(FieldError) as caught:
+        ClipRecord.from_json(CLIP | change)
+    assert str(caught.value) == words
+
+
+def test_a_value_alone_is_named_by_its_key_or_as_the_value() -> None:
+    assert validated(int, 3) == 3
+    for key, words in (("", "the value must be"), ("here", "'here' must be")):
+        with pytest.raises(FieldError, match=rf"^{words} a string, found a number 3$"):
+            validated(str, 3, key)
+    for record, words in ([], "the value must be an object, found an array []"), ({}, "the key 'span' is missing"):
+        with pytest.raises(FieldError) as caught:
+            ClipRecord.from_json(record)
+        assert str(caught.value) == words
+    with pytest.raises(FieldError, match=r"^the key 'span' is missing in here$"):
+        validated(ClipRecord, {}, "here")
+
+
+@pytest.mark.parametrize("value", [True, None, 1.5, [1], {"a": 1}])
+def test_only_text_and_whole_numbers_are_text(value: object) -> None:
+    assert [text_at({"a": each}, "a") for each in ("x", 0, -3, 2.0)] == ["x", "0", "-3", "2"]
+    for path in ("a", "<{a}>"):
+        with pytest.raises(FieldError) as caught:
+            text_at({"a": value}, path)
+        assert str(caught.value) == f"'a' must be text or a whole number, found {value!r}"
+
+
+@pytest.mark.parametrize(
+    ("record", "path", "words"),
+    [
+        ([1, 2], "2", "there is no '2' in this row"),
+        ([1, 2], "-1", "there is no '-1' in this row"),
+        ({}, "a", "there is no 'a' in this row"),
+        ({"x" * 41: 1}, "a", f"there is no 'a' in this row; it has {'x' * 40}"),
+        ({"a": {"b": 1}}, "a.c", "there is no 'a.c' in this row; it has a"),
+    ],
+)
+def test_a_path_that_leads_nowhere_is_named(record: object, path: str, words: str) -> None:
+    assert value_at([1, 2], "1") == 2
+    with pytest.raises(FieldError) as caught:
+        value_at(record, path)
+    assert str(caught.value) == words

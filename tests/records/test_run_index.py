@@ -100,3 +100,15 @@ def test_a_file_is_read_for_its_checksum_once(tmp_path: Path, monkeypatch: pytes
     assert checksum(tmp_path / "film") == found
     monkeypatch.setattr(hashlib, "file_digest", None)
     assert checksum(tmp_path / "film") == found
+
+
+def test_a_line_of_just_the_most_bytes_is_taken_and_one_more_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "run.jsonl").write_bytes(line("q1"))
+    for less, taken in ((0, ["q1"]), (1, [])):
+        monkeypatch.setattr("trace_ves.records.run_index.MAX_LINE_BYTES", len(line("q1")) - less)
+        index = RunIndex(tmp_path / "run.jsonl")
+        index.refresh()
+        assert list(index.entries) == taken
+    assert Score() == (None, 0, 0, 0)

@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from trace_ves.core import InputError, Interval, Question
+from trace_ves.core.jsonl import PROGRESS_LINES
 from trace_ves.records import Item, Prediction
-from trace_ves.records.run_file import Reconstruction, Run, distinct_names, frame_times_word
+from trace_ves.records.run_file import (
+    Reconstruction,
+    Run,
+    RunConfiguration,
+    distinct_names,
+    frame_times_word,
+    read_configuration,
+    read_predictions,
+    write_configuration,
+)
 from trace_ves.ves import audit, load_run, load_runs
 from trace_ves.ves.audit import summarise
 
@@ -157,3 +167,20 @@ def test_the_least_of_each_number_is_allowed_and_less_is_not(name: str, least: i
     assert audit(items, runs, **(options | {name: least})).run("m").metrics["Acc"] == 100
     with pytest.raises(InputError, match=rf"^{name} must be at least {least}, got {least - 1}\.$"):
         audit(items, runs, **(options | {name: least - 1}))
+
+
+def test_a_configuration_is_written_as_it_is_read_by_people(tmp_path: Path) -> None:
+    write_configuration(tmp_path / "a.jsonl", RunConfiguration(method="é", budget=8))
+    assert (tmp_path / "a.run.toml").read_text(encoding="utf-8") == (
+        "# Written by trace-ves run. The run beside this file continues under this configuration only.\n"
+        'method = "é"\nbudget = 8\n'
+    )
+    assert read_configuration(tmp_path / "a.jsonl") == RunConfiguration(method="é", budget=8)
+
+
+def test_readers_of_a_run_hear_how_far_they_are(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", *({"question_id": f"q{number}"} for number in range(PROGRESS_LINES)))
+    heard: list[tuple[int, int]] = []
+    numbers = [number for number, _ in read_predictions(path, on_progress=lambda *far: heard.append(far))]
+    assert numbers == list(range(1, PROGRESS_LINES + 1))
+    assert heard[-1] == (path.stat().st_size, path.stat().st_size)

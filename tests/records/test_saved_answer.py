@@ -37,6 +37,8 @@ def test_an_answer_without_words_says_so() -> None:
     written = SavedAnswer.of(QUESTION, 60.0, Prediction("ask", None), text=None, stable=False).to_json()
     assert written["text"] is None
     assert "video_checksum" not in written
+    del written["stable"]
+    assert not SavedAnswer.from_json(written).stable
 
 
 def test_an_answer_of_version_0_1_0_is_read_and_written_as_it_was() -> None:
@@ -50,3 +52,9 @@ def test_an_answer_of_version_0_1_0_is_read_and_written_as_it_was() -> None:
 def test_a_wrong_type_is_named(change: dict[str, object]) -> None:
     with pytest.raises(FieldError, match=f"'{next(iter(change))}' must be"):
         SavedAnswer.from_json(OF_0_1_0 | change)
+
+
+def test_a_saved_answer_has_its_words_and_whether_it_is_stable() -> None:
+    for text, stable in (("one", True), ("two", False)):
+        saved = SavedAnswer.from_json(SavedAnswer.of(QUESTION, 60.0, PREDICTION, text=text, stable=stable).to_json())
+        assert (saved.text, saved.stable, saved.options) == (text, stable, ("one", "two"))

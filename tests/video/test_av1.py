@@ -12,7 +12,8 @@ from video_oracle import HEIGHT, Footage, Truths, digest, packets_of
 
 from trace_ves import video
 from trace_ves.video import reader
-from trace_ves.video.av1 import References, UnreadableHeaderError, _read_sequence, _Sequence
+from trace_ves.video.av1 import References, UnreadableHeaderError, _read_header, _read_sequence, _Sequence, _units
+from trace_ves.video.container import Deadline
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,13 +40,6 @@ def test_few_frames_are_needed_for_one(footage: Footage) -> None:
         assert all(0 < size <= len(packets[number]) for number, size in needed.items() if size is not None)
     assert len(references.needed(range(GROUP))) == GROUP
     assert references.needed(()).keys() == {0}
-
-
-@pytest.mark.parametrize("level", ["00111", "01000" + "0", "01000" + "1"], ids=["3.3", "4.0", "4.0 of the high tier"])
-def test_large_pictures_have_a_tier_in_their_header(level: str) -> None:
-    bits = "0" * 12 + "0" * 12 + level + "0" * 18 + "1" + "00" + "1" + "1" + "110"
-    data = int(bits.ljust(80, "0"), 2).to_bytes(10, "big")
-    assert _read_sequence(data) == _Sequence(screen_content=2, integer_motion=2, order_hint_bits=7)
 
 
 @pytest.mark.parametrize("held_bytes", [0, 4_000, 10**9])
@@ -85,6 +79,20 @@ def test_damage_elsewhere_in_a_group_does_not_reach_a_frame(footage: Footage, tr
         assert shown(opened, [12]) == together[2:]
 
 
+def test_of_each_packet_just_what_is_needed_goes_to_the_decoder(footage: Footage) -> None:
+    extradata, packets = packets_of(footage("av1.mp4"))
+    references = References(extradata)
+    for number in range(18):
+        references.add(number, packets[number])
+    needed = references.needed({17})
+    deadline = Deadline(footage("av1.mp4"), "reading it", 60)
+    with video.open(footage("av1.mp4")) as opened:
+        used = opened._decoder._reader((0, 1), deadline)
+        parts = [(number, bytes(part)) for number, part in used._needed_by({17}, used._packets_from(0, 17, deadline))]
+    assert parts == [(number, packets[number][:size]) for number, size in sorted(needed.items())]
+    assert any(size is not None and size < len(packets[number]) for number, size in needed.items())
+
+
 @given(packets=st.lists(st.binary(max_size=60), max_size=4), extradata=st.none() | st.binary(max_size=30))
 def test_any_bytes_are_headers_or_unreadable(packets: list[bytes], extradata: bytes | None) -> None:
     added = 0
@@ -112,3 +120,225 @@ def test_changed_headers_are_headers_or_unreadable(data: st.DataObject, footage:
     except UnreadableHeaderError:
         pass
     assert references.needed({read - 1}).keys() <= set(range(read))
+
+
+def packed(bits: str, tail: str = "0") -> bytes:
+    bits += tail * (-len(bits) % 8)
+    return int(bits, 2).to_bytes(len(bits) // 8, "big")
+
+
+def sequence_bits(**changed: str) -> str:
+    """A sequence header, field by field; what may differ is named."""
+    fields = {
+        "profile": "0000",
+        "still": "0",
+        "timing": "0",
+        "delay": "0",
+        "points": "00000",
+        "point": "0" * 12 + "00111",
+        "size": "0010" + "0001" + "111" + "11",
+        "numbers": "0",
+        "tools": "1111111",
+        "hints": "1" + "11",
+        "screen": "1",
+        "motion": "1",
+        "hint_bits": "110",
+    }
+    return "".join((fields | changed).values())
+
+
+CHOSEN = _Sequence(screen_content=2, integer_motion=2, order_hint_bits=7)
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({}, CHOSEN),
+        ({"profile": "1111"}, CHOSEN),
+        ({"timing": "1" + "10" * 32 + "0" + "0"}, CHOSEN),
+        ({"timing": "1" + "10" * 32 + "1" + "1" + "0"}, CHOSEN),
+        ({"timing": "1" + "10" * 32 + "1" + "0001" + "101" + "0"}, CHOSEN),
+        ({"delay": "1", "point": "0" * 12 + "00111" + "0"}, CHOSEN),
+        ({"delay": "1", "point": "0" * 12 + "01000" + "1" + "1" + "1111"}, CHOSEN),
+        ({"points": "00001", "point": ("0" * 12 + "11111" + "0") * 2}, CHOSEN),
+        ({"points": "00010", "point": ("0" * 12 + "00001") * 3}, CHOSEN),
+        ({"size": "0000" + "0000" + "11"}, CHOSEN),
+        ({"size": "1111" + "1111" + "1" * 32}, CHOSEN),
+        ({"hints": "0", "hint_bits": ""}, _Sequence(2, 2, 0)),
+        ({"hint_bits": "000"}, _Sequence(2, 2, 1)),
+        ({"hint_bits": "111"}, _Sequence(2, 2, 8)),
+        ({"screen": "00", "motion": ""}, _Sequence(0, 2, 7)),
+        ({"screen": "01", "motion": "1"}, _Sequence(1, 2, 7)),
+        ({"screen": "01", "motion": "01"}, _Sequence(1, 1, 7)),
+        ({"screen": "1", "motion": "00"}, _Sequence(2, 0, 7)),
+        ({"still": "1"}, None),
+        ({"timing": "1" + "10" * 32 + "0" + "1"}, None),
+        ({"point": "0" * 11 + "1" + "00111"}, None),
+        ({"point": "1" + "0" * 11 + "00111"}, None),
+        ({"numbers": "1"}, None),
+    ],
+)
+def test_every_field_of_a_sequence_header_has_its_bits(changed: dict[str, str], expected: _Sequence | None) -> None:
+    bits = sequence_bits(**changed)
+    for tail in "01":
+        data = packed(bits, tail)
+        if expected is None:
+            with pytest.raises(UnreadableHeaderError):
+                _read_sequence(data)
+        else:
+            assert _read_sequence(data) == expected
+            with pytest.raises(UnreadableHeaderError):
+                _read_sequence(data[:-1])
+
+
+SEVEN = (5, 0, 7, 2, 5, 1, 6)
+ALL = 0xFF
+
+
+def named_bits(slots: tuple[int, ...] = SEVEN) -> str:
+    return "".join(f"{slot:03b}" for slot in slots)
+
+
+NAMED = sum(1 << slot for slot in set(SEVEN))
+HINT = "1010101"
+REFERENCES = named_bits()
+FILLS = "111" + "00000100"
+WITHOUT_HINTS = _Sequence(0, 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("sequence", "bits", "expected"),
+    [
+        # not a repeat, kind, shown; showable; resilient; no cdf update; screen content, motion; size; hint; primary
+        (CHOSEN, "0" "00" "1" "1" "0" "1" + HINT, (True, ALL, 0)),
+        (CHOSEN, "0" "00" "1" "1" "1" "1" "1" + HINT, (True, ALL, 0)),
+        (CHOSEN, "0" "00" "0" "1" "1" "1" "0" "1" + HINT + "01000001", (True, 0x41, 0)),
+        (CHOSEN, "0" "10" "1" "0" "1" "0" "1" + HINT + "10000010", (False, 0x82, 0)),
+        (CHOSEN, "0" "01" "1" "0" "1" "0" "1" + HINT + FILLS + "0" + REFERENCES, (False, 4, NAMED)),
+        (CHOSEN, "0" "01" "1" "0" "1" "1" "1" "1" + HINT + FILLS + "0" + REFERENCES, (False, 4, NAMED)),
+        (CHOSEN, "0" "01" "0" "1" "0" "1" "0" "1" + HINT + "111" "00100000" "0" + REFERENCES, (False, 32, NAMED)),
+        (CHOSEN, "0" "01" "1" "1" "1" "0" "1" + HINT + "00010000" + HINT * 8 + "0" + REFERENCES, (False, 16, NAMED)),
+        (CHOSEN, "0" "11" "1" "1" "0" + HINT + HINT * 8 + "0" + REFERENCES, (False, ALL, NAMED)),
+        (CHOSEN, "0" "11" "0" "1" "1" "0" + HINT + HINT * 8 + "0" + REFERENCES, (False, ALL, NAMED)),
+        (CHOSEN, "0" "01" "1" "0" "1" "0" "1" + HINT + FILLS + "1" + REFERENCES, None),
+        (_Sequence(2, 2, 0), "0" "01" "1" "0" "1" "0" "1" + FILLS + REFERENCES, (False, 4, NAMED)),
+        (_Sequence(2, 2, 0), "0" "01" "1" "1" "1" "0" "1" "00000100" + REFERENCES, (False, 4, NAMED)),
+        (WITHOUT_HINTS, "0" "01" "1" "0" "1" "1" + FILLS + REFERENCES, (False, 4, NAMED)),
+        (_Sequence(1, 2, 0), "0" "01" "1" "0" "1" "1" "1" + FILLS + REFERENCES, (False, 4, NAMED)),
+        (_Sequence(1, 1, 0), "0" "01" "1" "0" "1" "1" + FILLS + REFERENCES, (False, 4, NAMED)),
+        (_Sequence(2, 0, 1), "0" "01" "1" "0" "1" "1" "1" "1" + FILLS + "0" + REFERENCES, (False, 4, NAMED)),
+        (WITHOUT_HINTS, "0" "01" "1" "0" "1" "1" + FILLS + named_bits((3,) * 7), (False, 4, 8)),
+        *(
+            (WITHOUT_HINTS, "0" "01" "1" "0" "1" "1" + FILLS + named_bits(slots), (False, 4, 17))
+            for slots in ((0,) * at + (4,) + (0,) * (6 - at) for at in range(7))
+        ),
+    ],
+)  # fmt: skip
+def test_every_field_of_a_frames_header_has_its_bits(
+    sequence: _Sequence, bits: str, expected: tuple[bool, int, int] | None
+) -> None:
+    for tail in "01":
+        data = packed(bits, tail)[:24]
+        if expected is None:
+            with pytest.raises(UnreadableHeaderError):
+                _read_header(data, sequence)
+        else:
+            assert _read_header(data, sequence) == expected
+            if len(bits) > 8:
+                with pytest.raises(UnreadableHeaderError):
+                    _read_header(data[:-1], sequence)
+
+
+def unit(kind: int, content: bytes) -> bytes:
+    return bytes([kind << 3 | 2, len(content)]) + content
+
+
+SEQUENCE = unit(1, packed(sequence_bits(hints="0", hint_bits="", screen="00", motion="")))
+KEY = unit(6, packed("0" "00" "1" "1" "1") + b"key")  # fmt: skip
+
+
+def inter(fills: int, *slots: int) -> bytes:
+    bits = "0" "01" "1" "0" "1" "1" "111" + f"{fills:08b}" + named_bits((slots * 7)[:7])  # fmt: skip
+    return unit(6, packed(bits) + bytes(fills % 7))
+
+
+def show(slot: int) -> bytes:
+    return unit(3, packed(f"1{slot:03b}"))
+
+
+def late_key(fills: int) -> bytes:
+    return unit(6, packed("0" "00" "0" "1" "1" "1" "1" + f"{fills:08b}"))  # fmt: skip
+
+
+TWO = [inter(1 << 2, 1), inter(0, 2)]
+LAYERS = [KEY, inter(1 << 1, 0), b"".join(TWO), inter(1 << 3, 0), inter(0, 3, 2), show(1)]
+LATE = [KEY, late_key(1 << 7), inter(1 << 1, 0), show(7), inter(0, 1), inter(1 << 7, 1), show(7), inter(0, 0)]
+TILED = unit(3, packed("0" "01" "1" "0" "1" "1" "111" "00000010") + bytes(3))  # fmt: skip
+TILES = [KEY, TILED + unit(4, b"12") + unit(4, b"3"), inter(0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("packets", "wanted", "expected"),
+    [
+        (LAYERS, {3}, {0: len(KEY), 3: None}),
+        (LAYERS, {2}, {0: len(KEY), 1: len(LAYERS[1]), 2: None}),
+        (LAYERS, {4}, {0: len(KEY), 1: len(LAYERS[1]), 2: len(TWO[0]), 3: len(LAYERS[3]), 4: None}),
+        (LAYERS, {5}, {0: len(KEY), 1: len(LAYERS[1]), 5: None}),
+        (LAYERS, {0}, {0: None}),
+        (LAYERS, (), {}),
+        (LATE, {2}, {0: len(KEY), 2: None}),
+        (LATE, {3}, {1: len(LATE[1]), 3: None}),
+        (LATE, {4}, {1: len(LATE[1]), 3: len(LATE[3]), 4: None}),
+        (LATE, {6}, {1: len(LATE[1]), 3: len(LATE[3]), 5: len(LATE[5]), 6: None}),
+        (LATE, {7}, {1: len(LATE[1]), 3: len(LATE[3]), 7: None}),
+        (TILES, {2}, {0: len(KEY), 1: len(TILES[1]), 2: None}),
+        ([KEY, SEQUENCE + KEY, inter(0, 0)], {2}, {1: None, 2: None}),
+        ([KEY, SEQUENCE + KEY, inter(0, 0)], {0}, {0: None, 1: None}),
+        ([unit(2, b"") + unit(5, b"..") + KEY + unit(15, b"."), inter(0, 4)], {1}, {0: len(KEY) + 6, 1: None}),
+    ],
+)
+def test_just_those_frames_are_needed_that_headers_name(
+    packets: list[bytes], wanted: set[int], expected: dict[int, int | None]
+) -> None:
+    references = References(b"\x81\0\0\0" + SEQUENCE)
+    for number, packet in enumerate(packets):
+        references.add(number, packet)
+    assert references.needed(wanted) == expected
+
+
+@pytest.mark.parametrize("packet", [unit(kind, b"...") for kind in (0, 4, 7, 8, 14)] + [unit(6, b""), unit(3, b"")])
+def test_what_only_the_decoder_knows_is_left_to_it(packet: bytes) -> None:
+    references = References(b"\x81\0\0\0" + SEQUENCE)
+    with pytest.raises(UnreadableHeaderError):
+        references.add(0, packet)
+    with pytest.raises(UnreadableHeaderError):
+        References(None).add(0, KEY)
+    with pytest.raises(UnreadableHeaderError):
+        References(b"\x81\0\0\0" + unit(2, SEQUENCE[2:])).add(0, KEY)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", []),
+        (b"\x12\0", [(2, 2, 2)]),
+        (b"\x12\0\x32\3abc", [(2, 2, 2), (6, 4, 7)]),
+        (b"\x32\1a\x7b\1b", [(6, 2, 3), (15, 5, 6)]),
+        (b"\x30abc", [(6, 1, 4)]),
+        (b"\x32", [(6, 1, 1)]),
+        (b"\x32\x80\1" + bytes(128), [(6, 3, 131)]),
+        (b"\x32\x83\x80\0abc", [(6, 4, 7)]),
+        (b"\x32\x83\x80\x80\x80\x80\x80\x80\0abc", [(6, 9, 12)]),
+        (b"\x32\x83\x80\x80\x80\x80\x80\x80\x80\0abc", None),
+        (b"\x32\4abc", None),
+        (b"\x32\x80", None),
+        (b"\xb2\3abc", None),
+        (b"\x36\3abc", None),
+    ],
+)
+def test_units_have_a_kind_and_a_size(data: bytes, expected: list[tuple[int, int, int]] | None) -> None:
+    if expected is None:
+        with pytest.raises(UnreadableHeaderError):
+            _units(data)
+    else:
+        assert _units(data) == expected

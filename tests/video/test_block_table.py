@@ -13,11 +13,21 @@ from hypothesis import strategies as st
 from video_oracle import HEIGHT, Footage, Truths, digest
 
 from trace_ves import video
+from trace_ves.video import block_table
 from trace_ves.video.bitstream import start_check
-from trace_ves.video.block_table import read_block_table
-from trace_ves.video.container import Deadline, PacketTable, choose_stream, open_container, read_packets
+from trace_ves.video.block_table import _batches, _ebml_laces, _head, _xiph_laces, read_block_table
+from trace_ves.video.container import (
+    NO_TIME,
+    Deadline,
+    NotPlainError,
+    PacketTable,
+    choose_stream,
+    open_container,
+    read_packets,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 MATROSKA = [
@@ -200,3 +210,203 @@ def test_damage_gives_the_demuxers_table_or_none(
     table, demuxed = both(path)
     assert table is None or differs(table, demuxed) == []
     assert table is None or not np.any(table.is_key & ~demuxed.is_key)  # FFmpeg looks for keyframes of its own
+
+
+# --- files of a few bytes, by hand --------------------------------------------------------------
+
+
+def block(payload: bytes, *, track: int = 1, time: int = 0, flags: int = 0x80, kind: int = 0xA3) -> bytes:
+    return element(kind, bytes([0x80 | track]) + time.to_bytes(2, "big", signed=True) + bytes([flags]) + payload)
+
+
+def group(*parts: bytes) -> bytes:
+    return element(0xA0, b"".join(parts))
+
+
+FIRST = block(b"first", time=3)
+STAMP = number(0xE7, 1000)
+BEGUN = STAMP + FIRST
+PLAIN = [BEGUN]
+FIRST_ROW = (1003, 5, True)
+TRACK = number(0xD7, 1) + element(0x86, b"V_VP9")
+
+
+def small(contents: list[bytes], *, tracks: bytes | None = None, others: bytes = b"") -> bytes:
+    tracks = element(0xAE, TRACK) + element(0xAE, number(0xD7, 2)) if tracks is None else tracks
+    body = element(0x1654AE6B, tracks) + others + b"".join(element(0x1F43B675, each) for each in contents)
+    return element(0x1A45DFA3, b"") + element(0x18538067, body)
+
+
+def rows(path: Path, data: bytes) -> list[tuple[int, int, bool]] | None:
+    """Time, size and whether it is a keyframe, of each packet; every place must be that of the packet's payload."""
+    path.write_bytes(data)
+    table = read_block_table(path, data.index(b"first") - 4, None, Deadline(path, "reading it", 60))
+    if table is None:
+        return None
+    assert not any(map(np.any, (table.is_discard, table.duration, table.dts != NO_TIME)))
+    assert {table.pts.dtype, table.dts.dtype, table.duration.dtype} == {np.dtype(np.int64)}
+    assert {table.is_key.dtype, table.is_discard.dtype} == {np.dtype(np.bool_)}
+    assert all(data[at] == 0x81 and 0x20 <= data[at + 4] < 0x7F for at in table.position.tolist())
+    return list(zip(table.pts.tolist(), table.size.tolist(), table.is_key.tolist(), strict=True))
+
+
+def stamp(size: int) -> bytes:
+    return element(0xE7, (1000).to_bytes(size, "big")) if size else element(0xE7, b"")
+
+
+INNER = block(b"g", kind=0xA1, flags=0, time=7)
+NAMES = ["V_VP8", "V_VP9", "V_AV1", "V_MPEG4/ISO/AVC", "V_MPEGH/ISO/HEVC"]
+OTHERS = [0x114D9B74, 0x1549A966, 0x1C53BB6B, 0x1941A469, 0x1043A770, 0x1254C367, 0xEC, 0xBF]
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (small(PLAIN), [FIRST_ROW]),
+        (small([BEGUN + block(b"ab", time=-2, flags=0)]), [FIRST_ROW, (998, 2, False)]),
+        (
+            small([BEGUN + block(b"a", time=32_767), number(0xE7, 0) + block(b"bc", time=1)]),
+            [FIRST_ROW, (33_767, 1, True), (1, 2, True)],
+        ),
+        (small([BEGUN + block(b"ab", track=2) + block(b"c", time=9)]), [FIRST_ROW, (1009, 1, True)]),
+        (small([number(0xE7, 0) + FIRST + block(b"ab", time=0)]), [(3, 5, True), (0, 2, True)]),
+        (small([number(0xE7, 0) + FIRST + block(b"ab", time=-1)]), None),
+        (small([number(0xE7, 0) + FIRST + block(b"ab", time=-1, track=2)]), [(3, 5, True)]),
+        *((small([stamp(size) + FIRST]), [FIRST_ROW]) for size in range(2, 8)),
+        (small([stamp(8) + FIRST]), None),
+        (small([stamp(0) + FIRST]), None),
+        (small([FIRST]), None),
+        (small([STAMP + FIRST, STAMP + STAMP]), None),
+        (small([STAMP + FIRST, block(b"x")]), None),
+        (small([BEGUN + group(INNER)]), [FIRST_ROW, (1007, 1, True)]),
+        (small([BEGUN + group(INNER, number(0xFB, 1))]), [FIRST_ROW, (1007, 1, False)]),
+        (small([BEGUN + group(number(0xFB, 1), INNER) + block(b"h")]), [FIRST_ROW, (1007, 1, False), (1000, 1, True)]),
+        (
+            small([STAMP + group(INNER) + group(INNER, number(0xFB, 1)) + FIRST]),
+            [(1007, 1, True), (1007, 1, False), FIRST_ROW],
+        ),
+        (small([BEGUN + group(INNER, INNER)]), None),
+        (small([BEGUN + group(FIRST)]), None),
+        (small([BEGUN + group(STAMP)]), None),
+        (small([BEGUN + INNER]), None),
+        (small([BEGUN + number(0xFB, 1)]), None),
+        *((small([BEGUN + element(kind, b"..")]), [FIRST_ROW]) for kind in (0xA7, 0xAB, 0xEC, 0xBF)),
+        *((small([BEGUN + element(kind, b"..")]), None) for kind in (0xA8, 0xAC, 0xED, 0xC0, 0x9B, 0x75A1, 0xE8)),
+        *(
+            (small([BEGUN + group(INNER, element(kind, b".."))]), [FIRST_ROW, (1007, 1, True)])
+            for kind in (0x9B, 0xA4, 0xFA, 0x75A2, 0xEC, 0xBF)
+        ),
+        *(
+            (small([BEGUN + group(INNER, element(kind, b".."))]), None)
+            for kind in (0x9C, 0xA5, 0xFC, 0x75A3, 0x75A1, 0xED, 0xC0, 0xA7, 0xAB)
+        ),
+        *(
+            (small([BEGUN + group(INNER, element(kind, bytes(8)))]), [FIRST_ROW, (1007, 1, kind != 0xFB)])
+            for kind in (0xFB, 0x9B, 0x75A2)
+        ),
+        *((small([BEGUN + group(INNER, element(kind, bytes(9)))]), None) for kind in (0xFB, 0x9B, 0x75A2)),
+        (small([BEGUN + element(0xA0, INNER)[:-1] + b"g" + element(0xEC, b"")]), [FIRST_ROW, (1007, 1, True)]),
+        (small([BEGUN + block(b"")]), None),
+        (small([BEGUN + block(b"z", flags=0x8F - 0x06)]), [FIRST_ROW, (1000, 1, True)]),
+        *((small([BEGUN + block(b"z", flags=flags)]), None) for flags in (0x82, 0x84, 0x86)),
+        (small([BEGUN + element(0xA3, b"\x40\x01\0\0\x80z")]), None),
+        (small([BEGUN + block(b"z", track=3)]), None),
+        (small([BEGUN + block(b"z", track=0)]), None),
+        (small([BEGUN + b"\xec\xff"]), None),
+        (small([BEGUN + b"\xec\x83.."]), None),
+        (small([BEGUN + b"\x20\x00\x00\x80"]), None),
+        *((small(PLAIN, others=element(kind, b"..")), [FIRST_ROW]) for kind in OTHERS),
+        *((small(PLAIN, others=element(kind + 1, b"..")), None) for kind in OTHERS),
+        (small(PLAIN, others=element(0x1654AE6B, element(0xAE, TRACK))), None),
+        (small(PLAIN).replace(b"\x18\x53\x80\x67", b"\x18\x53\x80\x68"), None),
+        *(
+            (small(PLAIN, tracks=element(0xAE, number(0xD7, 1) + element(0x86, name.encode()))), [FIRST_ROW])
+            for name in NAMES
+        ),
+        (small(PLAIN, tracks=element(0xAE, number(0xD7, 1) + element(0x86, b"V_THEORA"))), None),
+        (small(PLAIN, tracks=element(0xAE, number(0xD7, 1))), None),
+        (small(PLAIN, tracks=element(0xAF, TRACK)), None),
+        *(
+            (small(PLAIN, tracks=element(0xAE, TRACK + element(kind, b"."))), None)
+            for kind in (0x6D80, 0x23314F, 0x56AA)
+        ),
+        *(
+            (small(PLAIN, tracks=element(0xAE, TRACK + element(kind + 1, b"."))), [FIRST_ROW])
+            for kind in (0x6D80, 0x23314F, 0x56AA)
+        ),
+    ],
+)
+def test_every_part_of_a_small_file_counts(
+    tmp_path: Path, data: bytes, expected: list[tuple[int, int, bool]] | None
+) -> None:
+    assert rows(tmp_path / "small.mkv", data) == expected
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "is_plain"),
+    [
+        ("_MAX_TRACKS_BYTES", len(TRACK) + 2 + 5, True),
+        ("_MAX_TRACKS_BYTES", len(TRACK) + 2 + 4, False),
+        ("_BATCH_BYTES", len(PLAIN[0]), True),
+        ("_BATCH_BYTES", len(PLAIN[0]) - 1, False),
+        ("_BATCH_BYTES", 2 * len(PLAIN[0]) + 5, True),
+        ("_MAX_STEPS", 2, True),
+        ("_MAX_STEPS", 1, False),
+    ],
+)
+def test_what_is_too_large_is_left_to_the_demuxer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int, *, is_plain: bool
+) -> None:
+    monkeypatch.setattr(block_table, limit, value)
+    second = number(0xE7, 2000) + block(b"other", time=3)
+    expected = [FIRST_ROW, (2003, 5, True), (2003, 5, True)] if is_plain else None
+    assert rows(tmp_path / "small.mkv", small([*PLAIN, second, second])) == expected
+
+
+def test_clusters_are_read_together_up_to_a_number_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block_table, "_BATCH_BYTES", 10)
+    assert list(_batches([])) == []
+    spans = [(0, 4), (5, 10), (11, 15), (16, 21), (22, 32)]
+    assert list(_batches(spans)) == [(0, spans[:2]), (2, spans[2:4]), (4, spans[4:])]
+    with pytest.raises(NotPlainError):
+        list(_batches([(0, 11)]))
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"..\xa3\x85", (0xA3, 5, 4)),
+        (b"..\x42\x86\x40\x80", (0x4286, 128, 6)),
+        (b"..\x23\x31\x4f\x20\x01\x00", (0x23314F, 256, 8)),
+        (b"..\x1a\x45\xdf\xa3\x01\0\0\0\0\0\0\x07", (0x1A45DFA3, 7, 14)),
+        (b"..\xa3\xfe", (0xA3, 126, 4)),
+        (b"..\xa3\xff", None),
+        (b"..\xa3\x7f\xff", None),
+        (b"..\xa3\x01\xff\xff\xff\xff\xff\xff\xff", None),
+        (b"..\x0a\x45\xdf\xa3\x01\x81", None),
+        (b"..\xa3\x00\x01\0\0\0\0\0\0\0", None),
+    ],
+)
+def test_the_head_of_an_element_has_a_kind_and_a_size(data: bytes, expected: tuple[int, int, int] | None) -> None:
+    if expected is None:
+        with pytest.raises(NotPlainError):
+            _head(data, 2)
+    else:
+        assert _head(data, 2) == expected
+
+
+@pytest.mark.parametrize(
+    ("laces", "data", "expected"),
+    [
+        (_xiph_laces, b"\x00abc", ([], 3)),
+        (_xiph_laces, b"\x02\x03\x01rest", ([3, 1], 4)),
+        (_xiph_laces, b"\x03\xff\x00\xff\xff\x05\x07rest.", ([255, 515, 7], 5)),
+        (_ebml_laces, b"\x00abc", ([0], 3)),
+        (_ebml_laces, b"\x01\x85rest", ([5], 4)),
+        (_ebml_laces, b"\x02\x85\xc0rest", ([5, 6], 4)),
+        (_ebml_laces, b"\x04\x85\xbf\xbe\xc1rest", ([5, 5, 4, 6], 4)),
+        (_ebml_laces, b"\x03\x41\x00\x60\x00\x5f\xfe.", ([256, 257, 256], 1)),
+    ],
+)
+def test_the_sizes_of_laces(laces: Callable[..., object], data: bytes, expected: object) -> None:
+    assert laces(data) == expected

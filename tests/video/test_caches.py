@@ -194,6 +194,8 @@ def test_stored_surveys_are_bounded(own: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_a_missing_library_is_named_by_its_extra(library: str, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith("trace_ves.video.")]:
         monkeypatch.delitem(sys.modules, name)
+        inside = name.removeprefix("trace_ves.video.")
+        monkeypatch.setattr(video, inside, getattr(video, inside))  # put back, where it is imported again
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(MissingExtraError, match=r"^Decoding video needs an optional part: pip install '\.\[video\]'"):
         video.open(own)

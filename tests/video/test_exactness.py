@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from video_oracle import HEIGHT, Footage, Truth, Truths, pixels
 
 from trace_ves import video
-from trace_ves.video import decoder
+from trace_ves.video import decoder, reader, survey
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,7 +99,30 @@ def test_threads_within_a_decoder_give_the_same_frames(
         assert {threads for _, threads in opened._decoder._readers} == {1, 2}
 
 
-def test_a_start_that_is_none_is_not_tried_again(footage: Footage, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("cores", "moments", "readers"),
+    [
+        (1, [0.1, 1.5], {(0, 1)}),
+        (2, [0.1], {(0, 1)}),
+        (2, [0.1, 1.5], {(0, 1), (1, 1)}),
+        (3, [0.1, 1.5], {(0, 1), (1, 1)}),
+        (2, [0.1, 0.9, 1.7, 2.4], {(0, 1), (1, 1)}),
+        (9, [0.0, 0.9, 1.7, 2.4], {(0, 1), (1, 1), (2, 1), (3, 1)}),
+    ],
+)
+def test_groups_are_shared_among_readers(
+    footage: Footage, monkeypatch: pytest.MonkeyPatch, cores: int, moments: list[float], readers: set[tuple[int, int]]
+) -> None:
+    monkeypatch.setattr(decoder, "_usable_cores", lambda: cores)
+    with video.open(footage("b-frames.mp4")) as opened:
+        opened.frames_at(moments, height=HEIGHT)
+        assert opened._decoder._readers.keys() == readers
+
+
+def test_a_start_that_is_none_is_not_tried_again(
+    footage: Footage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A packet is called a keyframe, and that it is none shows only in the pictures."""
     careful: list[object] = []
     decode = decoder.FrameDecoder._decode_carefully
 
@@ -107,8 +131,19 @@ def test_a_start_that_is_none_is_not_tried_again(footage: Footage, monkeypatch: 
         return decode(self, *arguments)
 
     monkeypatch.setattr(decoder.FrameDecoder, "_decode_carefully", counted)
-    with video.open(footage("intra-refresh.mkv")) as opened:
-        assert pixels(opened.frames_at([1.0])) == pixels(opened.frames_at([1.0]))
+    read_table = survey._read_table
+
+    def with_another_key(*arguments: Any) -> Any:
+        packets, broken = read_table(*arguments)
+        packets.is_key[18] = True
+        return packets, broken
+
+    monkeypatch.setattr(survey, "_read_table", with_another_key)
+    monkeypatch.setattr(reader, "start_check", lambda *_: None)
+    film = shutil.copy(footage("wmv2.asf"), tmp_path / "film.asf")  # of which no survey is stored
+    with video.open(film) as opened:
+        moment = [float(opened.timestamps[19])]
+        assert pixels(opened.frames_at(moment)) == pixels(opened.frames_at(moment))
     assert len(careful) == 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Any
 
 import av
@@ -12,9 +13,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trace_ves import video
-from trace_ves.video import survey
+from trace_ves.video import sample_table, survey
 from trace_ves.video.bitstream import h264_start_check, hevc_has_one_layer
-from trace_ves.video.container import Deadline, PacketTable, choose_stream, open_container, read_packets
+from trace_ves.video.container import (
+    Deadline,
+    PacketTable,
+    choose_stream,
+    keep_true_keyframes,
+    open_container,
+    read_packets,
+    table_of,
+)
 from trace_ves.video.sample_table import read_sample_table
 
 if TYPE_CHECKING:
@@ -110,3 +119,152 @@ def test_a_file_is_opened_by_its_tables_and_not_by_reading_it_all(
     with video.open(path) as opened:
         assert opened.frame_count == 400
     assert sum(read) == demuxed
+
+
+# --- heads of a few bytes, by hand --------------------------------------------------------------
+
+
+def box(name: bytes, *contents: bytes, wide: bool = False) -> bytes:
+    content = b"".join(contents)
+    if wide:
+        return struct.pack(">I4sQ", 1, name, 16 + len(content)) + content
+    return struct.pack(">I4s", 8 + len(content), name) + content
+
+
+def numbers(*values: int, kind: str = "I") -> bytes:
+    return b"".join(struct.pack(f">{kind}", value) for value in values)
+
+
+TABLES = {
+    b"stsd": numbers(0, 1),
+    b"stsz": numbers(0, 0, 4, 10, 20, 30, 40),
+    b"stts": numbers(0, 2, 3, 100, 1, 50),
+    b"stsc": numbers(0, 2, 1, 2, 1, 2, 1, 1),
+    b"stco": numbers(0, 3, 1000, 2000, 3000),
+    b"stss": numbers(0, 2, 1, 3),
+}
+PTS, SIZES, PLACES, KEYS = [0, 100, 200, 300], [10, 20, 30, 40], [1000, 1010, 2000, 3000], [1, 0, 1, 0]
+
+
+def mp4(
+    changed: dict[bytes, bytes | None] | None = None,
+    *,
+    edit: bytes = b"",
+    more: bytes = b"",
+    front: bytes = b"",
+    wide: bool = False,
+    version: int = 0,
+    track_id: int = 7,
+) -> bytes:
+    tables = {name: table for name, table in (TABLES | (changed or {})).items() if table is not None}
+    inner = box(b"stbl", *(box(name, table) for name, table in tables.items()), wide=wide)
+    stamps = bytes([version, 0, 0, 0]) + numbers(9, 9, kind="Q" if version else "I")
+    track = box(b"tkhd", stamps, numbers(track_id, 0))
+    track += edit + box(b"mdia", box(b"mdhd", stamps, numbers(1000)), box(b"minf", inner))
+    others = box(b"trak", box(b"tkhd", bytes(4), numbers(9, 9, 3)))
+    head = box(b"moov", box(b"mvhd", stamps, numbers(600)), more, others, box(b"trak", track), wide=wide)
+    return (front + head).ljust(3040, b"\0")
+
+
+def edit_list(length: int, media_time: int, *, rate: int = 1 << 16, count: int = 1, version: int = 0) -> bytes:
+    row = struct.pack(">QqI" if version else ">IiI", length, media_time, rate)
+    return box(b"edts", box(b"elst", bytes([version, 0, 0, 0]), numbers(count), row * count))
+
+
+def read(path: Path, data: bytes) -> Any:
+    path.write_bytes(data)
+    table, beyond = read_sample_table(path, 7, None)
+    if table is None:
+        return beyond or None
+    assert {table.pts.dtype, table.dts.dtype, table.size.dtype} == {np.dtype(np.int64)}
+    assert {table.is_key.dtype, table.is_discard.dtype} == {np.dtype(np.bool_)}
+    assert not table.is_discard.any()
+    return [column.tolist() for column in (table.pts, table.dts, table.duration, table.position, table.size)] + [
+        [int(key) for key in table.is_key]
+    ]
+
+
+def rows(**changed: list[int]) -> list[list[int]]:
+    columns = {"pts": PTS, "dts": PTS, "duration": [100, 100, 100, 50], "position": PLACES, "size": SIZES, "key": KEYS}
+    return list((columns | changed).values())
+
+
+MOVED = [-30, 70, 170, 270]
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (mp4(), rows()),
+        (mp4(wide=True), rows()),
+        (mp4(version=1), rows()),
+        (mp4(front=box(b"ftyp", b"isom")), rows()),
+        (mp4(front=box(b"free") + box(b"free", b"." * 30, wide=True)), rows()),
+        (mp4(front=struct.pack(">I4s", 7, b"free")), None),
+        (mp4(front=struct.pack(">I4s", 0, b"free")), None),
+        (mp4({b"stss": None}), rows(key=[1] * 4)),
+        (mp4({b"stsz": numbers(0, 5, 4)}), rows(size=[5] * 4, position=[1000, 1005, 2000, 3000])),
+        (mp4({b"stsz": numbers(0, 0, 4, 10, 0, 30, 40)}), None),
+        (
+            mp4({b"stsz": numbers(0, 0, 0), b"stts": numbers(0, 0), b"stsc": numbers(0, 0), b"stco": numbers(0, 0)}),
+            None,
+        ),
+        (mp4({b"stco": None, b"co64": numbers(0, 3) + numbers(1000, 2000, 3000, kind="Q")}), rows()),
+        (mp4({b"stsc": numbers(0, 3, 1, 1, 1, 2, 2, 1, 3, 1, 1)}), rows(position=[1000, 2000, 2020, 3000])),
+        (mp4({b"stsc": numbers(0, 1, 1, 2, 1)}), None),
+        (mp4({b"stts": numbers(0, 1, 3, 100)}), None),
+        (mp4({b"stts": numbers(0, 1, 5, 100)}), None),
+        (mp4({b"ctts": numbers(0, 2, 1, 200, 3, 0)}), rows(pts=[200, 100, 200, 300])),
+        (mp4({b"ctts": numbers(0, 2, 3, 7, 1, 2**32 - 30)}), rows(pts=[7, 107, 207, 270], dts=MOVED)),
+        (mp4({b"ctts": numbers(0, 1, 3, 7)}), None),
+        (mp4({b"stsd": numbers(0, 2)}), None),
+        (mp4({b"sbgp": b""}), None),
+        (mp4({b"stps": b""}), None),
+        (mp4(more=box(b"mvex")), None),
+        (mp4(track_id=8), None),
+        (mp4()[:3039], 1),
+        (mp4()[:2029], 2),
+        (mp4(edit=edit_list(210, 0)), rows()),
+        (mp4(edit=edit_list(0, 0)), rows()),
+        (mp4(edit=edit_list(0, 0, version=1)), rows()),
+        (mp4(edit=edit_list(180, 0)), rows()),
+        (mp4(edit=edit_list(179, 0)), None),
+        (mp4(edit=edit_list(180, 0, version=1)), rows()),
+        (mp4({b"ctts": numbers(0, 1, 4, 30)}, edit=edit_list(210, 30)), rows(dts=MOVED)),
+        (mp4({b"ctts": numbers(0, 1, 4, 30)}, edit=edit_list(210, 31)), None),
+        (mp4(edit=edit_list(210, -1)), None),
+        (mp4(edit=edit_list(210, 0, rate=1 << 15)), None),
+        (mp4(edit=edit_list(210, 0, count=2)), None),
+    ],
+)
+def test_every_table_of_a_small_head_counts(tmp_path: Path, data: bytes, expected: object) -> None:
+    assert read(tmp_path / "small.mp4", data) == expected
+
+
+@pytest.mark.parametrize(("limit", "least"), [("_MAX_SAMPLES", 4), ("_MAX_HEAD_BYTES", mp4().index(bytes(100)))])
+def test_what_is_too_large_is_left_to_the_demuxer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, least: int
+) -> None:
+    monkeypatch.setattr(sample_table, limit, least)
+    assert read(tmp_path / "small.mp4", mp4()) == rows()
+    monkeypatch.setattr(sample_table, limit, least - 1)
+    assert read(tmp_path / "small.mp4", mp4()) is None
+
+
+@pytest.mark.parametrize("skip", [0, 4])
+def test_keyframes_are_checked_by_their_head_and_then_whole(tmp_path: Path, skip: int) -> None:
+    """The first is one by its head, the second only as a whole, the third is not, the fourth was never called one."""
+    path = tmp_path / "file"
+    path.write_bytes(b"." * skip + b"k" + b"." * 5000 + b"." * 4999 + b"K" + b"." * 4096 + b"k")
+    places = [(0, 5001, True), (5001, 5000, True), (10_001, 4096, True), (14_097, 1, False)]
+    table = table_of([(0, 0, 0, position, size, key, False) for position, size, key in places])
+    looked: list[int] = []
+
+    def is_start(packet: memoryview) -> bool:
+        looked.append(len(packet))
+        return bytes(packet).startswith(b"k") or bytes(packet).endswith(b"K")
+
+    with path.open("rb") as file:
+        keep_true_keyframes(file, table, is_start, skip_bytes=skip)
+    assert table.is_key.tolist() == [True, True, False, False]
+    assert looked == [4096, 4096, 5000, 4096]

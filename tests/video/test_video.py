@@ -85,6 +85,7 @@ def test_a_span_is_looked_at_evenly_with_no_frame_twice_and_no_more_than_the_lim
     assert opened.frames_between(span, fps=5, height=32) == opened.frames_at(centred_uniform(span, 8), height=32)
     assert len(opened.frames_between(Interval(1.0, 1.1), fps=1000)) == 3
     assert len(opened.frames_between(Interval(0, 2.5), fps=30, limit=7)) == 7
+    assert len(opened.frames_between(Interval(0, 2.5), fps=30, limit=1)) == 1
     assert len(opened.frames_between(Interval(1.0, 1.0), fps=1)) == 1
 
 

@@ -11,6 +11,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from fractions import Fraction
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +23,14 @@ from tests.benches.tables import write_rows
 import trace_ves
 from trace_ves import InputError, Interval, Item, Question, frame_log
 from trace_ves.benches.frame_log import hooks
-from trace_ves.benches.frame_log.frames import LoggedLook, Seen
+from trace_ves.benches.frame_log.frames import FrameTable, LoggedLook, Seen, reads_consecutive_frames
 from trace_ves.benches.frame_log.recorder import MOST_WAITING, RECORDER, FramesFile
 from trace_ves.benches.logs.recorded_frames import read_recorded
 from trace_ves.frame_log import main
 from trace_ves.records.run_file import read_predictions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 av: Any = pytest.importorskip("av")
@@ -496,3 +497,26 @@ def test_processes_that_are_forked_off_write_files_of_their_own(film: Path, trut
     assert done.returncode == 0, done.stderr
     assert len(list((tmp_path / "frames").glob("*.jsonl"))) == 3
     assert sorted(line["timestamps"] for line in lines_of(tmp_path / "frames")) == [truth[:1], truth[:1], truth[:2]]
+
+
+TENTHS = FrameTable(np.arange(200), np.arange(200) / 10, Fraction(1, 10), 0, is_timed=True)
+
+
+@pytest.mark.parametrize(
+    ("places", "known", "expected"),
+    [
+        (range(50), True, True),
+        (range(49), True, False),
+        (range(100, 150), True, True),
+        ([*range(100, 149), 154], True, True),
+        ([*range(100, 149), 155], True, False),
+        ([*range(49), 48], True, False),
+        (range(0, 120, 2), True, False),
+        (range(0, 120, 2), False, False),
+        (range(50), False, True),
+    ],
+)
+def test_a_scan_is_nearly_all_frames_from_first_to_last(places: Sequence[int], known: bool, expected: bool) -> None:
+    """With 50 of them, nine tenths are reached up to 55 frames."""
+    seconds = [float(TENTHS.seconds[place]) if known else place / 16 for place in places]
+    assert reads_consecutive_frames(seconds, TENTHS if known else None) is expected

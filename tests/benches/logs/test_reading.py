@@ -10,7 +10,8 @@ import struct
 import time
 import zipfile
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -23,15 +24,12 @@ from trace_ves import Interval, Item, Question
 from trace_ves.benches.logs import read_log, read_logs
 from trace_ves.benches.logs.formats import Fields
 from trace_ves.benches.logs.letters import read_letter
-from trace_ves.benches.logs.reading import assumed_times
-from trace_ves.benches.logs.recorded_frames import read_frame_lists
+from trace_ves.benches.logs.reading import _short_names, assumed_times
+from trace_ves.benches.logs.recorded_frames import _place, read_frame_lists
 from trace_ves.cli import main
 from trace_ves.core.errors import InputError
 from trace_ves.core.schedules import FrameTimes, schedule
 from trace_ves.ves import audit
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OPTIONS = ("a red car", "a blue car", "nobody")
 
@@ -426,3 +424,35 @@ def test_a_video_that_is_there_gives_its_true_frame_times(tmp_path: Path, capsys
         else:  # frames 1, 2 and 4: 0.04 s, 1 s and 5 s, whatever --fps says
             [run] = json.loads(out)["runs"]
             assert (run["reconstructed"], run["metrics"]["EP"]) == ("frame indices on video", pytest.approx(200 / 3))
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["a_x_z", "a_y_z"], ["x", "y"]),
+        (["a_b_x", "a_b_y"], ["x", "y"]),
+        (["x_y_z", "w_y_z"], ["x", "w"]),
+        (["a", "a_b"], ["a", "a_b"]),
+        (["a_b", "b"], ["a_b", "b"]),
+        (["a_b", "a_b_c"], ["b", "b_c"]),
+        (["a_b", "a_b"], ["a_b", "a_b"]),
+        (["a_x", "a_y", "a_x"], ["a_x", "a_y", "a_x"]),
+        (["a_b"], ["a_b"]),
+        (["a_x", "b_y"], ["a_x", "b_y"]),
+    ],
+)
+def test_names_lose_the_words_that_all_share(names: list[str], expected: list[str]) -> None:
+    assert list(_short_names(names)) == expected
+
+
+UNTIMED = Item(Question("q", "v", "?", ("x", "y")), "A", (), math.inf)
+
+
+@pytest.mark.parametrize("index", [-1, 0.5, 10**9, True, None, "1"])
+def test_a_frame_index_is_a_whole_number_below_a_thousand_million(index: object) -> None:
+    times = FrameTimes.assumed(10.0, 2.0)
+    assert _place(Path("log"), UNTIMED, [0, 3, 4.0, 10**9 - 1], times) == (0.0, 1.5, 2.0, (10**9 - 1) / 2)
+    assert _place(Path("log"), UNTIMED, "[2]", times) == (1.0,)
+    with pytest.raises(InputError) as caught:
+        _place(Path("log"), UNTIMED, [0, index], times)
+    assert str(caught.value) == f"log: question 'q': a frame index is a whole number from 0 up, found {index!r}."

@@ -1,0 +1,328 @@
+"""Heads of packets, bit by bit: all bits but those that decide are set to what would mislead."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from trace_ves.video.bitstream import (
+    _Bits,
+    _pass_scaling_list,
+    _read_sps,
+    avc_length_bytes,
+    avc_parameter_sets,
+    flags_can_be_checked,
+    hevc_has_one_layer,
+    start_check,
+    units,
+)
+
+CODE = b"\0\0\1"
+
+
+def starts(codec: str, packet: bytes, extradata: bytes | None = None) -> bool:
+    check = start_check(codec, extradata)
+    assert check is not None
+    return check(memoryview(packet))
+
+
+def packed(bits: str) -> bytes:
+    return int(bits, 2).to_bytes(len(bits) // 8, "big")
+
+
+def with_bits(fields: dict[int, str], *, others: str, size: int) -> bytes:
+    """Bytes with some bits from some places on, and all others alike."""
+    bits = list(others * (8 * size))
+    for at, value in fields.items():
+        bits[at : at + len(value)] = value
+    return packed("".join(bits))
+
+
+def is_vp9_key(byte: str) -> bool:
+    return byte.startswith("10") and (byte[5:7] if byte[2:4] == "11" else byte[4:6]) == "00"
+
+
+@pytest.mark.parametrize(
+    ("codec", "rule"),
+    [
+        ("msmpeg4v2", lambda byte: byte.startswith("00")),
+        ("msmpeg4v3", lambda byte: byte.startswith("00")),
+        ("wmv1", lambda byte: byte.startswith("00")),
+        ("wmv2", lambda byte: byte.startswith("0")),
+        ("vp8", lambda byte: byte.endswith("0")),
+        ("vp9", is_vp9_key),
+    ],
+)
+def test_one_byte_decides(codec: str, rule: Any) -> None:
+    assert [starts(codec, bytes([byte])) for byte in range(256)] == [rule(f"{byte:08b}") for byte in range(256)]
+    assert not starts(codec, b"")
+
+
+FIELDS = [
+    *(("flv1", 9, {30: f"{code:03b}"}, 33 + {0: 16, 1: 32}.get(code, 0), 2) for code in range(8)),
+    *(("h263", 8, {35: f"{code:03b}"}, 38, 1) for code in range(7)),
+    *(("h263", 8, {35: "111", 38: f"{code:03b}"}, 59 if code == 1 else 41, 3) for code in range(8)),
+    ("msmpeg4v1", 5, {}, 37, 2),
+]
+
+
+@pytest.mark.parametrize(("codec", "size", "fields", "at", "width"), FIELDS)
+def test_a_field_of_zeros_decides(codec: str, size: int, fields: dict[int, str], at: int, width: int) -> None:
+    zeros = fields | {at: "0" * width}
+    for bytes_ in (size, 16, 20):
+        assert starts(codec, with_bits(zeros, others="1", size=bytes_))
+    assert not starts(codec, with_bits(zeros, others="1", size=size)[:-1])
+    for bit in range(at, at + width):
+        assert not starts(codec, with_bits(fields | {bit: "1"}, others="0", size=size))
+
+
+MPEG12 = [
+    ("ff08", True),
+    ("00cf", True),
+    ("0800", False),
+    ("0010", False),
+    ("0018", False),
+    ("0030", False),
+    ("08", False),
+    ("ff0810", True),
+]
+SECONDS = {
+    "mpeg1video": (b"\0\0\1\0", MPEG12),
+    "mpeg2video": (b"\0\0\1\0", MPEG12),
+    "mpeg4": (b"\0\0\1\xb6", [("0000", True), ("3fff", True), ("4000", False), ("8000", False), ("00", False)]),
+    "ffv1": (b"", [("7f80", True), ("7f7f", False), ("ffff", True), ("0000", False), ("ff", False)]),
+}
+
+
+@pytest.mark.parametrize(
+    ("codec", "code", "header", "expected"),
+    [(codec, code, header, expected) for codec, (code, table) in SECONDS.items() for header, expected in table],
+)
+def test_what_stands_after_the_start_code_decides(codec: str, code: bytes, header: str, *, expected: bool) -> None:
+    assert starts(codec, code + bytes.fromhex(header)) is expected
+    front = b"\0\0\1\xb3\xff\xff" if code else b""
+    assert starts(codec, front + code + bytes.fromhex(header)) is expected
+
+
+IDR, SLICE, DELIMITER, END = b"\x65\x11", b"\x41\x11", b"\x09\xf0", b"\x0a"
+AT_ONCE, SLOW = b"\x06\x06\x01\x80", b"\x06\x06\x01\x7f"
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ([IDR], True),
+        ([SLICE], False),
+        ([b"\x05"], True),
+        ([b"\xe1"], False),
+        ([DELIMITER, IDR], True),
+        ([DELIMITER, SLICE, IDR], False),
+        ([DELIMITER, END], False),
+        ([b"", IDR], True),
+        ([AT_ONCE, SLICE], True),
+        ([SLICE, AT_ONCE], False),
+        ([SLOW, SLICE], False),
+        ([SLOW, IDR], True),
+        ([b"\x06\x05\x02\x80\x80" + AT_ONCE[1:], SLICE], True),
+        ([b"\x06\x05\x02\x80\x80" + SLOW[1:], SLICE], False),
+        ([b"\x06\x05\x00" + AT_ONCE[1:], SLICE], True),
+        ([b"\x06\x05\xff\x01" + b"\x77" * 256 + AT_ONCE[1:], SLICE], True),
+        ([b"\x06\x05\xff\x02" + b"\x77" * 256 + AT_ONCE[1:], SLICE], False),
+        ([b"\x06\xff\x06\x01\x80", SLICE], False),
+        ([b"\x06\x06\xff\xff", SLICE], False),
+        ([b"\x06\x06\x80", SLICE], False),
+        ([b"\x06\x06\x00\x80", SLICE], True),
+        ([b"\x07\x06\x01\x80", SLICE], False),
+        ([], False),
+    ],
+)
+def test_h264_starts_at_an_idr_picture_or_a_recovery_at_once(parts: list[bytes], *, expected: bool) -> None:
+    assert starts("h264", b"".join(CODE + part for part in parts)) is expected
+    for length_bytes in (1, 2, 3, 4):
+        size = length_bytes if all(len(part) < 1 << 8 * length_bytes for part in parts) else 4
+        extradata = bytes([1, 0, 0, 0, 0xFB + size, 0, 0])
+        packet = b"".join(len(part).to_bytes(size, "big") + part for part in parts)
+        assert starts("h264", packet, extradata) is expected
+
+
+@pytest.mark.parametrize("kind", range(64))
+def test_hevc_starts_at_random_access_points(kind: int) -> None:
+    expected = 16 <= kind <= 23
+    coded = [bytes([0x81 | kind << 1 & 0x7E, 1])]
+    then = [b"\x42\x01", b"", *coded, b"\x26\x01" if kind < 16 else b"\x02\x01"]  # others, then what would mislead
+    if kind >= 32:
+        expected, then = True, [*coded, b"\x26\x01"]
+    assert starts("hevc", b"".join(CODE + part for part in then)) is expected
+    for length_bytes in (1, 2, 4):
+        packet = b"".join(len(part).to_bytes(length_bytes, "big") + part for part in then)
+        assert starts("hevc", packet, b"\1" + bytes(20) + bytes([0xFB + length_bytes, 0])) is expected
+    assert not starts("hevc", CODE + b"\x42\x01")
+
+
+def test_short_or_other_heads_of_files_mean_start_codes() -> None:
+    avcc, hvcc = b"\1\0\0\0\xff\0\0", b"\1" + bytes(20) + b"\xff\0"
+    table = [
+        (avcc, 4),
+        (b"\1\0\0\0\xfc\0\0", 1),
+        (avcc[:6], 0),
+        (b"\0" + avcc[1:], 0),
+        (b"\2" + avcc[1:], 0),
+        (None, 0),
+    ]
+    assert [(extradata, avc_length_bytes(extradata)) for extradata, _ in table] == table
+    for extradata in (None, hvcc[:22], b"\0" + hvcc[1:], b"\2" + hvcc[1:]):
+        assert starts("hevc", CODE + b"\x26\x01", extradata)
+        assert not starts("hevc", b"\0\0\0\x02\x26\x01", extradata)
+    assert starts("hevc", b"\0\0\0\x02\x26\x01", hvcc)
+
+
+@pytest.mark.parametrize(
+    ("packet", "length_bytes", "expected"),
+    [
+        (b"\x02ab\x01c", 1, [b"ab", b"c"]),
+        (b"\0\x02ab\0\x01c", 2, [b"ab", b"c"]),
+        (b"\0\0\0\x01a", 4, [b"a"]),
+        (b"\0\0\0\x01", 4, []),
+        (b"\x01a\x00", 1, [b"a"]),
+        (b"\x01a\x00b", 1, [b"a", b""]),
+        (b"\x09ab", 1, [b"ab"]),
+        (b"\0\0\1ab\0\0\1c", 0, [b"ab", b"c"]),
+        (b"..\0\0\1a\0\0\0\1\0\0\1", 0, [b"a\0", b"", b""]),
+        (b"abc", 0, []),
+    ],
+)
+def test_units_follow_their_length_or_a_start_code(packet: bytes, length_bytes: int, expected: list[bytes]) -> None:
+    assert [bytes(unit) for unit in units(memoryview(packet), length_bytes)] == expected
+
+
+def test_parameter_sets_of_h264_are_counted_and_measured() -> None:
+    head = b"\1\x64\0\x1f\xff" + b"\xe2" + b"\0\x02ab" + b"\0\x03cde" + b"\x01" + b"\0\x01f"
+    assert [bytes(each) for each in avc_parameter_sets(memoryview(head))] == [b"ab", b"cde", b"f"]
+    assert [bytes(each) for each in avc_parameter_sets(memoryview(head[:6]))] == [b"", b""]
+    assert list(avc_parameter_sets(memoryview(head[:5]))) == []
+    many = b"\1\x64\0\x1f\xff" + b"\xe0" + b"\x21" + b"\0\x01a" * 33
+    assert [bytes(each) for each in avc_parameter_sets(memoryview(many))] == [b"a"] * 33
+
+
+def vps(layers: int) -> bytes:
+    """A set that says how many layers there are, with bits around the number that would mislead."""
+    return bytes([0x40, 0xFF, 0xFF, 0xF1 | layers << 1])
+
+
+@pytest.mark.parametrize(
+    ("sets", "one"),
+    [
+        ([vps(0)], True),
+        ([vps(1)], False),
+        ([vps(4)], False),
+        ([vps(0), vps(0)], True),
+        ([vps(0), vps(2)], False),
+        ([vps(2), vps(0)], False),
+        ([b"\x42" + vps(7)[1:], vps(0)], True),
+        ([b"\x42" + vps(0)[1:]], False),
+        ([vps(0)[:3]], False),
+        ([vps(1)[:3], vps(0)], True),
+        ([], False),
+    ],
+)
+def test_a_stream_of_hevc_has_one_layer_if_every_set_says_so(sets: list[bytes], *, one: bool) -> None:
+    head = b"\1" + bytes(22)
+    assert hevc_has_one_layer(b"".join(CODE + each for each in sets)) is one
+    measured = [len(each).to_bytes(2, "big") + each for each in sets]
+    assert hevc_has_one_layer(head + b"\xa0" + len(sets).to_bytes(2, "big") + b"".join(measured)) is one
+    assert hevc_has_one_layer(head + b"".join(b"\xa0\0\1" + each for each in measured)) is one
+    assert not hevc_has_one_layer(b"\2" + (head + b"\xa0\0\1\0\x04" + vps(0))[1:])
+    assert not hevc_has_one_layer(head[:22])
+    assert not hevc_has_one_layer(head)
+    assert not hevc_has_one_layer(b"\1\0\0\1" + vps(0) + bytes(15))  # of 23 bytes, in which a start code means nothing
+    assert not hevc_has_one_layer(None)
+
+
+HONEST = ["av1", "cavs", "h261", "rv10", "rv20", "rv30", "rv40", "svq1", "svq3", "theora", "vc1", "vp3", "vp4", "vp5"]
+HONEST += ["vp6", "vp6a", "vp6f", "vvc", "wmv3"]
+READ = ["ffv1", "flv1", "h263", "h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4", "msmpeg4v1", "msmpeg4v2"]
+READ += ["msmpeg4v3", "wmv1", "wmv2", "vp8", "vp9"]
+
+
+def test_flags_are_checked_where_headers_or_decoders_tell() -> None:
+
+    def can(name: str, *, intra: bool) -> bool:
+        codec: Any = SimpleNamespace(canonical_name=name, intra_only=intra)
+        return flags_can_be_checked(codec)
+
+    assert all(can(name, intra=False) for name in [*HONEST, *READ, "png"])
+    assert can("mjpeg", intra=True)
+    assert not any((can("gif", intra=False), can("mss1", intra=True), can("mss2", intra=True)))
+    assert start_check("mjpeg", None) is None
+    assert all(start_check(name, None) for name in READ)
+
+
+def test_bits_are_taken_in_order_and_zeros_follow_the_end() -> None:
+    bits = _Bits(memoryview(b"\xa5\x0f"))
+    assert [bits.take(count) for count in (1, 3, 4, 8)] == [1, 2, 5, 15]
+    assert [bits.take(3), bits.golomb(), bits.golomb()] == [0, 0, 0]
+    bits = _Bits(memoryview(b"\xa5"))
+    assert [bits.take(5), bits.take(5), bits.take(1)] == [20, 20, 0]
+    bits = _Bits(memoryview(b"\0\0\3\1\xff"))  # the 3 keeps zeros from looking like a start code
+    assert [bits.take(16), bits.take(8), bits.take(8)] == [0, 1, 255]
+    numbers = memoryview(packed("1" + "010" + "011" + "00100" + "00111" + "0001000" + "11111111"))
+    bits = _Bits(numbers)
+    assert [bits.golomb() for _ in range(7)] == [0, 1, 2, 3, 6, 7, 0]
+    for count, expected in enumerate([0, 1, 2, 3, 6, 7, 0]):
+        bits = _Bits(numbers)
+        bits.pass_golombs(count)
+        assert bits.golomb() == expected
+    bits.pass_golombs(100)
+    assert bits.take(8) == 0
+
+
+def golomb(value: int) -> str:
+    return f"{value + 1:0{2 * (value + 1).bit_length() - 1}b}"
+
+
+HIGH = [44, 83, 86, 100, 110, 118, 122, 128, 134, 135, 138, 139, 144, 244]
+OTHERS = [number for number in (*HIGH, 66, 77, 88) for number in (number - 1, number + 1) if number not in HIGH]
+SMALL, LARGE = "1" + golomb(0) * 16, "1" + golomb(0) * 64
+"""Scaling lists all of whose steps are 0."""
+
+
+@pytest.mark.parametrize(
+    ("profile", "colours", "number", "order", "expected"),
+    [
+        *((profile, golomb(1) + golomb(0) * 2 + "00", golomb(3), golomb(2), (7, 127)) for profile in HIGH),
+        *((profile, "", golomb(3), golomb(2), (7, 127)) for profile in OTHERS),
+        (66, "", golomb(0), golomb(2), (4, 15)),
+        (66, "", golomb(12), golomb(2), (16, 65_535)),
+        (66, "", golomb(13), golomb(2), (16, 65_535)),
+        (66, "", golomb(1), golomb(0) + golomb(9), (5, 31)),
+        (66, "", golomb(1), golomb(1) + "0" + golomb(5) * 2 + golomb(0), (5, 31)),
+        (66, "", golomb(1), golomb(1) + "1" + golomb(5) * 2 + golomb(255) + golomb(6) * 255, (5, 31)),
+        (66, "", golomb(1), golomb(1) + "1" + golomb(5) * 2 + golomb(256) + golomb(6) * 255, (5, 31)),
+        (100, golomb(2) + golomb(4) * 2 + "11" + "0" * 8, golomb(1), golomb(2), (5, 31)),
+        (100, golomb(1) + golomb(4) * 2 + "01" + SMALL * 6 + LARGE * 2, golomb(1), golomb(2), (5, 31)),
+        (244, golomb(3) + "1" + golomb(4) * 2 + "01" + "0" * 12, golomb(1), golomb(2), (7, 31)),
+        (244, golomb(3) + "0" + golomb(4) * 2 + "01" + "0" * 12, golomb(1), golomb(2), (5, 31)),
+    ],
+)  # fmt: skip
+def test_how_pictures_are_numbered(
+    profile: int, colours: str, number: str, order: str, expected: tuple[int, int]
+) -> None:
+    for gaps in (False, True):
+        bits = f"{profile:08b}{0xFFFF:016b}{golomb(5)}{colours}{number}{order}{golomb(4)}{gaps:b}"
+        bits += ("0" if gaps else "1") * (16 - len(bits) % 8)
+        own, numbering = _read_sps(_Bits(memoryview(packed(bits))))
+        assert (own, numbering.bits, numbering.largest, numbering.may_have_gaps) == (5, *expected, gaps)
+
+
+@pytest.mark.parametrize(
+    ("steps", "size"),
+    [([0] * 16, 16), ([3] * 16, 16), ([16], 16), ([3, 0, 20], 64), ([2, 14], 16), ([495], 16), ([1, 2] * 8, 16)],
+)
+def test_a_scaling_list_ends_where_its_next_value_is_zero(steps: list[int], size: int) -> None:
+    """A step of code 2n - 1 goes n up, one of 2n goes n down; the list starts at 8, and values wrap at 256."""
+    bits = "".join(golomb(step) for step in steps) + golomb(77)
+    bits = _Bits(memoryview(packed(bits + "1" * (8 - len(bits) % 8))))  # type: ignore[assignment]
+    _pass_scaling_list(bits, size)  # type: ignore[arg-type]
+    assert bits.golomb() == 77  # type: ignore[attr-defined]
