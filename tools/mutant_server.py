@@ -8,6 +8,7 @@ child that has yet to import anything of the package. The source files are never
 from __future__ import annotations
 
 import ast
+import atexit
 import builtins
 import gc
 import importlib
@@ -53,6 +54,10 @@ LEAST_COMPUTED_SECONDS = 1
 COLLECTING_SECONDS = 300
 MOST_BYTES = 12 * 2**30
 """A mutant may loop and allocate; the machine is not its own."""
+OTHER_PROGRAMS = frozenset({"browser", "firefox", "program", "running", "serving_process"})
+"""Fixtures and functions of tests that start one."""
+KEPT = "TRACE_VES_KEPT_WORLD"
+"""Names a folder for what tests of pages need and no page makes, so that it is made once."""
 SLOW_IMPORTS = ("numpy", "pydantic", "rich.console", "av")
 """Imported once, before any fork."""
 
@@ -204,6 +209,10 @@ class Server:
         phases = [Phase.explicit, Phase.generate]
         settings.register_profile("mutants", deadline=None, database=None, phases=phases, max_examples=30)
 
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Leave out tests that start other programs: these run the unchanged code, or none of it."""
+        items[:] = [item for item in items if not OTHER_PROGRAMS & _names_in(item)]
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self, session: pytest.Session) -> object:
         """Answer requests; a child that is to collect tests returns from here."""
@@ -288,6 +297,12 @@ class Server:
         return found
 
 
+def _names_in(item: pytest.Item) -> set[str]:
+    """The names of a test's fixtures, and of what it calls."""
+    code = getattr(getattr(item, "function", None), "__code__", None)
+    return {*getattr(item, "fixturenames", ()), *(code.co_names if code else ())}
+
+
 def _key(code: CodeType) -> tuple[str, str, int]:
     return code.co_filename, code.co_qualname, code.co_firstlineno
 
@@ -352,6 +367,8 @@ class Client:
     def __init__(self, tests: Sequence[str], files: Sequence[Path]) -> None:
         for name in SLOW_IMPORTS:
             importlib.import_module(name)
+        os.environ[KEPT] = tempfile.mkdtemp(prefix="kept")
+        atexit.register(shutil.rmtree, os.environ[KEPT], ignore_errors=True)
         self._cold, theirs = Pipe()
         self._warm, warm = Pipe()
         if not os.fork():

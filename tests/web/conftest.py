@@ -7,6 +7,7 @@ import shutil
 import threading
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,7 +20,6 @@ from trace_ves.web.open_library import open_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from starlette.types import ASGIApp
 
@@ -42,9 +42,13 @@ FLAGS = [
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with `bench` and `runs`; nobody writes to it."""
-    folder = tmp_path_factory.mktemp("world")
-    make_runs(folder / "bench", folder / "runs", make_bench(folder / "bench"))
-    return folder
+    kept = os.environ.get("TRACE_VES_KEPT_WORLD")  # by tools/mutants.py, which would make it for each mutant
+    folder = Path(kept) if kept else tmp_path_factory.mktemp("world")
+    if not (folder / "bench").exists():
+        make_runs(folder / "bench", folder / "runs", make_bench(folder / "bench"))
+    if not kept:
+        return folder
+    return shutil.copytree(folder, tmp_path_factory.mktemp("world"), copy_function=os.link, dirs_exist_ok=True)
 
 
 @pytest.fixture
