@@ -60,10 +60,12 @@ TESTS = {
     "video": ["tests/video"],
     "web": [
         *(f"tests/web/test_{name}.py" for name in ("cli", "costs_and_transcripts", "docs", "index_cache", "library")),
-        *(f"tests/web/test_{name}.py" for name in ("charts", "saving", "search_view", "server", "studio", "timeline")),
+        *(
+            f"tests/web/test_{name}.py"
+            for name in ("charts", "saving", "search_view", "serve", "server", "studio", "timeline")
+        ),
         *(f"tests/cli/test_{name}.py" for name in ("ask", "ask_many")),
         "tests/docs/test_glossary.py",
-        "tests/web/desk/test_attacks.py",
     ],
     "ves": [
         *(f"tests/ves/test_{name}.py" for name in ("metrics", "statistics", "groups", "scoring")),

@@ -12,7 +12,7 @@ import pytest
 
 from tests.web.web_bench import write_video
 from trace_ves.construction import looking
-from trace_ves.construction.desk.audit_log import AuditLog, Audited
+from trace_ves.construction.desk.audit_log import Audited, AuditLog
 from trace_ves.construction.desk.pages import Day, today, verdict_text
 from trace_ves.construction.desk.sessions import Sessions, SignInAttempts
 from trace_ves.construction.looking import (
