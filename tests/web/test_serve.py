@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -44,7 +45,12 @@ def served(number: signal.Signals = signal.SIGINT, **options: Any) -> tuple[Addr
             os.kill(os.getpid(), number)
 
     before = signal.getsignal(signal.SIGTERM)
-    serve_app(make, **{"host": "127.0.0.1", "port": 0, "ready": ready} | options)
+    loop = asyncio._get_running_loop()  # a browser of another test may have one in this thread
+    asyncio._set_running_loop(None)
+    try:
+        serve_app(make, **{"host": "127.0.0.1", "port": 0, "ready": ready} | options)
+    finally:
+        asyncio._set_running_loop(loop)
     assert signal.getsignal(signal.SIGTERM) is before
     [(address, response), text] = seen
     assert response.headers["server"] is None
