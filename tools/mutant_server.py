@@ -53,6 +53,8 @@ LEAST_COMPUTED_SECONDS = 1
 COLLECTING_SECONDS = 300
 MOST_BYTES = 12 * 2**30
 """A mutant may loop and allocate; the machine is not its own."""
+OTHER_PROGRAMS = frozenset({"browser", "firefox", "program", "running", "serving_process"})
+"""Fixtures and functions of tests that start one."""
 SLOW_IMPORTS = ("numpy", "pydantic", "rich.console", "av")
 """Imported once, before any fork."""
 
@@ -204,6 +206,10 @@ class Server:
         phases = [Phase.explicit, Phase.generate]
         settings.register_profile("mutants", deadline=None, database=None, phases=phases, max_examples=30)
 
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Leave out tests that start other programs: these run the unchanged code, or none of it."""
+        items[:] = [item for item in items if not OTHER_PROGRAMS & _names_in(item)]
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self, session: pytest.Session) -> object:
         """Answer requests; a child that is to collect tests returns from here."""
@@ -288,6 +294,12 @@ class Server:
             if type(each) is FunctionType:
                 found.setdefault(_key(each.__code__), []).append(each)
         return found
+
+
+def _names_in(item: pytest.Item) -> set[str]:
+    """The names of a test's fixtures, and of what it calls."""
+    code = getattr(getattr(item, "function", None), "__code__", None)
+    return {*getattr(item, "fixturenames", ()), *(code.co_names if code else ())}
 
 
 def _key(code: CodeType) -> tuple[str, str, int]:

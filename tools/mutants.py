@@ -46,7 +46,10 @@ TESTS = {
     ],
     "backbone": ["tests/backbone"],
     "benches": ["tests/benches"],
-    "construction": ["tests/construction", *(f"tests/web/desk/test_{name}.py" for name in ("server", "admin", "day"))],
+    "construction": [
+        "tests/construction",
+        *(f"tests/web/desk/test_{name}.py" for name in ("admin", "attacks", "day", "server")),
+    ],
     "frame_log.py": ["tests/benches"],
     "records": ["tests/records", *(f"tests/benches/test_{name}.py" for name in ("bench", "hostile_rows"))],
     "twin": [
@@ -56,7 +59,12 @@ TESTS = {
         "tests/twin/lab/test_world_video.py",
     ],
     "video": ["tests/video"],
-    "web": [f"tests/web/test_{name}.py" for name in ("library", "looks", "saving", "search_view", "server")],
+    "web": [
+        *(f"tests/web/test_{name}.py" for name in ("cli", "costs_and_transcripts", "docs", "index_cache", "library")),
+        *(f"tests/web/test_{name}.py" for name in ("charts", "saving", "search_view", "server", "studio", "timeline")),
+        *(f"tests/cli/test_{name}.py" for name in ("ask", "ask_many")),
+        "tests/docs/test_glossary.py",
+    ],
     "ves": [
         *(f"tests/ves/test_{name}.py" for name in ("metrics", "statistics", "groups", "scoring")),
         *(f"tests/ves/test_{name}.py" for name in ("tables", "html", "agreement", "figures", "paper", "golden")),

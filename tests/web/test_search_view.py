@@ -17,8 +17,8 @@ from tests.fakes import Still
 from trace_ves.cli.answer_panel import SearchScreen, show_result
 from trace_ves.core import Clip, Frame, Interval, Question, Termination
 from trace_ves.observer import UNLIMITED, Decided, Event, Progress, RoundStarted, StageStarted
-from trace_ves.records import ObservationLog, Prediction
-from trace_ves.records.search import Decision, Expand, TraceRecord
+from trace_ves.records import Item, ObservationLog, Prediction
+from trace_ves.records.search import Decision, Drop, Expand, Stop, TraceRecord
 from trace_ves.runs.asking import AskResult
 from trace_ves.web.listing import QuestionInfo
 from trace_ves.web.search_view import (
@@ -28,7 +28,10 @@ from trace_ves.web.search_view import (
     STABLE,
     Found,
     SearchView,
+    clock,
+    cut,
     decision_text,
+    describe_event,
     fact_text,
     view_answer,
     view_search,
@@ -210,6 +213,80 @@ def test_a_decision_is_told_in_words_and_an_unknown_stage_by_its_name() -> None:
     assert "nothing is left to look at" in shown(Decided(Decision(None)))
     assert "my-check" in shown(StageStarted("my-check"))
     assert "40 frames" in shown(StageStarted("direct-answer"), budget=UNLIMITED)
+
+
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [
+        (Stop(2), "bundle 3 is stable; replay it"),
+        (Drop(frozenset({"a2"})), "drop a2, which misleads"),
+        (Drop(frozenset({"a2", "a1"})), "drop a1, a2, which mislead"),
+        (Expand((Interval(30, 40), Interval(3600, 3661.5))), "look for more in 0:30.0-0:40.0, 1:00:00.0-1:01:01.5"),
+        (Expand(()), "look for more in any part"),
+        (None, "nothing is left to look at"),
+    ],
+)
+def test_decisions_in_words(action: Any, words: str) -> None:
+    assert decision_text(Decision(action)) == describe_event(Decided(Decision(action))) == words
+
+
+def test_three_spans_of_a_stage_are_named_and_others_counted() -> None:
+    spans = tuple(Interval(at, at + 1) for at in range(5))
+    named = "looking closely 0:00.0-0:01.0, 0:01.0-0:02.0, 0:02.0-0:03.0"
+    for count, more in ((3, ""), (4, " and 1 more"), (5, " and 2 more")):
+        assert describe_event(StageStarted("anchor-extraction", spans[:count] + spans[:1])) == named + more
+    assert describe_event(StageStarted("anchor-extraction")) == "looking closely"
+    assert describe_event(RoundStarted(4)) == "round 4"
+    assert [clock(seconds, 0) for seconds in (59.4, 59.6, 3600, 1e13)] == ["0:59", "1:00", "1:00:00", clock(1e12, 0)]
+    assert [cut("abcd", longest) for longest in (3, 4)] == ["ab…", "abcd"]
+
+
+LOOKED = "round 1: looked at 0:15.0-0:31.0, 0:58.0-1:14.0, {}; kept 0:21.0-0:26.0, 1:03.0-1:08.0, {}"
+SETTLED = [
+    "  bundle 3 is stable; replay it",
+    "  a second look at the same clips agreed",
+    "One reading of all 3 clips settled every claim, and a second look agreed.",
+]
+
+
+def test_the_account_of_a_search() -> None:
+    found = results("trace")
+    claims = "to be settled: a blue van passes; a red balloon rises; a yellow door opens"
+    plain = view_answer(found["plain"])
+    assert plain.account() == [claims, LOOKED.format("1:32.0-1:48.0", "1:37.0-1:43.0"), *SETTLED]
+    dropped = view_answer(found["drop"])
+    assert dropped.account() == [
+        claims,
+        LOOKED.format("0:02.0-0:12.0", "0:02.0-0:12.0"),
+        "  drop a3, which misleads",
+        "round 2: no new segments; nothing kept",
+        "  look for more in 0:12.0-0:15.0, 0:31.0-0:58.0, 1:14.0-2:00.0",
+        "round 3: looked at 1:32.0-1:48.0; kept 1:37.0-1:43.0",
+        *SETTLED,
+    ]
+    assert [fate for fate in dropped.fates.values() if fate != "answer"] == ["dropped"]
+    assert [clip.span for clip in dropped.others] == [Interval(2, 12)]
+    assert "  a second look at the same clips disagreed" in view_answer(found["replay"]).account()
+    assert plain.effort == "88 frames in 9 calls to scripted, by trace"
+    assert plain.calls[0] == "looking over the video for places to search: 32 frames"
+    assert view_answer(found["refine"]).fates["a1"] == "refined"
+    uniform = view_answer(results("uniform-16")["plain"])
+    assert uniform.account() == [*uniform.calls, uniform.ending]
+
+
+def test_what_a_count_leaves_open() -> None:
+    five = "The answer counts 5, with 3 clips as evidence: a clip may show several, or some were not found."
+    assert view_answer(counted("D")).remark == five
+    record = counted("D").prediction.to_json()
+    record["trajectory"] |= {"unexplored": [[1.0, 2.0], [3.0, 4.0]], "not_promising": [[5.0, 6.0]]}
+    shown = view_answer(result_of(counted("D").question, record)).remark
+    open_spans = "Not looked at closely: 0:01.0-0:02.0, 0:03.0-0:04.0."
+    assert shown == f"{five} {open_spans} Judged not promising from single frames: 0:05.0-0:06.0."
+    clips = view_answer(counted("B")).clips
+    assert [seen.facts for seen in clips] == [(), (), ("how many times it is seen: at least 3",)]
+    infinite = QuestionInfo.of_item(Item(Question("q", "v", "?", ("a", "b")), "A", (), float("inf")))
+    assert infinite.duration is None
+    assert QuestionInfo.of_item(Item(Question("q", "v", "?", ("a", "b")), "A", (), 3.0)).duration == 3.0
 
 
 # --- a record of any run file -------------------------------------------------------------------

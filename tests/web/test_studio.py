@@ -20,7 +20,7 @@ from tests.web.test_looks import OUTSIDE, WIDER
 from tests.web.test_server import Reply, get
 from tests.web.web_bench import ORDERS, witness
 from trace_ves.backbone.protocol import Generation, ScriptedBackbone
-from trace_ves.core import BackboneError, InputError
+from trace_ves.core import BackboneError, InputError, TraceVesError
 from trace_ves.records import Usage
 from trace_ves.runs.prices import Price, Prices
 from trace_ves.video.folders import VideoFolders
@@ -241,6 +241,34 @@ def test_costs_are_known_before_anything_is_sent(world: Path, tmp_path: Path) ->
     assert (cheap["frames"], dear["frames"]) == (16, 64)
     assert 0 < float(str(cheap["dollars"])) < float(str(dear["dollars"])) < float(str(dear["dollars_thinking"]))
     assert gate.calls == []
+
+
+def test_a_video_is_added_under_a_free_name(world: Path, tmp_path: Path) -> None:
+    studio = make_studio(world, tmp_path / "answers", Gate())
+    film = (world / "bench" / "videos" / "one.mp4").read_bytes()
+    for given, name in (
+        ("../mein film?.mp4", "mein film.mp4"),
+        ("mein film.MP4", "mein film (2).mp4"),
+        ("C:\\films\\mein film.mp4", "mein film (3).mp4"),
+        ("?.mp4", "video.mp4"),
+        ("x" * 81 + ".mp4", "x" * 80 + ".mp4"),
+    ):
+        assert studio.add_video(given, lambda place: place.write_bytes(film)) == name
+    kept = sorted(path.name for path in studio.uploads.iterdir())
+    with pytest.raises(InputError, match=r"^'notes\.txt' does not end like a video, for example with \.mp4"):
+        studio.add_video("notes.txt", lambda place: place.write_bytes(film))
+    with pytest.raises(TraceVesError, match=r"bad\.mp4"):
+        studio.add_video("bad.mp4", lambda place: place.write_bytes(b"no film"))
+    assert sorted(path.name for path in studio.uploads.iterdir()) == kept
+    with studio_page(studio) as address:
+        assert json.loads(get(address, "/openapi.json").body)["info"]["title"] == "trace-ves studio"
+        own = {"X-CSRF-Token": csrf_of(address), "Sec-Fetch-Site": "same-origin"}
+        missing = post(address, "/ask/cancel", {"search": 1}, **own)
+        assert json.loads(missing.body) == {"detail": "There is no search 1."}
+        assert get(address, "/ask/events?search=0").status == 422
+        assert get(address, "/ask", "POST", "x" * 70_000, **own).status == 413
+        too_long = {**own, "Content-Length": str(5 * 1024**3)}
+        assert get(address, "/ask/upload?name=x.mp4", "POST", **too_long).status == 413
 
 
 # --- in a browser ------------------------------------------------------------------------------

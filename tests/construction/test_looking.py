@@ -1,0 +1,236 @@
+"""What was played, at the limits of the rules and one step beyond; and the sessions and the log of the desk."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from tests.web.web_bench import write_video
+from trace_ves.construction import looking
+from trace_ves.construction.desk.audit_log import Audited, AuditLog
+from trace_ves.construction.desk.pages import Day, today, verdict_text
+from trace_ves.construction.desk.sessions import Sessions, SignInAttempts
+from trace_ves.construction.looking import (
+    Looking,
+    add_played,
+    cut_clip,
+    join_spans,
+    length,
+    playable_seconds,
+    spans_of_bytes,
+    watched_share,
+)
+from trace_ves.construction.people import Person, Role
+from trace_ves.core import Interval
+from trace_ves.video import open as open_video
+
+from .histories import Pen
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_spans_that_nearly_touch_are_one() -> None:
+    assert join_spans([[3, 4], [0, 1], [1.12, 2], [2.13, 2.5]]) == [[0, 2], [2.13, 2.5], [3, 4]]
+    assert join_spans([[0, 5], [1, 2], [4, 6]]) == [[0, 6]]
+    assert length([[0, 2], [3, 4.5]]) == 3.5
+
+
+@pytest.mark.parametrize(
+    ("spans", "share"),
+    [([], 0), ([[0, 30]], 1), ([[10, 12.5]], 0.25), ([[0, 12], [19, 40]], 0.3), ([[0, 10], [20, 30]], 0)],
+)
+def test_the_share_of_an_interval(spans: list[list[float]], share: float) -> None:
+    assert watched_share(Interval(10, 20), spans) == pytest.approx(share)
+    assert watched_share(Interval(10, 10), spans) == 1
+
+
+def test_a_player_is_four_times_as_fast_and_reports_every_twenty_seconds() -> None:
+    assert [playable_seconds(1.5, seconds) for seconds in (0, 1, 20, 100)] == [1.5, 5.5, 81.5, 82]
+    first = add_played({}, [[0, 5]], 1.0)
+    assert first == {"spans": [[0, 5]], "credit": 1.0, "active": 1.0}  # 2 s of slack and 4 s of video
+    again = add_played(first, [[5, 8]], 500.0)
+    assert again == {"spans": [[0, 8]], "credit": 79.0, "active": 121.0}
+    assert add_played({}, [[0, 2]], 0.0)["credit"] == 0
+    assert [Looking(1, took, clips).pace for took, clips in ((30, 15), (15, 15), (7, 0))] == [2, 1, 1]
+    kept = Looking(0.12345, 1.00049, 2.0006).to_json()
+    assert [kept[key] for key in ("watched_share", "took_seconds", "clip_seconds")] == [0.123, 1.0, 2.001]
+
+
+def test_frames_count_that_were_sent_completely(tmp_path: Path) -> None:
+    path = tmp_path / "a.mp4"
+    moments = write_video(path, seconds=3)
+    with open_video(path) as video:
+        places, duration = video.byte_ranges, video.duration
+    size = path.stat().st_size
+    assert spans_of_bytes(path, [[0, size]]) == ([[0.0, duration]], duration)
+    assert spans_of_bytes(path, []) == ([], duration)
+    first, last = (int(edge) for edge in places[4])
+    assert spans_of_bytes(path, [[first, last]])[0] == [[moments[4], moments[5]]]
+    assert spans_of_bytes(path, [[first + 1, last]])[0] == spans_of_bytes(path, [[first, last - 1]])[0] == []
+    assert spans_of_bytes(path, [[int(a), int(b)] for a, b in places[:2]])[0] == [[moments[0], moments[2]]]
+
+
+def test_a_container_that_does_not_say_where_frames_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Unknown:
+        byte_ranges, timestamps, duration = np.array([[-1, -1]] * 4), np.array([0.0, 1.0, 2.0, 3.0]), 4.0
+
+        def __enter__(self) -> Unknown:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(looking, "open_video", lambda _: Unknown())
+    path = tmp_path / "odd.avi"
+    path.write_bytes(b"x" * 100)
+    assert spans_of_bytes(path, [[25, 75]]) == ([[1.0, 3.0]], 4.0)
+
+
+def test_a_clip_has_twelve_frames_a_second_and_480_rows_at_most(footage: Path, tmp_path: Path) -> None:
+    (tmp_path / "c.mp4").write_bytes(cut_clip(footage, Interval(3, 5)))
+    with open_video(tmp_path / "c.mp4") as video:
+        assert (len(video.timestamps), video.height) == (20, 180)  # the film has 10 frames a second
+        assert video.timestamps[0] == 0
+    (tmp_path / "d.mp4").write_bytes(cut_clip(footage, Interval(3.01, 3.02)))  # between two frames
+    with open_video(tmp_path / "d.mp4") as video:
+        assert len(video.timestamps) == 1
+
+
+# --- sessions, sign-ins, audit log, own judgements ----------------------------------------------
+
+
+def test_a_session_ends_after_two_idle_hours_or_twelve_in_all() -> None:
+    now = 1000.0
+    sessions = Sessions(clock=lambda: now)
+    person = Person("ann", Role.ANNOTATOR, "digest")
+    idle, busy = sessions.start(person), sessions.start(person)
+    for _ in range(7):
+        now += 7199
+        assert sessions.find(busy) is not None or now >= 1000 + 12 * 3600
+    assert sessions.find(idle) is None
+    assert sessions.find(busy) is None
+    now = 0.0
+    other = sessions.start(person)
+    now = 7199.0
+    assert sessions.find(other) is not None
+    now = 7199.0 + 7200.0
+    assert sessions.find(other) is None
+    ended = sessions.start(person)
+    sessions.end(ended)
+    sessions.end("never started")
+    assert sessions.find(ended) is None
+
+
+def test_guesses_wait_for_the_window() -> None:
+    now = 0.0
+    attempts = SignInAttempts(clock=lambda: now)
+    waits = []
+    for number in range(7):
+        now = 10.0 * number
+        waits.append(attempts.note_failure("a", "same-token"))
+    assert waits == [0, 0, 0, 0, 0, 250, 250]
+    now = 1000.0
+    assert [attempts.note_failure("b", f"{number:04}") for number in range(31)] == [0] * 30 + [300]
+    assert attempts.note_failure("c", "same-other") == 0
+
+
+def call(log: AuditLog, status: int, **scope: Any) -> None:
+    """One request through the audit log, with this answer."""
+
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": status, "headers": []})
+
+    async def nothing(*_: object) -> None:
+        pass
+
+    given = {"type": "http", "path": "/video", "query_string": b"", "method": "GET", "headers": []}
+    with pytest.raises(StopIteration):  # without an event loop: nothing here waits
+        Audited(app, log)(given | scope, nothing, nothing).send(None)
+
+
+def test_refusals_and_footage_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "log.jsonl"
+    log = AuditLog(path)
+    refusals = (401, 403, 409, 411, 413, 421, 422, 429, 500, 503)
+    for status in range(200, 600):
+        call(log, status, path="/")
+    assert [json.loads(line)["status"] for line in path.read_text().splitlines()] == [*refusals]
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.unlink()
+    for name in ("/video", "/clip", "/frame", "/times", "/strip", "/task"):
+        call(log, 206, path=name)
+        call(log, 299, path=name)
+        call(log, 304, path=name)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    media = ("/video", "/clip", "/frame", "/times", "/strip")
+    assert [(line["event"], line["path"]) for line in lines] == [("served", name) for name in media for _ in range(2)]
+    path.unlink()
+    query = b"token=secret&id=c1&" + b"x" * 500
+    headers = [(b"range", b"bytes=" + b"1" * 100)]
+    call(
+        log,
+        403,
+        path="/" + "p" * 300,
+        query_string=query,
+        headers=headers,
+        client=("10.0.0.1", 9),
+        state={"who": "ann"},
+    )
+    line = json.loads(path.read_text())
+    at = line.pop("at")
+    assert at == round(at, 3)
+    assert line == {
+        "event": "refused",
+        "who": "ann",
+        "address": "10.0.0.1",
+        "method": "GET",
+        "path": "/" + "p" * 199,
+        "query": ("id=c1&" + "x" * 500)[:400],
+        "range": ("bytes=" + "1" * 100)[:60],
+        "status": 403,
+    }
+    call(log, 403)
+    assert [json.loads(path.read_text().splitlines()[-1])[key] for key in ("who", "address")] == ["", ""]
+    call(log, 403, type="lifespan")
+    assert len(path.read_text().splitlines()) == 2
+    with caplog.at_level(logging.WARNING, "trace_ves.desk"):
+        AuditLog(tmp_path / "no" / "log").write("refused")
+    assert caplog.messages == ["the audit log could not be written: No such file or directory"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "words"),
+    [
+        ("skip", {"reason": "dark"}, "dark"),
+        ("without", {"answer": None}, "do not decide"),
+        ("without", {"answer": "B"}, "decide B"),
+        ("settlement", {"keep": True, "evidence": []}, "kept"),
+        ("settlement", {"keep": True, "evidence": [[0, 1]] * 2}, "kept with 2 intervals"),
+        ("settlement", {"keep": False, "reason": "no"}, "rejected: no"),
+        (
+            "verification",
+            {"accepted": True, "evidence": [[0, 1]] * 3, "answer": "C"},
+            "accepted with 3 intervals, answer C",
+        ),
+        ("verification", {"accepted": False, "reason": "no"}, "rejected: no"),
+        ("verification", {"accepted": False, "reason": "hm", "unsure": True}, "unsure: hm"),
+    ],
+)
+def test_a_judgement_in_words(kind: str, value: dict[str, Any], words: str) -> None:
+    assert verdict_text(kind, value) == words
+
+
+def test_a_day_begins_at_midnight_and_has_a_pace_after_a_minute() -> None:
+    assert [Day(3, hours).pace for hours in (0.0, 1 / 61, 1 / 60, 0.5)] == [None, None, 180, 6]
+    pen = Pen().propose("c1")
+    pen.verify("c1", "ann", seconds=1800)
+    pen.verify("c1", "bob", seconds=900)
+    [at] = [entry.at for entry in pen.ledger.entries if entry.who == "ann"]
+    start = at - at % 86400
+    assert today(pen.ledger, "ann", start + 86399) == Day(1, 0.5)
+    assert today(pen.ledger, "ann", start + 86400) == Day(0, 0)
