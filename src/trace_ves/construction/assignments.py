@@ -46,34 +46,19 @@ class Assignment:
 def current_assignment(items: Iterable[JudgedItem], who: str) -> Assignment | None:
     """The one assignment that an annotator holds; after an undo there are two, and the older one comes first."""
     mine = [
-        (each.stage is not Stage.LEAVE_ONE_OUT, judged.holders[each.key(judged)][who], each)
+        (
+            stage is not Stage.LEAVE_ONE_OUT,
+            judged.holders[judged.assignment_key(stage, left_out)][who],
+            judged,
+            left_out,
+        )
         for judged in items
-        for each in held_assignments(judged, who)
+        for stage, left_out in judged.held.get(who, ())
     ]
-    return min(mine, key=lambda each: each[:2], default=(False, 0.0, None))[2]
-
-
-def held_assignments(judged: JudgedItem, who: str) -> Iterator[Assignment]:
-    """The assignments of an item that an annotator holds and has not judged."""
-    if not any(who in names for names in judged.holders.values()):
-        return
-    verifies = who in judged.holders.get(judged.assignment_key(Stage.VERIFICATION), ())
-    if verifies and waits_at(judged, Stage.VERIFICATION) and who not in judged.verifications:
-        yield Assignment(judged.id, Stage.VERIFICATION)
-    if waits_at(judged, Stage.LEAVE_ONE_OUT):
-        evidence = judged.partial_evidence
-        answered = judged.answers_about(evidence).get(who, {})
-        for left_out in range(len(evidence)):
-            key = judged.assignment_key(Stage.LEAVE_ONE_OUT, left_out)
-            if left_out not in answered and who in judged.holders.get(key, ()):
-                yield Assignment(judged.id, Stage.LEAVE_ONE_OUT, left_out)
-
-
-def waits_at(judged: JudgedItem, stage: Stage) -> bool:
-    """Whether an item waits for judgements of this stage."""
-    if judged.gold is not None:  # a gold item is never decided: it waits for every annotator
-        return stage is Stage.VERIFICATION or bool(judged.gold.without)
-    return judged.state.waits_at is stage
+    later, _, judged, left_out = min(mine, key=lambda each: each[:2], default=(False, 0.0, None, None))
+    if judged is None:
+        return None
+    return Assignment(judged.id, Stage.VERIFICATION if later else Stage.LEAVE_ONE_OUT, left_out)
 
 
 def judges_of(judged: JudgedItem, left_out: int) -> set[str]:
@@ -174,11 +159,11 @@ class AssignmentQueue:
         watched_at = self._store.last_watched()
         held = []
         for judged in list_all_items(self._store.ledger()):
-            for who in {who for names in judged.holders.values() for who in names}:
-                for assignment in held_assignments(judged, who):
-                    key = assignment.key(judged)
+            for who, assignments in judged.held.items():
+                for stage, left_out in assignments:
+                    key = judged.assignment_key(stage, left_out)
                     last = max(judged.holders[key][who], watched_at.get((judged.id, key, who), 0.0))
-                    held.append((assignment, who, last))
+                    held.append((Assignment(judged.id, stage, left_out), who, last))
         return held
 
     def release(self, held: Assignment, who: str, *, by: str, reason: str) -> bool:
@@ -200,7 +185,7 @@ class AssignmentQueue:
         if (held := self.current(who)) is not None:
             raise RefusedError(f"{who} holds {held.item}; one assignment at a time: give that back first.")
         judged = judged_item(ledger, item)
-        theirs = list(held_assignments(judged, instead_of)) if instead_of else []
+        theirs = [Assignment(item, *each) for each in judged.held.get(instead_of, ())]
         if instead_of and not theirs:
             raise RefusedError(f"{instead_of} does not hold {item}.")
         # No other annotators: an operator who assigns by name has decided not to keep this person blind.

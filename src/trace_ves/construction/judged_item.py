@@ -209,6 +209,27 @@ class JudgedItem:
         """The name of an assignment: a stage, and for leave-one-out which interval of which evidence is hidden."""
         return stage.value if left_out is None else f"{stage.value}:{left_out}:{self._evidence_digest}"
 
+    def waits_at(self, stage: Stage) -> bool:
+        """Whether the item waits for judgements of this stage."""
+        if self.gold is not None:  # a gold item is never decided: it waits for every annotator
+            return stage is Stage.VERIFICATION or bool(self.gold.without)
+        return self.state.waits_at is stage
+
+    @cached_property
+    def held(self) -> dict[str, list[tuple[Stage, int | None]]]:
+        """By annotator, what they hold and have not judged: the stage, and the interval that is left out."""
+        held: dict[str, list[tuple[Stage, int | None]]] = {}
+        if self.waits_at(Stage.VERIFICATION):
+            for who in self.holders.get(self.assignment_key(Stage.VERIFICATION), {}).keys() - self.verifications.keys():
+                held.setdefault(who, []).append((Stage.VERIFICATION, None))
+        if self.waits_at(Stage.LEAVE_ONE_OUT):
+            for left_out in range(len(self.partial_evidence)):
+                answered = self.answers_without(self.partial_evidence, left_out)
+                key = self.assignment_key(Stage.LEAVE_ONE_OUT, left_out)
+                for who in self.holders.get(key, {}).keys() - answered.keys():
+                    held.setdefault(who, []).append((Stage.LEAVE_ONE_OUT, left_out))
+        return held
+
     @cached_property
     def _evidence_digest(self) -> str:
         edges = ",".join(f"{span.start:.3f}-{span.end:.3f}" for span in self.partial_evidence)

@@ -20,7 +20,7 @@ from PIL import Image
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
-from trace_ves.construction.assignments import Assignment, waits_at
+from trace_ves.construction.assignments import Assignment
 from trace_ves.construction.desk.context import STILLS, DeskContext, SignedIn, SignedInRequest
 from trace_ves.construction.judged_item import JudgedItem
 from trace_ves.construction.ledger import Stage
@@ -161,7 +161,7 @@ def clip_to_video_spans(
 
 def prepare_items(context: DeskContext, items: Iterable[JudgedItem]) -> None:
     """Start cutting the clips of the items that wait for leave-one-out, gold items like any other."""
-    waiting = [judged for judged in items if waits_at(judged, Stage.LEAVE_ONE_OUT)]
+    waiting = [judged for judged in items if judged.waits_at(Stage.LEAVE_ONE_OUT)]
     for judged in context.judgements.queue.in_order(waiting)[:ITEMS_AHEAD]:
         if (path := context.project.path_of(judged.proposal.video)) is not None:
             for span in judged.partial_evidence:
