@@ -23,17 +23,21 @@ LONGEST = (
     "tests/web/desk/test_attacks.py",
     "tests/runs/test_kill.py",
     "tests/web/desk/test_whole_path.py",
-    "tests/web/desk/test_accessibility.py",
-    "tests/twin/lab/test_lab.py",
-    "tests/cli/test_demo.py",
     "tests/web/desk/test_fuzz.py",
+    "tests/cli/test_demo.py",
     "tests/web/desk/test_browser.py",
-    "tests/web/test_browser.py",
-    "tests/web/test_studio.py",
+    "tests/twin/lab/test_lab.py",
+    "tests/ves/test_figures.py",
     "tests/cli/test_ask.py",
-    "tests/cli/test_process.py",
+    "tests/web/desk/test_firefox.py",
+    "tests/web/test_browser.py",
+    "tests/web/desk/test_accessibility.py",
+    "tests/web/test_studio.py",
+    "tests/docs/test_run_pages.py",
+    "tests/runs/test_estimate.py",
+    "tests/runs/test_endings.py",
 )
-"""Files whose tests take half a minute or more together, the longest first."""
+"""Files whose tests take 20 seconds or more together, the longest first."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
