@@ -11,6 +11,7 @@ import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from pydantic import BaseModel, field_validator
@@ -22,6 +23,9 @@ from trace_ves.backbone.response_cache import CachedBackbone, ResponseStore, def
 from trace_ves.core import BackboneError
 from trace_ves.core.files import cache_dir
 from trace_ves.records import Usage
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 PROCESSES = multiprocessing.get_context("forkserver")  # shared with tests/program.py
 
@@ -243,7 +247,26 @@ def test_a_cache_of_version_0_1_is_read_and_added_to(path: Path) -> None:
     assert [ResponseStore(path).get(key) for key in (b"old", b"new")] == ["é", "2"]
 
 
-def test_a_cache_that_cannot_be_written_is_done_without_and_stays_as_it_is(
+def write_until_killed(path: Path, written: Connection) -> None:
+    store = ResponseStore(path)
+    for number in range(10**9):
+        store.put(str(number).encode(), "value " * 200)
+        written.send(number)
+
+
+def test_a_process_killed_while_it_writes_leaves_everything_it_had_kept(path: Path) -> None:
+    reader, writer = PROCESSES.Pipe(duplex=False)
+    process = PROCESSES.Process(target=write_until_killed, args=(path, writer))
+    process.start()
+    while reader.recv() < 200:
+        pass
+    process.kill()
+    process.join(60)
+    store = ResponseStore(path)
+    assert all(store.get(str(number).encode()) for number in range(200))
+
+
+def test_a_cache_that_can_no_longer_be_written_is_still_read(
     path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(response_cache, "_BUSY_SECONDS", 0.1)
@@ -252,9 +275,10 @@ def test_a_cache_that_cannot_be_written_is_done_without_and_stays_as_it_is(
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")  # every write fails now, as on a full disk
         store.put(b"new", "2")
+        store.put(b"newer", "3")
+        assert (store.get(b"old"), store.get(b"new"), store.get(b"newer")) == ("1", None, None)
     (record,) = caplog.records
-    assert record.getMessage().endswith("(database is locked); continuing without it.")
-    assert ResponseStore(path).get(b"old") == "1"
+    assert record.getMessage().endswith("(database is locked); new answers are not cached.")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")

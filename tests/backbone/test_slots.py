@@ -14,7 +14,7 @@ from trace_ves.core import BackboneError
 
 
 class Clock:
-    """Time passes only where somebody waits."""
+    """Time passes only in waits."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -25,7 +25,7 @@ class Clock:
 
     def wait(self, seconds: float | None = None) -> bool:
         self.waits.append(seconds)
-        assert seconds is not None, "nobody would ever notify"
+        assert seconds is not None, "this wait would never end"
         self.now += seconds
         return False
 
@@ -60,7 +60,7 @@ def test_without_a_rate_limit_nobody_waits_and_each_slot_is_given_back(
     with slots.taken():
         with slots.lent(), slots.taken():
             pass
-        with pytest.raises(AssertionError, match="nobody would ever notify"):
+        with pytest.raises(AssertionError, match="this wait would never end"):
             slots._take()
     assert clock.waits == [None]
 

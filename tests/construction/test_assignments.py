@@ -215,7 +215,7 @@ def test_an_operator_releases_by_command(team: Team) -> None:
     team.play("ann", "c1")
     assert team.judgements.queue.release(held, "ann", by="build", reason="ill")
     assert not team.judgements.queue.release(held, "ann", by="build", reason="ill")
-    assert team.next("ann") == held  # who comes back may take it again, and begins anew
+    assert team.next("ann") == held  # ann may take it again after her return, from the beginning
     assert team.judgements.watched(team["ann"], "c1") == []
 
 

@@ -52,6 +52,7 @@ class ResponseStore:
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._usable = True
+        self._writable = True
 
     def get(self, key: bytes) -> str | None:
         """The text under this key; None where there is none, or it is not as it was written."""
@@ -63,9 +64,21 @@ class ResponseStore:
 
     def put(self, key: bytes, value: str) -> None:
         """Store the text under this key."""
+        if not self._writable:
+            return
         row = (key, value, time.time(), _checksum(key, value.encode()))
         insert = "INSERT OR REPLACE INTO replies (key, value, used_at, checksum) VALUES (?, ?, ?, ?)"
-        self._use(lambda connection: connection.execute(insert, row))
+
+        def write(connection: sqlite3.Connection) -> None:
+            try:
+                connection.execute(insert, row)
+            except sqlite3.OperationalError as error:  # a full disk, for example: what is stored can still be read
+                self._writable = False
+                _LOG.warning(
+                    "The response cache %s cannot be written (%s); new answers are not cached.", self._path, error
+                )
+
+        self._use(write)
 
     def _use(self, use: Callable[[sqlite3.Connection], T]) -> T | None:
         """Use the database; None where that is impossible."""

@@ -93,7 +93,7 @@ def test_the_page_tells_what_is_stuck_and_what_to_do(world: World) -> None:
     page = olga.get("/").text
     assert "Invite 6 more annotators, who have seen nothing of videos/a.mp4 (for c0001)" in page
     queue = AssignmentQueue(world.store, world.project.settings)
-    assert queue.release(queue.current("cat"), "cat", by="build", reason="revoked")  # nobody holds the item any more
+    assert queue.release(queue.current("cat"), "cat", by="build", reason="revoked")  # no one holds the item now
     assert "c0001 (leave one out)" in olga.get("/").text
 
 

@@ -30,7 +30,7 @@ FILMS = (
 """What is seen in each film and from which second on: over one film an item of each family, with three intervals; over
 the other a counting item with two. The sixteen frames of a gist show only the taxi."""
 OTHERS = ("cat", "dan", "eve", "fay", "gil", "hal")
-"""Two for each partial set of an item with three intervals: nobody judges a second one of the same video. Two of them
+"""Two for each partial set of an item with three intervals: no one judges a second one of the same video. Two of them
 sit at a browser; what the others send is the same."""
 
 
