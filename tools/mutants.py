@@ -46,6 +46,15 @@ TESTS = {
     ],
     "backbone": ["tests/backbone"],
     "benches": ["tests/benches"],
+    "cli": [
+        *(f"tests/cli/test_{name}.py" for name in ("ask", "ask_many", "ask_session", "audit", "import", "main")),
+        *(f"tests/cli/test_{name}.py" for name in ("mistakes", "process", "video_argument", "videos")),
+        *(f"tests/runs/test_{name}.py" for name in ("costs", "release", "estimate")),
+        "tests/backbone/test_registry.py",
+        "tests/construction/test_cli.py",
+        "tests/records/test_schemas.py",
+        "tests/web/test_cli.py",
+    ],
     "construction": [
         "tests/construction",
         *(f"tests/web/desk/test_{name}.py" for name in ("admin", "attacks", "day", "server")),
