@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import html
 import json
-import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
-from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
+from starlette.testclient import TestClient
 
 from tests import program
+from trace_ves.web.app import page_app
+from trace_ves.web.open_library import library_of_answer, open_library, read_saved_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import subprocess
+
+    from trace_ves.web.library import Library
 
 DATA = Path(__file__).parent / "data" / "v0_1_0"
 RED = "openai:red@http://127.0.0.1:9/v1"
@@ -42,40 +40,11 @@ def trace_ves(*arguments: object, **environment: str) -> subprocess.CompletedPro
     return done
 
 
-BROWSER = build_opener(HTTPCookieProcessor())
-
-
-@contextmanager
-def viewing(*arguments: object) -> Iterator[str]:
-    """The address of a page that `trace-ves view` serves."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "trace_ves", "view", *map(str, arguments), "--port", "0", "--no-browser"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=os.environ | {"PYTHONUNBUFFERED": "1"},
-    )
-    assert process.stdout is not None
-    try:
-        lines: list[str] = []
-        while not (found := re.match(r"(http://\S+:\d+/)\S*", lines[-1] if lines else "")):
-            lines.append(process.stdout.readline())
-            assert lines[-1], "".join(lines)
-        BROWSER.open(found[0], timeout=30).close()  # the token in the printed address becomes a cookie
-        yield found[1]
-        process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0, process.stdout.read()
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-
-
-def words_of(address: str) -> str:
+def words_of(library: Library, path: str, **query: str) -> str:
     """The text of a page, without its markup."""
-    with BROWSER.open(address, timeout=30) as response:
-        page = response.read().decode()
-    page = re.sub(r"<(script|style).*?</\1>", " ", page, flags=re.DOTALL)
+    response = TestClient(page_app(library)).get(path, params=query)
+    assert response.status_code == 200
+    page = re.sub(r"<(script|style).*?</\1>", " ", response.text, flags=re.DOTALL)
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
 
 
@@ -100,15 +69,15 @@ def test_an_audit_gives_the_numbers_of_then(bench: str) -> None:
 @pytest.mark.parametrize(("bench", "actions"), [("twin", {"STOP"}), ("witness", {"STOP", "DROP", "REFINE", "EXPAND"})])
 def test_every_question_of_every_run_has_its_story(bench: str, actions: set[str]) -> None:
     seen: set[str] = set()
-    with viewing(DATA / f"{bench}-runs", "--bench", DATA / bench) as address:
-        for run in sorted((DATA / f"{bench}-runs").glob("*.jsonl")):
-            assert run.stem.partition("@")[0] in words_of(f"{address}run?{urlencode({'name': run.stem})}")
-            for question, line in lines_of(run).items():
-                page = words_of(f"{address}question?{urlencode({'run': run.stem, 'id': question})}")
-                assert f"{line['frames_supplied']} supplied" in page or line["frames_supplied"] == 0, question
-                assert "error" not in line or "not a video that can be read" in page, question
-                if line["method"] == "trace":
-                    seen |= told_rounds(page, line["trajectory"])
+    library = open_library(DATA / f"{bench}-runs", bench=DATA / bench)
+    for run in sorted((DATA / f"{bench}-runs").glob("*.jsonl")):
+        assert run.stem.partition("@")[0] in words_of(library, "/run", name=run.stem)
+        for question, line in lines_of(run).items():
+            page = words_of(library, "/question", run=run.stem, id=question)
+            assert f"{line['frames_supplied']} supplied" in page or line["frames_supplied"] == 0, question
+            assert "error" not in line or "not a video that can be read" in page, question
+            if line["method"] == "trace":
+                seen |= told_rounds(page, line["trajectory"])
     assert seen >= actions
 
 
@@ -134,10 +103,10 @@ def test_a_story_is_exported_with_its_frames(tmp_path: Path) -> None:
     assert out.read_text().count("data:image/jpeg") >= 3
 
 
-def test_a_saved_answer_opens_under_its_question() -> None:
+def test_a_saved_answer_opens_under_its_question(tmp_path: Path) -> None:
     record = json.loads((DATA / "answer" / "record.json").read_text())
-    with viewing(DATA / "answer") as address:
-        page = words_of(f"{address}question?{urlencode({'run': 'answer', 'id': record['question']})}")
+    library = library_of_answer(*read_saved_answer(DATA / "answer"), tmp_path, videos=DATA / "answer")
+    page = words_of(library, "/question", run="answer", id=record["question"])
     assert record["question"] in page
     assert f"{record['frames_supplied']} supplied" in page
 

@@ -21,11 +21,15 @@ if TYPE_CHECKING:
 OPTIONS = ("-o", "red", "-o", "blue")
 
 
+def unwrapped(shown: str) -> str:
+    """The words of a panel on one line."""
+    return " ".join(shown.replace("│", "").split())
+
+
 def test_the_answer_its_stop_its_evidence_and_its_cost_are_shown(cli: Call, clip: Path, backbone: str) -> None:
     done = cli("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", backbone)
     assert "A. red" in done.stdout
-    words = " ".join(done.stdout.replace("│", "").split())  # a long line is wrapped
-    assert "One reading of the clip settled every claim" in words
+    assert "One reading of the clip settled every claim" in unwrapped(done.stdout)
     assert re.search(r"0:1\d\.\d-0:\d\d\.\d +\d frames of 64 px", done.stdout)
     assert "the colour: red" in done.stdout
     frames = int(re.search(r"(\d+) supplied", done.stdout)[1])  # type: ignore[index]
@@ -42,8 +46,7 @@ class SlowModel(Model):
 def test_the_seconds_of_each_stage_are_shown(cli: Call, clip: Path) -> None:
     for backbone in serving(SlowModel):
         done = cli("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", backbone)
-    words = " ".join(done.stdout.replace("│", "").split())
-    assert re.search(r"seconds .*claims \d+\.\d, .*temporal proposal \d", words), words
+    assert re.search(r"seconds .*claims \d+\.\d, .*temporal proposal \d", unwrapped(done.stdout))
 
 
 def test_json_is_one_object_that_a_run_file_could_hold(cli: Call, clip: Path, backbone: str) -> None:
@@ -80,16 +83,10 @@ def test_a_recorded_search_is_given_again_without_the_model(
 def test_the_sample_is_answered_offline_with_its_clips(cli: Call, tmp_path: Path) -> None:
     done = cli("ask", "--sample", "--save", tmp_path / "out")
     assert "C. a white car" in done.stdout
-    assert "settled every claim, and a second look agreed" in " ".join(done.stdout.replace("│", "").split())
+    assert "settled every claim, and a second look agreed" in unwrapped(done.stdout)
     assert "are recorded: no model is called." in done.stderr
     assert len(list((tmp_path / "out" / "clips").glob("*.mp4"))) == 4
     assert "In which order" in (tmp_path / "out" / "story.html").read_text()
-
-
-def test_a_question_without_options_is_answered_in_words(cli: Call, clip: Path, backbone: str) -> None:
-    done = cli("ask", clip, "Which colour is seen?", "--backbone", backbone, "--method", "uniform-8", "--json")
-    record = json.loads(done.stdout)
-    assert (record["answer"], record["text"], record["frames_supplied"]) == ("red", "red", 8)
 
 
 def test_save_writes_what_can_be_taken_away(cli: Call, clip: Path, backbone: str, tmp_path: Path) -> None:
@@ -105,8 +102,6 @@ def test_save_writes_what_can_be_taken_away(cli: Call, clip: Path, backbone: str
     assert len(frames) == len(bundled["timestamps"])
     with Image.open(frames[0]) as picture:
         assert picture.convert("RGB").getpixel((48, 32))[0] > 200  # type: ignore[index]  # red, as the source is there
-    with Image.open(folder / "contact-sheet.jpg") as sheet:
-        assert sheet.width > 240
     with Image.open(folder / "preview.gif") as animation:
         assert animation.n_frames == len(frames)  # type: ignore[attr-defined]
     span = bundled["span"]
@@ -116,10 +111,10 @@ def test_save_writes_what_can_be_taken_away(cli: Call, clip: Path, backbone: str
     assert page.startswith("# Which \\*colour\\* is seen?\n")
     assert "**A. red**" in page
     assert "the colour: red" in page
-    for name in re.findall(r"\]\(([^)]+)\)", page):
-        assert (folder / name).is_file(), name
-    assert (folder / "story.html").read_text().count("data:image/jpeg") >= 3
-    assert "Which *colour* is seen?" in (folder / "story.html").read_text()
+    assert not [name for name in re.findall(r"\]\(([^)]+)\)", page) if not (folder / name).is_file()]
+    story = (folder / "story.html").read_text()
+    assert story.count("data:image/jpeg") >= 3
+    assert "Which *colour* is seen?" in story
     # what is there is not overwritten silently, and nothing was asked in vain
     (folder / "mine.txt").write_text("keep me")
     again = cli(*ask, status=2)
@@ -147,14 +142,9 @@ def test_save_keeps_the_prompt_and_the_raw_replies_of_each_call_and_no_key(
         key = {f"TRACE_VES_127_0_0_1_{re.findall(r'[0-9]+', url)[-2]}_API_KEY": secret}
         cli(*ask, tmp_path / "out", **key)
         cli(*ask, tmp_path / "without", "--no-transcripts", **key)
-    written = {
-        file.name: file.read_text()
-        for file in (tmp_path / "out").glob("*.*")
-        if file.suffix in {".json", ".md", ".html"}
-    }
-    assert "0123456789" not in "".join(written.values())
-    assert "abcdefgh" not in "".join(written.values())
-    said, record = json.loads(written["transcript.json"]), json.loads(written["record.json"])
+    texts = [file.read_text() for kind in ("json", "md", "html") for file in (tmp_path / "out").glob(f"*.{kind}")]
+    assert not [text for text in texts if "0123456789" in text or "abcdefgh" in text]
+    said, record = (json.loads((tmp_path / "out" / f"{name}.json").read_text()) for name in ("transcript", "record"))
     assert [call["stage"] for call in said["calls"]] == [call["stage"] for call in record["observations"]]
     assert any("Question: Which colour is seen?" in prompt for prompt in said["prompts"])
     failed, used = said["calls"][0]["replies"]
@@ -187,13 +177,9 @@ def test_without_evidence_the_contact_sheet_is_of_the_storyboard(
     assert "no evidence" in page
 
 
-def test_a_server_that_is_not_there_is_one_sentence(cli: Call, clip: Path) -> None:
-    done = cli("ask", clip, "Why?", *OPTIONS, "--backbone", "openai:m@http://127.0.0.1:9/v1", status=2)
-    assert "no connection after 4 attempts" in done.stderr
-    assert "is the server running?" in done.stderr
-
-
 def test_without_a_model_the_first_ask_says_what_to_set_or_start(cli: Call, clip: Path) -> None:
+    away = cli("ask", clip, "Why?", *OPTIONS, "--backbone", "openai:m@http://127.0.0.1:9/v1", status=2)
+    assert re.search(r"no connection after 4 attempts.*is the server running\?", away.stderr)
     done = cli("ask", clip, "Which colour is seen?", *OPTIONS, status=2)
     assert done.stdout == ""
     keys = ("GEMINI_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY")
@@ -204,11 +190,9 @@ def test_without_a_model_the_first_ask_says_what_to_set_or_start(cli: Call, clip
 def test_a_model_whose_replies_cannot_be_used_is_named_with_a_sample(cli: Call, clip: Path, chatterbox: str) -> None:
     ask = ("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", chatterbox)
     done = cli(*ask, "--json", status=1)
-    record = json.loads(done.stdout)
-    calls = len(record["observations"])
-    assert f"{calls} of {calls} replies of {chatterbox} could not be used" in done.stderr
-    assert "I would be happy to describe" in done.stderr
-    assert "Try a larger model" in done.stderr
+    calls = len(json.loads(done.stdout)["observations"])
+    said = (f"{calls} of {calls} replies of {chatterbox} could not be used", "I would be happy", "Try a larger model")
+    assert all(words in done.stderr for words in said)
     shown = cli(*ask, status=1)
     assert "not found" in shown.stdout
     assert f"{calls} of {calls} replies could not be used" in shown.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -68,11 +69,8 @@ def test_a_table_is_answered_kept_and_continued(ask: Call, table: Path, tmp_path
     assert "3 answers, 0 errors, 12 frames supplied, $0.0012; open " in done.stderr
     assert [line.split()[0] for line in done.stdout.splitlines() if line.strip()][2:] == ["one", "two", "3"]
     rows = list(csv.DictReader((out / "answers.csv").read_text().splitlines()))
-    assert [(row["id"], row["text"], row["who asked"]) for row in rows] == [
-        ("one", "red", "Ann"),
-        ("two", "red", "Bob, Ben"),
-        ("3", "yes", ""),
-    ]
+    answers = [("one", "red", "Ann"), ("two", "red", "Bob, Ben"), ("3", "yes", "")]
+    assert [(row["id"], row["text"], row["who asked"]) for row in rows] == answers
     [run] = out.glob("*.jsonl")
     assert read_transcript(run, "two") is not None
     # a row more: only that one is asked; what is finished stays, byte for byte
@@ -122,12 +120,9 @@ def test_a_folder_of_videos_is_ranked_by_where_it_was_found(
     ask = ("ask", folder, "What is seen?", "--backbone", backbone, "--method", "uniform-4", "--save", tmp_path / "out")
     done = cli(*ask, "--json")
     found = json.loads(done.stdout)
-    assert [(row["video"], row["found"], row["text"]) for row in found["ranking"]] == [
-        ("a.mp4", "guess", "red"),
-        ("more/b.MP4", "guess", "red"),
-    ]
-    assert "left out:" in done.stderr
-    assert "broken.mkv" in done.stderr
+    ranking = [(row["video"], row["found"], row["text"]) for row in found["ranking"]]
+    assert ranking == [("a.mp4", "guess", "red"), ("more/b.MP4", "guess", "red")]
+    assert re.search(r"left out:.*broken\.mkv", done.stderr)
     shown = cli(*ask)
     assert len(Counting.asked) == 2
     assert "more/b.MP4" in shown.stdout
@@ -164,9 +159,6 @@ def test_questions_that_end_in_an_error_are_said_and_asked_again(
     cli(*ask, backbone, "--budget", "5", status=1)
     [run] = (tmp_path / "o").glob("*.jsonl")
     assert len(run.read_text().splitlines()) == 3
-
-
-# --- tables ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -215,21 +207,10 @@ def test_a_table_that_cannot_be_used_is_one_sentence(
     assert sentence in str(error.value)
 
 
-# --- ranking --------------------------------------------------------------------------------------
-
-
 def line(video: str, text: str | None, *, stable: bool = False, clips: int = 1, error: str | None = None) -> Prediction:
     bundle = tuple(ClipRecord(Interval(10 * n, 10 * n + 5), 1.0, 360, (10.0 * n,)) for n in range(clips))
-    return Prediction(
-        video,
-        text,
-        (1.0,),
-        1,
-        termination="stable-prefix-found" if stable else "no-stable-prefix",
-        bundle=bundle,
-        error=error,
-        extra={"text": text},
-    )
+    ending = "stable-prefix-found" if stable else "no-stable-prefix"
+    return Prediction(video, text, (1.0,), 1, termination=ending, bundle=bundle, error=error, extra={"text": text})
 
 
 SURENESS = [
@@ -248,12 +229,4 @@ SURENESS = [
 def test_the_surest_comes_first_in_whatever_order_they_were_asked(lines: list[Prediction]) -> None:
     rows = rank(read_answer(line, Question("q", "v", "A dog?"), of_folder=True) for line in lines)
     assert [row.title for row in rows] == ["z", "y", "x", "u", "v", "w", "t"]
-    assert [row.view.found for row in rows] == [
-        "found",
-        "found",
-        "guess",
-        "not found",
-        "not found",
-        "not found",
-        "error",
-    ]
+    assert [row.view.found for row in rows] == [*["found"] * 2, "guess", *["not found"] * 3, "error"]

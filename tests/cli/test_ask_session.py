@@ -52,16 +52,19 @@ def backbone() -> Iterator[str]:
 def test_questions_from_a_pipe_are_answered_one_by_one(cli: Call, clip: Path, backbone: str) -> None:
     lines = [QUESTION, "# a remark", "", "/evidence", "/evidence 1", "/why", "/budget 60", "What is it?", "/history"]
     done = cli("ask", clip, "--backbone", backbone, stdin="\n".join([*lines, "/cost"]))
-    assert re.search(r"cost +no price is known", done.stdout)
     assert "ask>" not in done.stdout
-    assert "A. red" in done.stdout
-    assert re.search(r"1\. 0:1\d\.\d-0:\d\d\.\d +red the colour: red", done.stdout)
-    assert re.search(r"frames at 1\d\.\d\d s, ", done.stdout)
-    assert "round 1: looked at 0:10.0-0:26.0; kept 0:12.0-0:20.0" in done.stdout
-    assert "a second look at the same clips agreed" in done.stdout
-    assert "60 frames for each answer" in done.stdout
-    assert "1. Which colour is seen?\n   red\n2. What is it?\n   red  (not settled)\n" in done.stdout
-    assert re.search(r"2 answers, \d+ frames sent, [\d,]+ tokens, no price is known", done.stdout)
+    for shown in (
+        r"A\. red",
+        r"cost +no price is known",
+        r"1\. 0:1\d\.\d-0:\d\d\.\d +red the colour: red",
+        r"frames at 1\d\.\d\d s, ",
+        r"round 1: looked at 0:10\.0-0:26\.0; kept 0:12\.0-0:20\.0",
+        r"a second look at the same clips agreed",
+        r"60 frames for each answer",
+        r"1\. Which colour is seen\?\n   red\n2\. What is it\?\n   red  \(not settled\)\n",
+        r"2 answers, \d+ frames sent, [\d,]+ tokens, no price is known",
+    ):
+        assert re.search(shown, done.stdout), shown
 
 
 def test_every_answer_is_a_record_of_its_own_that_counts_what_it_rests_on(
@@ -76,9 +79,8 @@ def test_every_answer_is_a_record_of_its_own_that_counts_what_it_rests_on(
     assert [len(call["timestamps"]) for call in remembered] == [32]
     assert second["timestamps"] == first["timestamps"]
     assert second["frames_supplied"] == first["frames_supplied"]
-    assert "Nothing was sent: these frames were shown for an earlier question" in (
-        (tmp_path / "second" / "story.html").read_text()
-    )
+    story = (tmp_path / "second" / "story.html").read_text()
+    assert "Nothing was sent: these frames were shown for an earlier question" in story
     assert Noting.pictures == first["frames_supplied"] + second["frames_supplied"] - 32
 
 
@@ -122,17 +124,14 @@ def test_bytes_that_are_no_text_do_not_end_a_session(clip: Path, backbone: str) 
     assert b"/evidence [N]" in done.stdout
 
 
-def test_a_limit_on_the_cost_ends_a_session(cli: Call, clip: Path, backbone: str) -> None:
+def test_a_limit_on_the_cost_ends_a_session(cli: Call, clip: Path, backbone: str, chatterbox: str) -> None:
     ask = ("ask", clip, "--backbone", backbone, "--method", "uniform-4", "--max-cost", "0.0001")
     done = cli(*ask, "--price", "1,1,1", stdin="Which colour?\nWhat is it?\n", status=3)
     assert done.stdout.count("│ red ") == 1
     assert "stopped: the answers have cost $0.0004, and --max-cost is $0.0001." in done.stderr
     assert "--max-cost needs a price for" in cli(*ask, stdin=QUESTION, status=2).stderr
-
-
-def test_a_model_that_talks_is_said_so_after_its_answer(cli: Call, clip: Path, chatterbox: str) -> None:
-    done = cli("ask", clip, "--backbone", chatterbox, "--method", "uniform-4", stdin=f"{QUESTION}\n", status=1)
-    assert "replies of openai:red" in done.stderr
+    talking = cli("ask", clip, "--backbone", chatterbox, "--method", "uniform-4", stdin=f"{QUESTION}\n", status=1)
+    assert "replies of openai:red" in talking.stderr
 
 
 def test_subtitles_are_shown_where_there_are_any_and_missed_before_anything_is_asked(

@@ -39,10 +39,7 @@ def bench(tmp_path: Path):
 def test_the_one_command(bench: Path, cli: Call) -> None:
     run = lines(bench / "mine.jsonl", ANSWER, ANSWER | {"question_id": "q2", "answer": "A"})
     _, out, err = cli("audit", bench, run)
-    assert "VES audit" in out
-    assert "mine" in out
-    assert "Event Counting" in out
-    assert "100.0 / 100.0 / 0.0" in out
+    assert all(words in out for words in ("VES audit", "mine", "Event Counting", "100.0 / 100.0 / 0.0"))
     assert "bench:" in out.splitlines()[-1]
     assert err == ""
 
@@ -60,65 +57,49 @@ def test_json_on_standard_output_is_json_alone(bench: Path, cli: Call) -> None:
     assert report["warnings"][0] in err
 
 
-FIGURES = ("bench", "buckets", "coverage", "families", "frontier", "k-sweep")
-
-
 def test_every_file_is_written(bench: Path, cli: Call) -> None:
     run = lines(bench / "mine.jsonl", ANSWER)
     out = bench / "out"
     options = ["--json", out / "a.json", "--csv", out / "a.csv", "--markdown", out / "a.md", "--latex", out / "a.tex"]
     cli("audit", bench, run, *options, "--figures", out / "figures", "--resamples", 20)
-    assert {path.name for path in out.rglob("*.*")} == {
-        *("a.json", "a.csv", "a.md", "a.tex"),
-        *(f"{name}.{kind}" for name in FIGURES for kind in ("svg", "png", "pdf")),
-    }
+    figures = ("bench", "buckets", "coverage", "families", "frontier", "k-sweep")
+    written = {f"{name}.{kind}" for name in figures for kind in ("svg", "png", "pdf")}
+    assert {path.name for path in out.rglob("*.*")} == {"a.json", "a.csv", "a.md", "a.tex", *written}
 
 
 def test_samplers_need_no_run(bench: Path, cli: Call) -> None:
     out = cli("audit", bench, "--sampler", "uniform-16, uniform-32,uniform-16", "--json", "-").stdout
-    first, second = json.loads(out)["runs"]
-    assert (first["name"], second["name"]) == ("uniform-16", "uniform-32")
-    assert first["metrics"]["Acc"] is None
-    assert (first["metrics"]["Fr"], first["metrics"]["Cov@1"], first["metrics"]["Cov@2"]) == (16, 100.0, 0.0)
-    assert (second["metrics"]["Cov@3"], second["metrics"]["EP"]) == (100.0, 9.375)
+    first, second = (entry["metrics"] for entry in json.loads(out)["runs"])
+    assert [first[name] for name in ("Acc", "Fr", "Cov@1", "Cov@2")] == [None, 16, 100.0, 0.0]
+    assert (second["Cov@3"], second["EP"]) == (100.0, 9.375)
 
 
-def test_a_run_and_a_sampler_of_one_name_are_told_apart(bench: Path, cli: Call) -> None:
+def test_runs_of_one_method_and_a_sampler_of_its_name_are_told_apart(bench: Path, cli: Call) -> None:
+    (bench / "runs").mkdir()
+    for name, method, backbone in (("1", "trace", "big"), ("2", "trace", "small"), ("3", "trace", "small")):
+        lines(bench / "runs" / f"{name}.jsonl", ANSWER | {"method": method, "backbone": backbone})
     run = lines(bench / "mine.jsonl", ANSWER | {"method": "uniform-16"})
-    out = cli("audit", bench, run, "--sampler", "uniform-16", "--json", "-").stdout
-    assert [entry["name"] for entry in json.loads(out)["runs"]] == ["uniform-16", "uniform-16 (sampler)"]
-
-
-def test_a_folder_of_runs_and_runs_of_one_method(bench: Path, cli: Call) -> None:
-    folder = bench / "runs"
-    folder.mkdir()
-    for name, backbone in (("one", "big"), ("two", "small"), ("three", "small")):
-        lines(folder / f"{name}.jsonl", ANSWER | {"method": "trace", "backbone": backbone})
-    out = cli("audit", bench, folder, "--json", "-").stdout
+    out = cli("audit", bench, bench / "runs", run, "--sampler", "uniform-16", "--json", "-").stdout
     names = [entry["name"] for entry in json.loads(out)["runs"]]
-    assert names == ["trace (big)", "trace (small) (three)", "trace (small) (two)"]
+    assert names == ["trace (big)", "trace (small) (2)", "trace (small) (3)", "uniform-16", "uniform-16 (sampler)"]
 
 
 BARE = '{"question_id": "q1", "answer": "C", "timestamps": [%s]}'
 FAULTS = [
     ("run.jsonl", [ANSWER, ANSWER], ":2: question 'q1' was already predicted in line 1"),
     ("run.jsonl", [ANSWER, ANSWER | {"question_id": "q9"}], ":2: question 'q9' is not in the bench"),
-    ("run.jsonl", [ANSWER | {"timestamps": [1, 434.5]}], ":1: timestamp 434.5 is outside the video"),
     ("run.jsonl", [ANSWER | {"timestamps": [-1]}], ":1: timestamp -1 is outside the video"),
     ("run.jsonl", [BARE % "NaN"], ":1: it has NaN, which is not a JSON number"),
     ("run.jsonl", [BARE % "1e999"], ":1: 'timestamps[0]' must be"),
     ("run.jsonl", [BARE % '"1:10"'], ":1: 'timestamps[0]' must be a number, found a string '1:10'"),
-    ("run.jsonl", [ANSWER | {"answer": 2}], ":1: 'answer' must be a string, found a number 2"),
     ("run.jsonl", [ANSWER | {"answer": "E"}], ":1: 'answer' 'E' is not an option of question 'q1'"),
     ("run.jsonl", [{"question_id": "q1", "answer": "C"}], ":1: the key 'timestamps' is missing"),
     ("run.jsonl", [ANSWER | {"frames_supplied": 1}], ":1: 'frames_supplied' is 1, less than the 2 distinct"),
     ("run.jsonl", ["{", ANSWER], ":1: not valid JSON"),
-    ("run.jsonl", ["[]"], ":1: expected a JSON object, found an array"),
     ("run.jsonl", [], ": no prediction in this file"),
     ("run.jsonl", ["".join(map(chr, range(256)))], ":1: "),
     ("questions.jsonl", [QUESTION, QUESTION], ":2: question 'q1' is already on line 1"),
     ("questions.jsonl", [QUESTION | {"answer": "E"}], ":1: 'answer' must be one of A-D, found 'E'"),
-    ("questions.jsonl", [QUESTION, '{"id": "q3"'], ":2: not valid JSON"),
 ]
 
 
@@ -155,13 +136,9 @@ def test_dirty_questions_are_left_out_and_counted_and_strict_refuses_them(bench:
     assert "questions.jsonl:3" in cli("audit", bench, run, "--strict", status=2).stderr
 
 
-def test_a_sampler_needs_durations(bench: Path, cli: Call) -> None:
+def test_a_bench_without_evidence_and_durations_says_so(bench: Path, cli: Call) -> None:
     lines(bench / "questions.jsonl", QUESTION | {"duration": None, "evidence": []})
     assert "has no duration" in cli("audit", bench, "--sampler", "uniform-8", status=2).stderr
-
-
-def test_a_bench_without_evidence_says_so(bench: Path, cli: Call) -> None:
-    lines(bench / "questions.jsonl", QUESTION | {"evidence": []})
     run = lines(bench / "run.jsonl", ANSWER)
     assert "only answers can be scored" in cli("audit", bench, run).stdout
     figures = cli("audit", bench, run, "--figures", bench / "figures", status=2)
