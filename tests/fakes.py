@@ -8,7 +8,9 @@ import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -142,11 +144,7 @@ class Server:
                 if response.drip:
                     while not response.drip.wait(0.05):
                         self.wfile.write(b" ")
-                    self.wfile.write(body)
-                elif response.cut:
-                    self.wfile.write(body[: len(body) // 2])
-                else:
-                    self.wfile.write(body)
+                self.wfile.write(body[: len(body) // 2] if response.cut else body)
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -212,10 +210,12 @@ def openai_ok(text: str | None, *, read: int = 0, cached: int = 0, output: int =
     }
 
 
-def openai_provider(model: str = "m") -> Provider:
-    from trace_ves.backbone.openai.provider import OpenAIProvider
-
-    return OpenAIProvider(f"openai:{model}", model, key=Key("OPENAI_API_KEY", SECRET))
+def make_provider(name: str, model: str = "m") -> Provider:
+    """The adapter under test; its library is imported only now."""
+    scheme = name.lower()
+    adapter = getattr(import_module(f"trace_ves.backbone.{scheme}.provider"), f"{name}Provider")
+    made: Provider = adapter(f"{scheme}:{model}", model, key=Key(f"{name.upper()}_API_KEY", SECRET))
+    return made
 
 
 OPENAI = Dialect(
@@ -232,7 +232,7 @@ OPENAI = Dialect(
     schema=lambda body: body.get("response_format", {}).get("json_schema", {}).get("schema"),
     temperature=lambda body: body.get("temperature"),
     key=lambda received: received.headers["authorization"].removeprefix("Bearer "),
-    provider=openai_provider,
+    provider=partial(make_provider, "OpenAI"),
 )
 
 
@@ -249,12 +249,6 @@ def gemini_ok(text: str | None, *, read: int = 0, cached: int = 0, output: int =
     }
 
 
-def gemini_provider(model: str = "m") -> Provider:
-    from trace_ves.backbone.gemini.provider import GeminiProvider
-
-    return GeminiProvider(f"gemini:{model}", model, key=Key("GEMINI_API_KEY", SECRET))
-
-
 GEMINI = Dialect(
     name="gemini",
     environment=lambda url: {"GOOGLE_GEMINI_BASE_URL": url, "GEMINI_API_KEY": SECRET},
@@ -267,7 +261,7 @@ GEMINI = Dialect(
     schema=lambda body: body.get("generationConfig", {}).get("responseJsonSchema"),
     temperature=lambda body: body["generationConfig"].get("temperature"),
     key=lambda received: received.headers["x-goog-api-key"],
-    provider=gemini_provider,
+    provider=partial(make_provider, "Gemini"),
 )
 
 
@@ -292,12 +286,6 @@ def anthropic_ok(
     } | message
 
 
-def anthropic_provider(model: str = "m") -> Provider:
-    from trace_ves.backbone.anthropic.provider import AnthropicProvider
-
-    return AnthropicProvider(f"anthropic:{model}", model, key=Key("ANTHROPIC_API_KEY", SECRET))
-
-
 ANTHROPIC = Dialect(
     name="anthropic",
     environment=lambda url: {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": SECRET},
@@ -310,7 +298,7 @@ ANTHROPIC = Dialect(
     schema=lambda body: body.get("output_config", {}).get("format", {}).get("schema"),
     temperature=lambda body: body.get("temperature"),
     key=lambda received: received.headers.get("x-api-key") or received.headers["authorization"].removeprefix("Bearer "),
-    provider=anthropic_provider,
+    provider=partial(make_provider, "Anthropic"),
 )
 
 DIALECTS = {dialect.name: dialect for dialect in (OPENAI, GEMINI, ANTHROPIC)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from collections import Counter
@@ -78,8 +79,6 @@ def test_every_rule_is_changed_and_nothing_that_is_for_the_eye(found: Found) -> 
 
 
 def test_a_mutant_is_its_file_with_one_change(found: Found) -> None:
-    import ast
-
     plain = ast.unparse(ast.parse(CODE)).splitlines()
     for (before, after), mutant in found.items():
         changed = ast.unparse(mutations.mutated(mutant)).splitlines()
@@ -87,23 +86,21 @@ def test_a_mutant_is_its_file_with_one_change(found: Found) -> None:
         assert sum(one != other for one, other in zip(plain, changed, strict=True)) == 1, (before, after)
 
 
-def test_each_mutant_knows_the_statement_around_it(found: Found) -> None:
-    lines = CODE.splitlines()
-    assert lines[found["each * a", "each / a"].statement - 1].strip() == "pairs = sorted("
-    assert lines[found["max", "min"].statement - 1].strip().startswith("return max")
-    assert found["8", "9"].statement == 0
-    assert found["4", "5"].statement == 0
-
-
-def test_code_in_functions_is_exchanged_and_other_code_imported_anew(found: Found) -> None:
-    def names(before: str, after: str) -> list[str] | None:
-        changed = changed_functions(found[before, after])
-        return None if changed is None else [old.co_qualname for old, _ in changed]
-
-    assert names("max", "min") == ["rule"]
-    assert names("each * a", "each / a") == ["rule", "rule.<locals>.<lambda>"]
-    assert names("8", "9") is None
-    assert names("4", "5") is None
+@pytest.mark.parametrize(
+    ("change", "statement", "exchanged"),
+    [
+        (("each * a", "each / a"), "pairs = sorted(", ["rule", "rule.<locals>.<lambda>"]),
+        (("max", "min"), "return max(a, b) + 1", ["rule"]),
+        (("8", "9"), None, None),
+        (("4", "5"), None, None),
+    ],
+)
+def test_code_in_statements_of_functions_is_exchanged_and_other_code_imported_anew(
+    found: Found, change: tuple[str, str], statement: str | None, exchanged: list[str] | None
+) -> None:
+    line, changed = found[change].statement, changed_functions(found[change])
+    assert (CODE.splitlines()[line - 1].strip() if line else None) == statement
+    assert (None if changed is None else [old.co_qualname for old, _ in changed]) == exchanged
 
 
 def test_a_reporting_module_says_which_statements_ran(found: Found) -> None:
@@ -147,15 +144,13 @@ def test_a_mutant_is_noticed_by_the_tests_that_run_it_and_a_module_that_cannot_b
 
 
 def test_parts_are_equal_and_the_same_whatever_else_is_changed() -> None:
-    def mutant(number: int, line: int = 3) -> mutations.Mutant:
-        return mutations.Mutant("a.py", line, line, str(number), str(number + 1), f"x = {number}", line)
+    def parts(line: int, seed: int) -> list[int]:
+        made = (mutations.Mutant("a.py", line, line, str(n), str(n + 1), f"x = {n}", line) for n in range(400))
+        return [mutants.part_of(each, 2, seed) for each in made]
 
-    parts = Counter(mutants.part_of(mutant(number), 2, seed=1) for number in range(400))
-    assert set(parts) == {1, 2}
-    assert 160 < parts[1] < 240
-    others = [mutants.part_of(mutant(number, line=9), 2, seed=1) for number in range(400)]
-    assert others == [mutants.part_of(mutant(number), 2, seed=1) for number in range(400)]
-    assert others != [mutants.part_of(mutant(number), 2, seed=2) for number in range(400)]
+    assert set(parts(3, seed=1)) == {1, 2}
+    assert 160 < parts(3, seed=1).count(1) < 240
+    assert parts(3, seed=1) == parts(9, seed=1) != parts(3, seed=2)
 
 
 def test_the_score_is_by_package_and_in_all() -> None:

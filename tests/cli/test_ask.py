@@ -178,8 +178,6 @@ def test_without_evidence_the_contact_sheet_is_of_the_storyboard(
 
 
 def test_without_a_model_the_first_ask_says_what_to_set_or_start(cli: Call, clip: Path) -> None:
-    away = cli("ask", clip, "Why?", *OPTIONS, "--backbone", "openai:m@http://127.0.0.1:9/v1", status=2)
-    assert re.search(r"no connection after 4 attempts.*is the server running\?", away.stderr)
     done = cli("ask", clip, "Which colour is seen?", *OPTIONS, status=2)
     assert done.stdout == ""
     keys = ("GEMINI_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY")

@@ -44,7 +44,7 @@ def test_the_one_command(bench: Path, cli: Call) -> None:
     assert err == ""
 
 
-def test_json_on_standard_output_is_json_alone(bench: Path, cli: Call) -> None:
+def test_json_and_markdown_on_standard_output_are_alone(bench: Path, cli: Call) -> None:
     run = lines(bench / "mine.jsonl", ANSWER | {"method": "looker"})
     _, out, err = cli("audit", bench / "questions.jsonl", run, "--resamples", 1, "--json")
     report = json.loads(out)
@@ -55,6 +55,9 @@ def test_json_on_standard_output_is_json_alone(bench: Path, cli: Call) -> None:
     assert report["bench"] | {"questions": 2, "EP_ref": 10.0} == report["bench"]
     assert "1 of 2 questions have no prediction and count as wrong" in err
     assert report["warnings"][0] in err
+    markdown = cli("audit", bench, run, "--markdown", "-").stdout
+    assert markdown.startswith("### VES audit")
+    assert "──" not in markdown
 
 
 def test_every_file_is_written(bench: Path, cli: Call) -> None:

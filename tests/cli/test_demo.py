@@ -4,40 +4,32 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from tests import program
+
+from trace_ves.ves import figures
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Call
 
 
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    folder = tmp_path_factory.mktemp("demo")
-    done = program.run("demo", "--questions", 2, "--seed", 3, cwd=folder, timeout=600)
-    assert done.returncode == 0, done.stderr
-    return folder / "demo", done.stdout
-
-
-def test_it_shows_every_method_beside_the_paper_what_glance_is_and_where_to_look(demo: tuple[Path, str]) -> None:
-    folder, printed = demo
+def test_it_shows_every_method_beside_the_paper_and_where_to_look_and_asks_nothing_again(
+    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures, "draw_figures", lambda *_: None)  # they take long; the second time draws them
+        first = cli("demo", "--questions", 2, "--seed", 3).stdout
+    before = {file.name: file.read_bytes() for file in Path("demo/runs").glob("*.jsonl")}
+    printed = cli("demo", "--questions", 2, "--seed", 3).stdout
+    assert {file.name: file.read_bytes() for file in Path("demo/runs").glob("*.jsonl")} == before
+    assert printed == first
     for method in ("blind", "uniform-32", "uniform-128", "vca", "avp", "trace"):
         assert re.search(rf"^{method} .* / ", printed, re.MULTILINE), method
     assert "ours / the paper's" in printed
     assert "glance is a small stand-in" in " ".join(printed.split())
-    story = re.search(r"file://(\S+story\.html)", printed)
-    assert story is not None
-    assert Path(story[1]) == folder / "story.html"
-    assert "<svg" in (folder / "story.html").read_text(encoding="utf-8")
-    assert {"frontier.png", "frontier.svg", "buckets.png", "bench.png"} <= {
-        f.name for f in (folder / "figures").iterdir()
-    }
-
-
-def test_again_it_asks_nothing_again(demo: tuple[Path, str]) -> None:
-    folder, printed = demo
-    before = {file.name: file.read_bytes() for file in (folder / "runs").glob("*.jsonl")}
-    done = program.run("demo", "--questions", 2, "--seed", 3, cwd=folder.parent, timeout=600)
-    assert done.returncode == 0, done.stderr
-    assert {file.name: file.read_bytes() for file in (folder / "runs").glob("*.jsonl")} == before
-    table = re.search(r"Main audit.*?backbone named above", printed, re.DOTALL)
-    assert table is not None
-    assert table[0] in done.stdout
+    assert f"file://{tmp_path}/demo/story.html" in printed
+    assert "<svg" in Path("demo/story.html").read_text(encoding="utf-8")
+    drawn = {file.name for file in Path("demo/figures").iterdir()}
+    assert {"frontier.png", "frontier.svg", "buckets.png", "bench.png"} <= drawn

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from importlib import metadata
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -19,10 +18,9 @@ from trace_ves.cli import doctor
 from trace_ves.cli.main import COMMANDS, COMMON_OPTIONS, GROUPS, group
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.cli.conftest import Call
-
-
-EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "audit"
 
 
 def test_help_names_every_command_by_group_on_one_screen(cli: Call) -> None:
@@ -44,12 +42,6 @@ def test_common_options_come_first(cli: Call, name: str) -> None:
     assert rest
 
 
-def test_markdown_on_standard_output_is_alone(cli: Call) -> None:
-    done = cli("audit", EXAMPLE, EXAMPLE / "mine.jsonl", "--resamples", "1", "--markdown", "-")
-    assert done.stdout.startswith("### VES audit")
-    assert "──" not in done.stdout
-
-
 def test_every_command_has_help_and_the_program_a_version(cli: Call) -> None:
     assert all(cli(name, "--help").stdout.startswith(f"Usage: trace-ves {name}") for name in COMMANDS)
     assert cli("--version") == (0, f"trace-ves {package.__version__}\n", "")
@@ -61,9 +53,9 @@ def test_doctor_says_what_is_there_and_never_a_key(cli: Call) -> None:
     assert {"package", "extras", "keys", "backbones", "decoders", "machine"} == set(found)
     assert {"name": "openai:MODEL", "present": True, "detail": "ready"} in found["backbones"]
     assert {"name": "OPENAI_API_KEY", "present": True, "detail": "set"} in found["keys"]
-    details = {each["name"]: (each["present"], each["detail"]) for each in found["backbones"]}
-    assert details["vllm:MODEL_OR_PATH"][0] is False
-    assert "vLLM is not installed" in details["vllm:MODEL_OR_PATH"][1]
+    [vllm] = [each for each in found["backbones"] if each["name"] == "vllm:MODEL_OR_PATH"]
+    assert vllm["present"] is False
+    assert "vLLM is not installed" in vllm["detail"]
     assert cli("doctor", "--try", "glance").stdout.startswith("glance works")
     assert "secret" not in done.stdout + cli("doctor", OPENAI_API_KEY="sk-very-secret").stdout
 
@@ -97,12 +89,8 @@ def test_help_keeps_its_lines_and_tells_defaults(cli: Call) -> None:
 def test_a_demo_that_lacks_a_part_says_so_before_it_begins(
     cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    installed = metadata.version
-
-    def version(name: str) -> str:
-        return installed("not-there" if name in {"onnxruntime", "matplotlib"} else name)
-
-    monkeypatch.setattr(metadata, "version", version)
+    installed, missing = metadata.version, {"onnxruntime", "matplotlib"}
+    monkeypatch.setattr(metadata, "version", lambda name: installed("not-there" if name in missing else name))
     err = cli("demo", "--out", tmp_path / "demo", status=2).stderr
     assert err == "trace-ves: The demo needs an optional part: pip install '.[glance,figures]' in the checkout.\n"
     assert not (tmp_path / "demo").exists()

@@ -36,7 +36,6 @@ MISTAKES = [
     ("ask", "trace-ves ask --sample"),
     ("ask --sample film.mp4", "--sample brings its film"),
     ("ask film.mp4 Why? -o a", "a question needs 2 to 26 options, or none for an open answer; found 1"),
-    (f"ask film.mp4 Why? {' '.join(f'-o{number}' for number in range(27))}", "found 27"),
     ("ask film.mp4 Why? -o a -o a", "the option 'a' appears twice"),
     ("ask film.mp4 Why? -o a -o ''", "option 2 is empty"),
     ("ask film.mp4 ' ' -o red -o blue", "the question is empty"),
@@ -49,7 +48,6 @@ MISTAKES = [
     ("ask text.mp4 Why? -o red -o blue", "text.mp4"),
     ("ask empty.mp4 Why? -o red -o blue", "empty"),
     ("ask nowhere.mp4 Why? -o red -o blue", "nowhere.mp4"),
-    ("ask nowhere.mp4 Why? -o red -o blue --backbone glance", "nowhere.mp4"),
     ("ask film.mp4 --backbone glance -o red", "-o gives the options of QUESTION"),
     ("ask film.mp4 --backbone glance --estimate", "--estimate needs to know how many questions there are"),
     ("ask film.mp4 --backbone glance --view", "--view opens the story of one answer"),
@@ -66,8 +64,6 @@ MISTAKES = [
     ("audit nowhere run.jsonl", "no bench here"),
     ("audit . nothing.jsonl", "nothing.jsonl: cannot be read: No such file"),
     ("audit .", "Give at least one RUN"),
-    ("audit . --sampler ''", "the sampler '' is unknown"),
-    ("audit . --sampler uniform", "the sampler 'uniform' is unknown"),
     ("audit . --sampler uniform-0", "the sampler 'uniform-0' is unknown"),
     (f"{SAMPLER} --k 0", "0 is not in the range"),
     (f"{SAMPLER} --resamples 0", "0 is not in the range"),
@@ -95,9 +91,12 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("command", "sentence"), MISTAKES)
 def test_a_mistake_gets_one_sentence(cli: Call, place: Path, command: str, sentence: str) -> None:
-    before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+    def contents() -> dict[Path, bytes | None]:
+        return {path: path.read_bytes() if path.is_file() else None for path in place.rglob("*")}
+
+    before = contents()
     done = cli(*shlex.split(command), status=2)
     assert sentence in done.stderr
     assert done.stdout == ""
     assert done.stderr.startswith("Usage: ") or len(done.stderr.splitlines()) == 1
-    assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == before
+    assert contents() == before

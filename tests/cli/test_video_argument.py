@@ -33,13 +33,16 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FilmServ
 ASK = ("Which?", "-o", "x", "-o", "y", "--backbone", "glance", "--method", "uniform-4")
 
 
-def test_ask_fetches_an_address_and_answers(cli: Call, server: FilmServer) -> None:
+def test_ask_and_frames_fetch_an_address(cli: Call, server: FilmServer, tmp_path: Path) -> None:
     done = cli("ask", server.url, *ASK, "--allow-private", "--json")
     record = json.loads(done.stdout)
     assert done.stderr == ""
     assert record["frames_supplied"] == 4
     assert record["video"].endswith("/film.mp4")
     assert len(server.requests) == 1
+    done = cli("frames", server.url, "--at", "1.5", tmp_path / "out", "--allow-private")
+    assert "sha256" in done.stderr
+    assert len([*(tmp_path / "out").glob("*.jpg")]) == 1
 
 
 @pytest.mark.parametrize(
@@ -65,12 +68,6 @@ def test_too_large_a_file_and_one_that_is_not_a_video_are_refused(cli: Call, ser
     assert "--max-download-gb" in cli(*ask, "--max-download-gb", "0.000001", status=2).stderr
     server.body = b"\0" * 5000
     assert "film.mp4: not a video that can be read" in cli(*ask, status=2).stderr
-
-
-def test_frames_fetches_an_address(cli: Call, server: FilmServer, tmp_path: Path) -> None:
-    done = cli("frames", server.url, "--at", "1.5", tmp_path / "out", "--allow-private")
-    assert "sha256" in done.stderr
-    assert len([*(tmp_path / "out").glob("*.jpg")]) == 1
 
 
 def test_an_address_inside_a_bench_is_data_and_never_fetched(cli: Call, server: FilmServer, tmp_path: Path) -> None:

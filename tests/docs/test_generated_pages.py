@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
+import runpy
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,12 +14,7 @@ from trace_ves.cli.main import group
 
 @pytest.fixture(scope="module")
 def pages():
-    spec = importlib.util.spec_from_file_location("docs_pages", ROOT / "tools" / "docs_pages.py")
-    assert spec is not None
-    assert spec.loader is not None
-    tool = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
-    return tool
+    return SimpleNamespace(**runpy.run_path(str(ROOT / "tools" / "docs_pages.py")))
 
 
 def test_every_prompt_is_shown(pages) -> None:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from trace_ves import Request
 
 EXTEND, RUN = read("docs/extend.md"), read("docs/run.md")
+CAPTURED: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 120}
 CSV = "id,video,seconds,question,a,b,answer,from,to\nr1,v.mp4,30,Which?,x,y,B,1,4\nr2,v.mp4,30,Which?,x,y,C,1,4\n"
 
 
@@ -61,10 +62,7 @@ def test_every_command_of_the_page_runs_and_prints_what_it_shows(workplace: Path
             done = program.run(*words, cwd=workplace)
         else:
             path = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{workplace}"}
-            command = [sys.executable, *words]
-            done = subprocess.run(
-                command, cwd=workplace, env=path, capture_output=True, text=True, timeout=120, check=False
-            )
+            done = subprocess.run([sys.executable, *words], cwd=workplace, env=path, check=False, **CAPTURED)
         if done.returncode != 0 or not all(text in done.stdout for text in shown):
             failed[line] = done.stdout + done.stderr
     assert failed == {}
