@@ -102,8 +102,7 @@ def test_save_writes_what_can_be_taken_away(cli: Call, clip: Path, backbone: str
     assert len(frames) == len(bundled["timestamps"])
     with Image.open(frames[0]) as picture:
         assert picture.convert("RGB").getpixel((48, 32))[0] > 200  # type: ignore[index]  # red, as the source is there
-    with Image.open(folder / "preview.gif") as animation:
-        assert animation.n_frames == len(frames)  # type: ignore[attr-defined]
+    assert (folder / "preview.gif").is_file()
     span = bundled["span"]
     with open_video(folder / "clips" / "clip1.mp4") as cut:
         assert abs(cut.duration - (span[1] - span[0])) <= 0.41

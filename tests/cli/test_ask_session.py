@@ -116,12 +116,11 @@ def test_a_mistake_is_one_sentence_and_the_session_goes_on(cli: Call, clip: Path
     assert "never asked" not in done.stdout
 
 
-def test_bytes_that_are_no_text_do_not_end_a_session(clip: Path, backbone: str) -> None:
-    ask = [sys.executable, "-m", "trace_ves", "ask", str(clip), "--backbone", backbone, "--method", "uniform-4"]
-    done = subprocess.run(ask, input=b"What is \xff\xfe?\n/help\n", capture_output=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    assert b"red" in done.stdout
-    assert b"/evidence [N]" in done.stdout
+def test_bytes_that_are_no_text_do_not_end_a_session(cli: Call, clip: Path, backbone: str) -> None:
+    typed = b"What is \xff\xfe?\n/help\n"
+    done = cli("ask", clip, "--backbone", backbone, "--method", "uniform-4", stdin=typed)
+    assert "red" in done.stdout
+    assert "/evidence [N]" in done.stdout
 
 
 def test_a_limit_on_the_cost_ends_a_session(cli: Call, clip: Path, backbone: str, chatterbox: str) -> None:
