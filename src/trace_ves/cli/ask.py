@@ -83,11 +83,14 @@ class AskOptions:
         """Open the video and the model, and say what should be known about the model's replies."""
         from trace_ves.backbone.registry import open_backbone
         from trace_ves.runs.asking import AskSession
+        from trace_ves.runs.cost import LimitedBackbone
 
         model = open_backbone(self.spec(), **self.model)
         self.print_notice(model)
-        if self.spec().partition(":")[0] != "lab":  # it is free, and opens simulated videos
-            model = self.costs.limited(model)
+        if self.costs.limit is not None:
+            self.costs.limit.check([model.name])
+            if self.spec().partition(":")[0] != "lab":  # it is free, and opens simulated videos
+                model = LimitedBackbone(model, self.costs.limit)
         return AskSession(
             video,
             backbone=model,

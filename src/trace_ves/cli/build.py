@@ -109,9 +109,14 @@ class ModelOptions:
         """The backbone of a stage, within the spending limit; warns if the bench will audit it."""
         from trace_ves.backbone.registry import open_backbone
         from trace_ves.benches.bench import overlap_warning
+        from trace_ves.runs.cost import LimitedBackbone
 
         warn(overlap_warning(project.settings.audited, spec, doing))
-        return self.costs.limited(open_backbone(spec, **self._settings))
+        backbone = open_backbone(spec, **self._settings)
+        if self.costs.limit is None:
+            return backbone
+        self.costs.limit.check([backbone.name])
+        return LimitedBackbone(backbone, self.costs.limit)
 
 
 _gather_models = gather_options(

@@ -13,7 +13,6 @@ import click
 from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
 from trace_ves.cli.options import folder_type, path_type, port_type, requires_extra
-from trace_ves.core.display import count_words
 from trace_ves.core.errors import MissingExtraError, TraceVesError
 
 if TYPE_CHECKING:
@@ -138,8 +137,8 @@ def videos_command(*, bench: Path, missing: bool, check: bool, as_json: bool) ->
             continue
         state = video.problem or ("there" if video.there else "missing")
         seconds = "" if video.duration is None else f"{video.duration:g} s"
-        cells = (state, video.video, count_words(video.questions, "question"), seconds, video.url)
-        click.echo(printable("  ".join(filter(None, cells))))
+        questions = f"{video.questions} question{'' if video.questions == 1 else 's'}"
+        click.echo(printable("  ".join(filter(None, (state, video.video, questions, seconds, video.url)))))
     click.echo(f"{loaded.path}: {summary(videos)}", err=as_json)
 
 

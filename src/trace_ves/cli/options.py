@@ -19,7 +19,6 @@ from trace_ves.core.errors import MissingExtraError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from trace_ves.backbone.protocol import Backbone
     from trace_ves.runs.cost import CostLimit
     from trace_ves.runs.prices import Prices
     from trace_ves.video.download import FetchRules
@@ -207,15 +206,6 @@ class CostOptions:
         from trace_ves.runs.cost import CostLimit
 
         return None if self.max_cost is None else CostLimit(self.max_cost, self.prices)
-
-    def limited(self, backbone: Backbone) -> Backbone:
-        """A backbone that stops at the limit; refuses one without a price if there is a limit."""
-        from trace_ves.runs.cost import LimitedBackbone
-
-        if self.limit is None:
-            return backbone
-        self.limit.check([backbone.name])
-        return LimitedBackbone(backbone, self.limit)
 
     def show_estimate(
         self,
