@@ -26,7 +26,15 @@ from trace_ves.ves.figures.bars import (
     endings_figure,
     families_figure,
 )
-from trace_ves.ves.figures.frontier import Box, boxes_along, frontier_figure, k_sweep_figure, place_labels
+from trace_ves.ves.figures.frontier import (
+    Box,
+    Point,
+    boxes_along,
+    frame_ticks,
+    frontier_figure,
+    k_sweep_figure,
+    place_labels,
+)
 from trace_ves.ves.figures.style import STYLE
 
 if TYPE_CHECKING:
@@ -83,6 +91,7 @@ def test_bars_of_runs_stand_apart_and_their_numbers_can_be_read() -> None:
     spans = sorted((bar.get_x(), bar.get_x() + bar.get_width()) for bar in families.patches)
     assert len(spans) == 2 * len(runs)
     assert all(end < start for (_, end), (start, _) in pairwise(spans))
+    assert sum(map(sum, spans)) / 2 == pytest.approx(len(runs) * (0 + 1))  # around the name of their family
     inks = {}
     for text in buckets.texts:
         [bar] = [each for each in buckets.patches if each.get_bbox().contains(*text.get_position())]
@@ -94,8 +103,14 @@ def test_a_histogram_says_what_lies_beyond_its_axis() -> None:
     items = [replace(small_bench()[0], duration=1e5 if n == 0 else 100.0 + n) for n in range(300)]
     items = [replace(each, question=replace(each.question, video=str(n))) for n, each in enumerate(items)]
     with mpl.rc_context(STYLE):
-        durations = bench_figure(items).axes[0]
-    assert durations.get_xlabel().endswith("(2 beyond the axis)")
+        durations, *others = bench_figure(items).axes
+    assert [(axes.get_xlabel(), axes.get_ylabel()) for axes in (durations, *others)] == [
+        ("video duration (s), mean 582.5 (2 beyond the axis)", "videos"),
+        ("evidence intervals of a question, mean 2.0", "questions"),
+        ("interval length (s), mean 10.0", "intervals"),
+        ("evidence in the video (%), mean 9.2 (2 beyond the axis)", "questions"),
+    ]
+    assert [bar.get_height() for bar in others[0].patches] == [0, 300]
     assert durations.get_xlim()[0] == 0
 
 
@@ -151,3 +166,19 @@ def test_boxes_lie_along_a_line_as_far_apart_as_they_are_wide() -> None:
     touching = Box(0, 0, 4, 4)
     others = {Box(3, 2, 9, 9): 2.0, Box(4, 0, 9, 9): 0.0, Box(0, 4, 9, 9): 0.0, Box(5, 5, 9, 9): 0.0}
     assert {other: touching.overlap(other) for other in others} == others
+
+
+@pytest.mark.parametrize(
+    ("frames", "ticks"),
+    [
+        ([8.0], [8, 16]),
+        ([8.0, 9.0], [8, 16]),
+        ([5.0, 64.0], [4, 8, 16, 32, 64]),
+        ([0.5, 0.6], [0.5, 1]),
+        ([1.0, 2.0**13], [2.0**power for power in range(14)]),
+        ([1.0, 2.0**14], [2.0**power for power in range(0, 15, 2)]),
+    ],
+)
+def test_frames_are_ticked_at_powers_of_two(frames: list[float], ticks: list[float]) -> None:
+    [run] = audit(small_bench(), samplers=(8,), resamples=1).runs
+    assert frame_ticks([Point(run, each, 0.0, (0.0, 0.0)) for each in frames]) == ticks

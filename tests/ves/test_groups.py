@@ -60,6 +60,7 @@ def test_a_group_of_questions_is_right_where_every_answer_is_and_intervals_are_c
         for n, count in enumerate((1, 3, 4, 5))
     ]
     assert group_accuracy(items, rows(True, True, True, False)) == GroupFigures(2, 50.0)
+    assert group_accuracy(items, rows(True, None, True, True)) is None
     assert group_accuracy([replace(each, extra={}) for each in items], rows(*[True] * 4)) is None
     assert {word: mask.tolist() for word, mask in class_masks(items)["intervals"].items()} == {
         "1": [True, False, False, False],

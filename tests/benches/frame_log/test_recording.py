@@ -409,7 +409,8 @@ def test_a_scan_is_marked_unless_the_program_says_what_it_keeps(
 class StandIn:
     """What decord and torchcodec have in common here; the real libraries are tested with the integrations."""
 
-    def __init__(self, source: Path) -> None:
+    def __init__(self, source: Path, *, mode: str = "") -> None:
+        self.mode = mode
         with trace_ves.open_video(source) as video:
             self.seconds = [float(pts * video.time_base) for pts in video.pts.tolist()]
 
@@ -433,8 +434,9 @@ def test_torchcodecs_interface_is_watched(film: Path, truth: list[float]) -> Non
 
     with ExitStack() as patches, trace_ves.recording("q1") as log:
         hooks.patch_torchcodec(SimpleNamespace(VideoDecoder=VideoDecoder), RECORDER, patches)
-        decoder: Any = VideoDecoder(film)
-        decoder.get_frames_at([0, 4, 4])
+        decoder: Any = VideoDecoder(film, mode="exact")
+        assert decoder.mode == "exact"
+        decoder.get_frames_at(indices=[0, 4, 4])
         assert decoder.get_frame_at(7).data == 7
         assert (decoder[2], decoder[3:8:2]) == (2, [3, 5, 7])
     assert list(log.timestamps) == [truth[number] for number in (0, 4, 4, 7, 2, 3, 5, 7)]
@@ -516,3 +518,9 @@ def test_a_scan_is_nearly_all_frames_from_first_to_last(places: Sequence[int], k
     """With 50 of them, nine tenths are reached up to 55 frames."""
     seconds = [float(TENTHS.seconds[place]) if known else place / 16 for place in places]
     assert reads_consecutive_frames(seconds, TENTHS if known else None) is expected
+
+
+@pytest.mark.parametrize(("ticks", "expected"), [(0, 0.0), (7, 0.7), (199, 19.9), (200, None), (900, None), (-1, None)])
+def test_a_timestamp_that_no_frame_has_is_none(ticks: int, expected: float | None) -> None:
+    assert TENTHS.by_pts(ticks, Fraction(1, 10)) == TENTHS.by_pts(10 * ticks, Fraction(1, 100)) == expected
+    assert TENTHS.by_pts(10 * ticks + 5, Fraction(1, 100)) is None

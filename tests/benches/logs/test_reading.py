@@ -453,6 +453,7 @@ def test_a_frame_index_is_a_whole_number_below_a_thousand_million(index: object)
     times = FrameTimes.assumed(10.0, 2.0)
     assert _place(Path("log"), UNTIMED, [0, 3, 4.0, 10**9 - 1], times) == (0.0, 1.5, 2.0, (10**9 - 1) / 2)
     assert _place(Path("log"), UNTIMED, "[2]", times) == (1.0,)
+    assert _place(Path("log"), replace(UNTIMED, duration=10.0), [20, 22], times) == (10.0, 11.0)  # a second of slack
     with pytest.raises(InputError) as caught:
         _place(Path("log"), UNTIMED, [0, index], times)
     assert str(caught.value) == f"log: question 'q': a frame index is a whole number from 0 up, found {index!r}."
