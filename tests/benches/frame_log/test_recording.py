@@ -93,9 +93,11 @@ def test_opencv_frames_count_where_they_are_read(film: Path, truth: list[float])
         while capture.grab():
             pass
         assert not capture.read()[0]
+        assert capture.open(filename=str(film))
+        seen.append(brightness(capture.read()[1]))
         capture.release()
-    assert seen == [0, 2, 3]
-    assert list(log.timestamps) == [truth[number] for number in (0, 2, 2, 3)]
+    assert seen == [0, 2, 3, 0]
+    assert list(log.timestamps) == [truth[number] for number in (0, 2, 2, 3, 0)]
 
 
 def test_afterwards_every_library_is_as_it_was(film: Path) -> None:
@@ -309,7 +311,8 @@ def test_looks_belong_to_the_questions_of_their_video(tmp_path: Path) -> None:
         look(5, "/data/one.mp4", [9.0], question_id="c"),
         look(6, "/data/other.mp4", [4.0]),
     ]
-    write_rows(tmp_path / "frames-1.jsonl", lines)
+    with write_rows(tmp_path / "frames-1.jsonl", lines).open("a") as file:
+        file.write('{"look": "1-7", "vid')  # the program was killed
     items = [item(name, "videos/one.mp4") for name in "abc"] + [item("d", "videos/two.mkv"), item("e", "videos/e.mp4")]
     found = read_recorded(tmp_path, items)
     assert {name: (each.timestamps, each.frames_supplied) for name, each in found.items()} == {
