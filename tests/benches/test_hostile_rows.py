@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.benches.tables import write_rows
@@ -87,22 +88,17 @@ def test_bench_lines(tmp_path: Path, row: dict[str, object]) -> None:
     assert json.loads(json.dumps(report.to_json(), allow_nan=False))["bench"]["questions"] == len(bench.items)
 
 
-@given(
-    st.lists(
-        rows("question_id", "videoID", "question", "options", "answer", "question_type", "time_reference", "duration"),
-        max_size=3,
-    )
+AVP_ROWS = rows(
+    "question_id", "videoID", "question", "options", "answer", "question_type", "time_reference", "duration"
 )
-@HOSTILE
-def test_lvbench_as_avp_has_it(tmp_path: Path, lines: list[dict[str, object]]) -> None:
-    path = write_rows(tmp_path / "file.json", lines)
-    assert sound_or_said(lambda: importers.read_lvbench(path))
+OFFICIAL_ROWS = st.dictionaries(st.sampled_from(["key", "qa", "video_info", "type"]), JSON)
 
 
-@given(st.lists(st.dictionaries(st.sampled_from(["key", "qa", "video_info", "type"]), JSON), max_size=3))
+@pytest.mark.parametrize(("name", "row"), [("avp.json", AVP_ROWS), ("video_info.meta.jsonl", OFFICIAL_ROWS)])
+@given(data=st.data())
 @HOSTILE
-def test_the_official_lvbench(tmp_path: Path, lines: list[object]) -> None:
-    path = write_rows(tmp_path / "video_info.meta.jsonl", lines)
+def test_both_forms_of_lvbench(tmp_path: Path, name: str, row: st.SearchStrategy[Any], data: st.DataObject) -> None:
+    path = write_rows(tmp_path / name, data.draw(st.lists(row, max_size=3)))
     assert sound_or_said(lambda: importers.read_lvbench(path))
 
 

@@ -210,7 +210,9 @@ def test_next_gqa_without_its_segments_says_which_files_it_looked_for(tmp_path: 
     with pytest.raises(InputError, match=r"val\.json or gsub_val\.json.*--grounding"):
         importers.read_next_gqa(source)
     with pytest.raises(InputError, match="no usable question"):
-        importers.read_next_gqa(source, grounding=tmp_path / "elsewhere.json")
+        import_bench("next-gqa", source, grounding=tmp_path / "elsewhere.json")
+    with pytest.raises(InputError, match=r"the importer next-gqa has no option --columns\."):
+        import_bench("next-gqa", source, columns="id=n")
 
 
 def test_next_gqa_real(shared: Path) -> None:

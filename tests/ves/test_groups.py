@@ -6,12 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trace_ves.core import Interval, Question
-from trace_ves.records import Item, Prediction
-from trace_ves.ves import audit
+from trace_ves.records import Item
 from trace_ves.ves.metrics import accuracy, accuracy_by_group, class_masks, family_order, group_accuracy
 from trace_ves.ves.report import GroupFigures
 from trace_ves.ves.rows import AuditRow
-from trace_ves.ves.tables import tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,24 +60,13 @@ def test_a_group_of_questions_is_right_where_every_answer_is_and_intervals_are_c
         for n, count in enumerate((1, 3, 4, 5))
     ]
     assert group_accuracy(items, rows(True, True, True, False)) == GroupFigures(2, 50.0)
+    assert group_accuracy(items, rows(True, None, True, True)) is None
     assert group_accuracy([replace(each, extra={}) for each in items], rows(*[True] * 4)) is None
     assert {word: mask.tolist() for word, mask in class_masks(items)["intervals"].items()} == {
         "1": [True, False, False, False],
         "3": [False, True, False, False],
         "4 or more": [False, False, True, True],
     }
-
-
-def test_many_groups_stand_below_each_other() -> None:
-    items = [Item(Question(f"q{n}", "v.mp4", "?", ("a", "b")), "A", (), 60.0, extra={"domain": n}) for n in range(5)]
-    report = audit(items, {"m": [Prediction(f"q{n}", "A" if n else "B") for n in range(5)]}, resamples=1)
-    [table] = [each for each in tables(report) if each.key == "by-domain"]
-    assert ([column.title for column in table.columns], table.first_column) == (["Questions", "m"], "Domain")
-    [section] = table.sections
-    assert [(row.name, *(cell[0].text for cell in row.cells)) for row in section.rows] == [
-        ("0", "1", "0.0"),
-        *((str(n), "1", "100.0") for n in range(1, 5)),
-    ]
 
 
 def test_a_question_counts_in_every_group_that_it_names() -> None:

@@ -49,13 +49,6 @@ def test_other_half_widths_of_the_papers_table(rate: Any, half_width: Any) -> No
     assert (high - low) / 2 == pytest.approx(half_width, abs=0.35)
 
 
-def test_the_bootstrap_agrees_with_the_formula_for_a_mean() -> None:
-    values = np.random.default_rng(3).normal(10, 4, (500, 1))
-    means = bootstrap(values, resamples=4000, seed=1)[:, 0]
-    assert means.mean() == pytest.approx(values.mean(), abs=0.02)
-    assert means.std() == pytest.approx(values.std() / np.sqrt(500), rel=0.05)
-
-
 def test_one_seed_gives_one_report_and_another_gives_another() -> None:
     items, predictions = paper_run(100, 80, 60, n=150)
     first, again = (audit(items, {"r": predictions}, seed=5).to_json() for _ in range(2))

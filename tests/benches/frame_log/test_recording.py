@@ -93,9 +93,11 @@ def test_opencv_frames_count_where_they_are_read(film: Path, truth: list[float])
         while capture.grab():
             pass
         assert not capture.read()[0]
+        assert capture.open(filename=str(film))
+        seen.append(brightness(capture.read()[1]))
         capture.release()
-    assert seen == [0, 2, 3]
-    assert list(log.timestamps) == [truth[number] for number in (0, 2, 2, 3)]
+    assert seen == [0, 2, 3, 0]
+    assert list(log.timestamps) == [truth[number] for number in (0, 2, 2, 3, 0)]
 
 
 def test_afterwards_every_library_is_as_it_was(film: Path) -> None:
@@ -105,16 +107,12 @@ def test_afterwards_every_library_is_as_it_was(film: Path) -> None:
         with trace_ves.recording("q2"):
             pass
         assert av.open is not before[0]
+        with trace_ves.open_video(film) as video:
+            video.frames_at([0.0])  # our own decoding is nobody's look
     assert (av.open, av.container.open, cv2.VideoCapture) == before
     with av.open(str(film)) as container:
         next(container.decode(video=0)).to_ndarray()
     assert log.timestamps == ()
-
-
-def test_our_own_decoding_is_nobodys_look(film: Path) -> None:
-    with trace_ves.recording("q1") as log, trace_ves.open_video(film) as video:
-        video.frames_at([0.0])
-    assert log.frames_supplied == 0
 
 
 def test_threads_record_what_is_theirs(film: Path, truth: list[float]) -> None:
@@ -313,7 +311,8 @@ def test_looks_belong_to_the_questions_of_their_video(tmp_path: Path) -> None:
         look(5, "/data/one.mp4", [9.0], question_id="c"),
         look(6, "/data/other.mp4", [4.0]),
     ]
-    write_rows(tmp_path / "frames-1.jsonl", lines)
+    with write_rows(tmp_path / "frames-1.jsonl", lines).open("a") as file:
+        file.write('{"look": "1-7", "vid')  # the program was killed
     items = [item(name, "videos/one.mp4") for name in "abc"] + [item("d", "videos/two.mkv"), item("e", "videos/e.mp4")]
     found = read_recorded(tmp_path, items)
     assert {name: (each.timestamps, each.frames_supplied) for name, each in found.items()} == {
@@ -413,7 +412,8 @@ def test_a_scan_is_marked_unless_the_program_says_what_it_keeps(
 class StandIn:
     """What decord and torchcodec have in common here; the real libraries are tested with the integrations."""
 
-    def __init__(self, source: Path) -> None:
+    def __init__(self, source: Path, *, mode: str = "") -> None:
+        self.mode = mode
         with trace_ves.open_video(source) as video:
             self.seconds = [float(pts * video.time_base) for pts in video.pts.tolist()]
 
@@ -437,8 +437,9 @@ def test_torchcodecs_interface_is_watched(film: Path, truth: list[float]) -> Non
 
     with ExitStack() as patches, trace_ves.recording("q1") as log:
         hooks.patch_torchcodec(SimpleNamespace(VideoDecoder=VideoDecoder), RECORDER, patches)
-        decoder: Any = VideoDecoder(film)
-        decoder.get_frames_at([0, 4, 4])
+        decoder: Any = VideoDecoder(film, mode="exact")
+        assert decoder.mode == "exact"
+        decoder.get_frames_at(indices=[0, 4, 4])
         assert decoder.get_frame_at(7).data == 7
         assert (decoder[2], decoder[3:8:2]) == (2, [3, 5, 7])
     assert list(log.timestamps) == [truth[number] for number in (0, 4, 4, 7, 2, 3, 5, 7)]
@@ -520,3 +521,9 @@ def test_a_scan_is_nearly_all_frames_from_first_to_last(places: Sequence[int], k
     """With 50 of them, nine tenths are reached up to 55 frames."""
     seconds = [float(TENTHS.seconds[place]) if known else place / 16 for place in places]
     assert reads_consecutive_frames(seconds, TENTHS if known else None) is expected
+
+
+@pytest.mark.parametrize(("ticks", "expected"), [(0, 0.0), (7, 0.7), (199, 19.9), (200, None), (900, None), (-1, None)])
+def test_a_timestamp_that_no_frame_has_is_none(ticks: int, expected: float | None) -> None:
+    assert TENTHS.by_pts(ticks, Fraction(1, 10)) == TENTHS.by_pts(10 * ticks, Fraction(1, 100)) == expected
+    assert TENTHS.by_pts(10 * ticks + 5, Fraction(1, 100)) is None

@@ -81,15 +81,12 @@ def test_what_the_task_logs_is_audited(task: Path, bench: Path, tmp_path: Path) 
     assert any("come from the decoding library" in warning for warning in run.warnings)
 
 
-def test_a_bench_without_its_videos_is_refused(bench: Path, tmp_path: Path) -> None:
+def test_a_name_that_is_none_and_a_bench_without_its_videos_are_refused(bench: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not a task name"):
+        write_task(load_bench(bench), tmp_path / "task", "a: !function os.system")
     (bench / "videos" / "a.mp4").unlink()
     with pytest.raises(InputError, match=r"a\.mp4: this video is missing \(1 of 1 are\)"):
         write_task(load_bench(bench), tmp_path / "task")
-
-
-def test_a_name_that_is_none_is_refused(bench: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is not a task name"):
-        write_task(load_bench(bench), tmp_path / "task", "a: !function os.system")
 
 
 def test_the_command_writes_the_folder_and_says_how_to_use_it(

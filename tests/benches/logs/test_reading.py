@@ -66,6 +66,7 @@ def test_lmms_eval_samples_have_the_parsed_answer_and_the_schedules_frames(tmp_p
     assert [(each.question_id, each.answer) for each in run.predictions] == [("7", "B"), ("8", None), ("9", "C")]
     assert run.predictions[0].timestamps == LINSPACE.timestamps(FrameTimes.assumed(100.0))
     assert run.predictions[0].frames_supplied == 5
+    assert run.predictions[0].extra == {"read_by": "single letter", "response": "It is B."}
     assert run.reconstruction is not None
     assert run.reconstruction.described(30.0) == "linspace-5 on 30fps"
 
@@ -96,6 +97,8 @@ def test_a_log_without_ids_is_matched_by_its_prompts(tmp_path: Path) -> None:
         "3 samples have no question id; they were matched by the question and options in the prompt (7, 8, 9).",
         "2 samples are not questions of this bench and were skipped (line 4, line 5).",
     ]
+    run = read_log(write_rows(tmp_path / "s.jsonl", [lines[4], lines[0]]), "lmms-eval", items)
+    assert [each.question_id for each in run.predictions] == ["7"]  # not by its place
 
 
 TABLE = [
@@ -161,10 +164,10 @@ def test_a_prediction_in_the_store_is_taken_with_its_exact_timestamps(zstd: bool
     rows = [inspect_sample("8", store={"trace_ves:prediction": STORED}), inspect_sample("8", epoch=2)]
     members = {f"samples/{row['id']}_epoch_{row['epoch']}.json": json.dumps(row).encode() for row in rows}
     path = zip_of(tmp_path / "log.eval", {"header.json": b"{}", **members}, zstd=zstd)
-    run = read_log(path, "inspect", ITEMS)
-    assert [each.to_json() for each in run.predictions] == [STORED]
-    assert run.name == "trace"
-    assert run.reconstruction is None
+    for sampler in (None, LINSPACE):  # a schedule has nothing to reconstruct here
+        run = read_log(path, "inspect", ITEMS, sampler=sampler)
+        assert [each.to_json() for each in run.predictions] == [STORED]
+        assert (run.name, run.reconstruction) == ("trace", None)
 
 
 def test_any_other_sample_of_inspect_needs_a_schedule(tmp_path: Path) -> None:
@@ -248,6 +251,8 @@ def test_every_letter_is_read_alike(phrase: str, rule: str) -> None:
         ("It must be (b), surely", "B"),
         ("A blue car.", "B"),
         ("The answer is the blue car.", "B"),
+        ("There goes a blue car today", "B"),
+        ("They saw a blue car pass by the old house on the far hill", None),  # far longer than the options
         ("D", None),
         ("", None),
         ("The answer is A." + " so" * 7000 + " The answer is B.", "B"),
@@ -453,6 +458,7 @@ def test_a_frame_index_is_a_whole_number_below_a_thousand_million(index: object)
     times = FrameTimes.assumed(10.0, 2.0)
     assert _place(Path("log"), UNTIMED, [0, 3, 4.0, 10**9 - 1], times) == (0.0, 1.5, 2.0, (10**9 - 1) / 2)
     assert _place(Path("log"), UNTIMED, "[2]", times) == (1.0,)
+    assert _place(Path("log"), replace(UNTIMED, duration=10.0), [20, 22], times) == (10.0, 11.0)  # a second of slack
     with pytest.raises(InputError) as caught:
         _place(Path("log"), UNTIMED, [0, index], times)
     assert str(caught.value) == f"log: question 'q': a frame index is a whole number from 0 up, found {index!r}."
