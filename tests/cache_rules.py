@@ -12,15 +12,11 @@ Gemini, https://ai.google.dev/gemini-api/docs/caching: the longest common beginn
 No step and no lifetime is published, so there are none here; nor is where the schema stands: here it is the end.
 """
 
-from __future__ import annotations
-
 import hashlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import NamedTuple
 
 
 class Block(NamedTuple):

@@ -3,22 +3,18 @@
 Words are counted at four letters a token, frames by the provider's formula.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
 import threading
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Self
 
 import simplejpeg  # type: ignore[import-untyped]
 
 from tests.cache_rules import Block, BreakpointCache, CacheRules, CommonBeginningCache, Counted, MarkedCache, Prompt
 from tests.fakes import Received, Response, Server, anthropic_ok, openai_ok
 from trace_ves.backbone.frame_tokens import frame_tokens, text_tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 
 def _words(text: str) -> Iterator[Block]:

@@ -1,7 +1,5 @@
 """What every test shares: no network but loopback, and no folder of the person who runs the tests is touched."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections import Counter

@@ -1,20 +1,14 @@
 """Fake models: replies by stage with a valid default for every other stage, and a backbone that counts its requests."""
 
-from __future__ import annotations
+from collections.abc import Mapping
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
+from pydantic import BaseModel
 
-from trace_ves.backbone import Generation, ModelFault
+from trace_ves.backbone import Generation, ModelFault, Request
 from trace_ves.core import BackboneError
 from trace_ves.records import Usage
 from trace_ves.records.transcript import ModelText
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pydantic import BaseModel
-
-    from trace_ves.backbone import Request
 
 
 def default_reply(reply: type[BaseModel]) -> BaseModel:

@@ -1,37 +1,30 @@
 """Test doubles: a real HTTP server on loopback that speaks each provider's protocol, and tiny requests to send it."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import simplejpeg  # type: ignore[import-untyped]
+from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from trace_ves.backbone import Prompt, Request
 from trace_ves.backbone.model_settings import ModelSettings, ServiceTier
-from trace_ves.backbone.provider import Completion, Provider, ServiceError
+from trace_ves.backbone.provider import Completion, CompletionRequest, Provider, ServiceError
 from trace_ves.backbone.registry import BackboneOptions
 from trace_ves.backbone.remote import RemoteBackbone
 from trace_ves.backbone.retry import RetryPolicy
 from trace_ves.backbone.secret import Key
 from trace_ves.core import Clip, Frame, Interval, ObservationStrategy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
-    from trace_ves.backbone.provider import CompletionRequest
 
 SECRET = "sk-test-0123456789-never-to-be-seen"
 GOOD = '{"colour": "red"}'  # a `Sighting`

@@ -1,12 +1,7 @@
 """Small films: every frame is one shade, so that a test can tell them apart."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
+from collections.abc import Iterable
+from pathlib import Path
 
 
 def write_film(

@@ -1,26 +1,19 @@
 """The laboratory behind a provider's SDK: its calls travel to a server on loopback, which counts what they cost."""
 
-from __future__ import annotations
-
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import simplejpeg  # type: ignore[import-untyped]
+from numpy.typing import NDArray
 
-from trace_ves.backbone.protocol import Generation
+from trace_ves.backbone import Backbone
+from trace_ves.backbone.protocol import Generation, R, Request
+from trace_ves.core import Clip, Frame
 from trace_ves.twin.lab import Lab
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from trace_ves.backbone import Backbone
-    from trace_ves.backbone.protocol import R, Request
-    from trace_ves.core import Clip, Frame
 
 
 class Drawn:

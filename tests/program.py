@@ -3,18 +3,14 @@
 What depends on how Python starts, on signals or on the console is tested with real starts, as in cli/test_process.py.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import subprocess
 import sys
 import tempfile
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
-
-if TYPE_CHECKING:
-    from multiprocessing.context import ForkServerContext
+from typing import NoReturn
 
 IMPORTED = ["trace_ves.cli.main", "trace_ves.cli.ask", "trace_ves.agent", "trace_ves.video.video", "openai"]
 

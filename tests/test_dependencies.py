@@ -1,7 +1,5 @@
 """What the package imports is declared, with bounds, and what CI installs is pinned."""
 
-from __future__ import annotations
-
 import ast
 import re
 import runpy

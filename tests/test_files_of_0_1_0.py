@@ -1,25 +1,20 @@
 """Runs, caches, builds, saved answers and releases of version 0.1.0 open unchanged; see data/v0_1_0/README.md."""
 
-from __future__ import annotations
-
 import html
 import json
 import re
 import shutil
+import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 from tests import program
 from trace_ves.web.app import page_app
+from trace_ves.web.library import Library
 from trace_ves.web.open_library import library_of_answer, open_library, read_saved_answer
-
-if TYPE_CHECKING:
-    import subprocess
-
-    from trace_ves.web.library import Library
 
 DATA = Path(__file__).parent / "data" / "v0_1_0"
 RED = "openai:red@http://127.0.0.1:9/v1"

@@ -1,7 +1,5 @@
 """`make mutants`: which changes it makes, who notices, and that its list of equivalent ones is about today's code."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -1,12 +1,11 @@
 """The observer is the only road from a video to a backbone: it charges before a call and logs after it."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,16 +14,11 @@ from pydantic import BaseModel
 
 from tests.agent.test_budget import Blank, ClockVideo
 from trace_ves.backbone.protocol import Generation, ModelFault, Prompt, Request, ScriptedBackbone
-from trace_ves.core import BackboneError, BudgetError, Frame, Interval, ObservationStrategy, PromptError
+from trace_ves.core import BackboneError, BudgetError, Clip, Frame, Interval, ObservationStrategy, PromptError
 from trace_ves.core.subtitles import Cue, SubtitleExcerpt
 from trace_ves.observer import UNLIMITED, CallAnswered, Memory, Observer, Progress, ReplyRejected, StageStarted
 from trace_ves.records import Usage
 from trace_ves.records.transcript import ModelText
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trace_ves.core import Clip
 
 
 class Reply(BaseModel):

@@ -1,13 +1,8 @@
 """Every test asserts something, whatever the data: an assertion that may be skipped does not count."""
 
-from __future__ import annotations
-
 import ast
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 FOLDER = Path(__file__).parent
 

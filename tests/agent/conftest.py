@@ -1,9 +1,8 @@
 """A real video of 650 seconds, and a witness: a model that knows when the events are and says what its frames show."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,14 +10,8 @@ from tests.fake_models import StageModel, full
 from tests.films import write_film
 from trace_ves.agent import TRACE
 from trace_ves.backbone.protocol import Request, ScriptedBackbone
-from trace_ves.core import Interval, Question
+from trace_ves.core import Answer, Interval, Question
 from trace_ves.observer import Observer
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from trace_ves.core import Answer
 
 Observing = Callable[..., Observer]
 

@@ -1,10 +1,9 @@
 """Whatever a model says, the supplied frames never pass the budget and the search always ends."""
 
-from __future__ import annotations
-
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -20,9 +19,6 @@ from trace_ves.backbone.protocol import ModelFault, Request, ScriptedBackbone
 from trace_ves.core import Clip, Frame, Interval, ObservationStrategy, Termination
 from trace_ves.observer import Observer
 from trace_ves.records.search import Candidate
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """The closed list of claims: by rule where the options parse, by one call of text alone where they do not."""
 
-from __future__ import annotations
-
 import pytest
 from pydantic import ValidationError
 

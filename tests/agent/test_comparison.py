@@ -1,7 +1,5 @@
 """Records compare by meaning: wording alone never blocks a stop, and what is told apart by meaning still does."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,9 +1,7 @@
 """Rules of the modules at their edges: the last number that counts, and the first that does not."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -22,7 +20,7 @@ from trace_ves.agent.final_answer_replay import answer_from_clips
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.agent.temporal_proposal import ProposalContext, ProposedCandidates, propose, split
 from trace_ves.agent.trajectory_reconciler import ControlReply, ReconcilerContext, reconcile, valid_action
-from trace_ves.backbone.protocol import ModelFault, ScriptedBackbone
+from trace_ves.backbone.protocol import ModelFault, Request, ScriptedBackbone
 from trace_ves.core import Clip, Interval, Question
 from trace_ves.core.subtitles import Cue, Subtitles
 from trace_ves.observer import Observer
@@ -39,9 +37,6 @@ from trace_ves.records.search import (
     SegmentNote,
     Status,
 )
-
-if TYPE_CHECKING:
-    from trace_ves.backbone.protocol import Request
 
 THREE = (anchor("a1", 3), anchor("a2", 4), anchor("a3", 5))
 

@@ -1,7 +1,5 @@
 """What counts as explored: gaps between frames that are too wide stay open, however they came about."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Questions of one session share the storyboard's notes, and each answer counts the frames that it rests on."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

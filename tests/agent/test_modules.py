@@ -1,7 +1,5 @@
 """The small rules of the modules: how many frames an anchor has, what a reply becomes, where a proposal may lie."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a model is asked: what was seen before the verdict, no example to copy, nothing refused for its length."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

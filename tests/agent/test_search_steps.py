@@ -1,7 +1,5 @@
 """One search, step by step, at the edges of its budget: what it proposes, pays for, reads, decides, falls back on."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any

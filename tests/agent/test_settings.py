@@ -1,7 +1,5 @@
 """The numbers of TRACE: results that were published were made with these."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 from trace_ves.agent import TRACE, VARIANTS

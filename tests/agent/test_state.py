@@ -1,7 +1,5 @@
 """How each action changes what a search carries on, and where a closer look goes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Subtitles are shown to Temporal Proposal and Evidence Assembly alone, as text, and never count as frames."""
 
-from __future__ import annotations
-
 from tests.agent.conftest import QUESTION, Observing, Witness
 from trace_ves.agent import TRACE
 from trace_ves.core.subtitles import Cue, Subtitles

@@ -1,7 +1,5 @@
 """Algorithm 1 end to end on real decoded video: every action, every frame accounted for."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,18 +1,13 @@
 """How a search ends that finds nothing, cannot pay for more, or asks a model that fails."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.agent.conftest import Searching
 from trace_ves.agent import TRACE, TraceSettings
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.core import InputError, Termination
-
-if TYPE_CHECKING:
-    from tests.agent.conftest import Searching
 
 
 def test_a_replay_that_never_agrees_ends_without_a_stable_prefix(searching: Searching) -> None:

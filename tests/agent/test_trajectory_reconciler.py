@@ -1,7 +1,5 @@
 """The reconciler's rules: the appendix's definitions with the stricter reading of a stable prefix, and control."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The ablations of TRACE: what each leaves out, and nothing else."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

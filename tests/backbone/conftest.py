@@ -1,16 +1,11 @@
 """Each provider's protocol on a server of our own."""
 
-from __future__ import annotations
-
 import ssl
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from tests.cli.conftest import call  # noqa: F401  a fixture
 from tests.fakes import DIALECTS, Dialect, Server
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.fixture(scope="module", autouse=True)  # other packages speak TLS in the same process

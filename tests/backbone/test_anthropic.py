@@ -1,7 +1,5 @@
 """What is particular to Anthropic's API."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,9 +1,7 @@
 """What is sent to each provider, whole, with every option chosen and with none; and how each response is read."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from google.genai import errors, types
@@ -21,15 +19,13 @@ from trace_ves.backbone.provider import (
     CompletionRequest,
     FinishReason,
     ImagePart,
+    Provider,
     RepairTurn,
     ServiceError,
     TextPart,
 )
 from trace_ves.backbone.secret import Key
 from trace_ves.records import Usage
-
-if TYPE_CHECKING:
-    from trace_ves.backbone.provider import Provider
 
 KEY = Key("X_API_KEY", "k")
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "additionalProperties": False}

@@ -1,15 +1,15 @@
 """Every failure that providers are known to produce, through the real SDKs: what is retried, and what users read."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.fakes import (
@@ -43,11 +43,7 @@ from trace_ves.records import Item, Usage
 from trace_ves.runs.cost import CostLimit, LimitedBackbone
 from trace_ves.runs.prices import Price, Prices
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Call = Callable[..., tuple[int, str, str]]
+Call = Callable[..., tuple[int, str, str]]
 
 ANSWER = json.dumps({"answer": "A"})
 LLAMA = "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj"

@@ -1,7 +1,5 @@
 """How many tokens a frame takes: the examples of the providers' own pages, and the sizes at which a rule changes."""
 
-from __future__ import annotations
-
 import pytest
 
 from trace_ves.backbone.frame_tokens import frame_detail, frame_tokens, text_tokens

@@ -1,9 +1,8 @@
 """What is particular to the Gemini API and to Vertex AI."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -13,9 +12,6 @@ from trace_ves.backbone import open_backbone
 from trace_ves.backbone.gemini.provider import GeminiProvider
 from trace_ves.backbone.secret import Key
 from trace_ves.core import BackboneError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def levels(body: dict[str, Any]) -> list[str | None]:

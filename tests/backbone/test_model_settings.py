@@ -1,7 +1,5 @@
 """Temperature, thinking, detail, seeds and limits: what each provider is sent, by model and by what a person chose."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is particular to OpenAI's API and to the many servers that resemble it."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 

@@ -1,31 +1,23 @@
 """Requests that begin alike are sent so that providers find again what they have read, by the rules they publish."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import cache, partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
-from tests.cache_servers import cache_server, environment
+from tests.cache_servers import CacheServer, cache_server, environment
 from tests.fakes import DIALECTS, GOOD, Sighting, Still, make_request, quick_backbone, run_threads
 
-from trace_ves.backbone import open_backbone
+from trace_ves.backbone import Backbone, open_backbone
 from trace_ves.backbone.prompt_caches import MOST_ENDS, PrefixCache, SendOrder, plan
+from trace_ves.backbone.protocol import Request
 from trace_ves.backbone.provider import ServiceError, TextPart
 from trace_ves.core import BackboneError, Clip, Frame, Interval, ObservationStrategy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from tests.cache_servers import CacheServer
-
-    from trace_ves.backbone import Backbone
-    from trace_ves.backbone.protocol import Request
 
 Opener: TypeAlias = "Callable[..., tuple[CacheServer, Backbone]]"
 

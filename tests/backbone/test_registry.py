@@ -1,11 +1,10 @@
 """From a spec to a backbone, and what is said when there is none."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click.testing
 import pytest
@@ -16,9 +15,6 @@ from trace_ves.backbone.response_cache import CachedBackbone
 from trace_ves.backbone.secret import find_secret, mask_known_keys
 from trace_ves.cli.keys import keys_command
 from trace_ves.core import BackboneConfigError, InputError, MissingExtraError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize("spec", ["", "qwen", "nobody:x", ":", "OpenAI:gpt-4o"])

@@ -1,7 +1,5 @@
 """Every provider, over real HTTP: what is sent, what is understood, and what happens when a service fails."""
 
-from __future__ import annotations
-
 import json
 import logging
 import signal

@@ -1,9 +1,8 @@
 """Recorded replies: matched by stage, frames and order; a file that is damaged or foreign is one sentence."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -11,12 +10,7 @@ from tests.fakes import make_clip
 
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.registry import open_backbone
-from trace_ves.core import BackboneError, TraceVesError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from trace_ves.core import Clip
+from trace_ves.core import BackboneError, Clip, TraceVesError
 
 
 class Seen(BaseModel):

@@ -1,7 +1,5 @@
 """A model's text becomes a valid reply, a repair, or a fault."""
 
-from __future__ import annotations
-
 import json
 from enum import StrEnum
 from typing import Annotated, Any, Literal

@@ -1,7 +1,5 @@
 """What a request becomes before it is sent, when it is too large, and how dropped frames are told from small ones."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from typing import Any

@@ -1,7 +1,5 @@
 """What was paid for once is never paid for again, whoever asks; a broken cache file stops nothing."""
 
-from __future__ import annotations
-
 import gc
 import json
 import multiprocessing
@@ -10,8 +8,8 @@ import sqlite3
 import time
 from contextlib import closing
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from pydantic import BaseModel, field_validator
@@ -23,9 +21,6 @@ from trace_ves.backbone.response_cache import CachedBackbone, ResponseStore, def
 from trace_ves.core import BackboneError
 from trace_ves.core.files import cache_dir
 from trace_ves.records import Usage
-
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
 
 PROCESSES = multiprocessing.get_context("forkserver")  # shared with tests/program.py
 

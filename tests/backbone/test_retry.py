@@ -1,7 +1,5 @@
 """Which failures are retried, how long to wait, and what is shown meanwhile."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

@@ -1,7 +1,5 @@
 """The test doubles themselves."""
 
-from __future__ import annotations
-
 import pytest
 from tests.agent.test_budget import ClockVideo
 from tests.fake_models import StageModel

@@ -1,13 +1,12 @@
 """A key that a service echoes, in whatever form, is in no message and in no file."""
 
-from __future__ import annotations
-
 import base64
 import html
 import json
 import re
 import textwrap
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -18,11 +17,6 @@ from tests.fakes import Dialect, Response, Server, ask_once, make_request
 from trace_ves.backbone import open_backbone
 from trace_ves.backbone.secret import Key, redact
 from trace_ves.core import BackboneError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
 
 SECRET = "gk+Q7v/xT2m-Zr9K_b4Wn8Jd5Ls1Hc6Py3"
 

@@ -1,7 +1,5 @@
 """vLLM, SGLang and llama.cpp are recognised by what they say of themselves, and asked as each can best use."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

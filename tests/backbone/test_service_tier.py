@@ -1,21 +1,16 @@
 """The cheaper tier: asked for in the provider's words, waited for longer, and left for the standard one as chosen."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tests.fakes import GEMINI, GOOD, OPENAI, Dialect, Received, Response, Server, make_request, quick_backbone
 
 from trace_ves.backbone import open_backbone
 from trace_ves.backbone.model_settings import ServiceTier
+from trace_ves.backbone.remote import RemoteBackbone
 from trace_ves.backbone.retry import NOTICES
 from trace_ves.core import BackboneConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from trace_ves.backbone.remote import RemoteBackbone
 
 flex_dialects = pytest.mark.parametrize("dialect", [GEMINI, OPENAI], ids=["gemini", "openai"])
 

@@ -1,7 +1,5 @@
 """How many requests start, and when: with a clock of our own, so that nothing is waited for."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,8 +1,8 @@
 """A real little video, and an observer whose model is a dictionary of stages."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -11,10 +11,6 @@ from tests.films import write_film
 
 from trace_ves.backbone.protocol import ModelFault, Request, ScriptedBackbone
 from trace_ves.observer import UNLIMITED, Observer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 FPS = 10
 DURATION = 120

@@ -1,8 +1,7 @@
 """AVP spends what its plans and caps say, keeps text alone, and stops on the reflector's word or after three rounds."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,9 +9,6 @@ from hypothesis import strategies as st
 
 from trace_ves.baselines.avp import FALLBACK_PLAN, Avp, AvpPlan, spans_of
 from trace_ves.core import Interval, Question, Termination
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 QUESTION = Question("q1", "v.mp4", "Which came first?", ("red", "green", "blue", "white"))
 WHOLE = {"load_mode": "uniform", "fps": 0.5, "spatial": "low", "regions": [], "completion_criteria": "see it all"}

@@ -1,17 +1,13 @@
 """Uniform, vote, blind and random: what they look at, what they pay, and that nothing is ever guessed."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from trace_ves.baselines.direct import Random, Uniform, Vote, blind, majority
 from trace_ves.core import Question, Termination, centred_uniform
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 QUESTION = Question("q1", "v.mp4", "Which came first?", ("red", "green", "blue", "white"))
 OPEN = Question("q2", "v.mp4", "What came first?")

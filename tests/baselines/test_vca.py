@@ -1,18 +1,13 @@
 """VCA spends what its tree and memory say: N new frames a step, and the memory once more for every decision."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from trace_ves.backbone.protocol import Request
 from trace_ves.baselines.vca import Vca
 from trace_ves.core import Question, Termination
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from trace_ves.backbone.protocol import Request
 
 QUESTION = Question("q1", "v.mp4", "Which came first?", ("red", "green", "blue", "white"))
 

@@ -1,14 +1,10 @@
 """Rows as a file of the kind that its name ends with."""
 
-from __future__ import annotations
-
 import csv
 import json
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 
 def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> Path:

@@ -1,9 +1,8 @@
 """The bench format: what is read, what is left out, what is refused, and that it goes round."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.benches.tables import write_rows
@@ -11,9 +10,6 @@ from tests.benches.tables import write_rows
 from trace_ves.benches import load_bench, write_bench
 from trace_ves.benches.bench import manifest, summary
 from trace_ves.core import FormatError, InputError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LINE = {
     "id": "q1",

@@ -1,26 +1,20 @@
 """Whatever stands in a row, a reader gives a value or a sentence, never another exception."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.benches.tables import write_rows
 
-from trace_ves.benches import importers, load_bench
+from trace_ves.benches import Bench, importers, load_bench
 from trace_ves.core import InputError, Interval, Question
 from trace_ves.records import Item, Prediction
 from trace_ves.records.base import FieldError
 from trace_ves.ves import audit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from trace_ves.benches import Bench
 
 HOSTILE = settings(
     max_examples=50,

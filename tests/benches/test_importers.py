@@ -1,9 +1,8 @@
 """The importers: small files by hand for every rule, and the real files where they are at hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.benches.tables import write_rows
@@ -16,10 +15,6 @@ from trace_ves.records import Prediction
 from trace_ves.records.base import FieldError
 from trace_ves.ves import audit, summarise
 from trace_ves.ves.report import GroupFigures
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 # --- shared helpers -------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,5 @@
 """Mapping files: anybody's annotations as a bench, whatever their shape; hostile rows are set aside with a reason."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The commands about mapping files print what the page of formats shows, and it shows the example mappings."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

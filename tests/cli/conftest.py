@@ -1,11 +1,11 @@
 """The command line as a person runs it, and a model behind a real HTTP server."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from tests.fake_models import default_value
@@ -14,11 +14,7 @@ from tests.films import write_film
 
 from trace_ves.cli import main
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    Call = Callable[..., "Done"]
+Call = Callable[..., "Done"]
 
 
 class Done(NamedTuple):

@@ -1,22 +1,15 @@
 """`trace-ves ask` as a person runs it, with a model behind a real HTTP server on loopback."""
 
-from __future__ import annotations
-
 import json
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from tests.cli.conftest import Model, serving
-from tests.fakes import OPENAI
+from tests.cli.conftest import Call, Model, serving
+from tests.fakes import OPENAI, Received, Response
 
 from trace_ves.cli.answer_panel import LEAST_SECONDS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.cli.conftest import Call
-    from tests.fakes import Received, Response
 
 OPTIONS = ("-o", "red", "-o", "blue")
 

@@ -1,30 +1,24 @@
 """A table of questions about one video, one question about a folder of videos: kept, continued, ranked, paid for."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re
 import shutil
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.cli.conftest import Model, serving
+from tests.cli.conftest import Call, Model, serving
 
 from trace_ves.cli.ask_many import rank, read_answer
 from trace_ves.cli.question_table import read_questions
 from trace_ves.core import InputError, Interval, Question
 from trace_ves.records import ClipRecord, Prediction
 from trace_ves.records.transcript import read_transcript
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.cli.conftest import Call
 
 TABLE = """id,question,options,who asked
 one,Which colour is seen?,red | blue,Ann

@@ -1,7 +1,5 @@
 """Asking again and again about one video, from a pipe and from a terminal, with a model behind a real HTTP server."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty
@@ -11,16 +9,12 @@ import shutil
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Self
 
 import pytest
-from tests.cli.conftest import Model, serving
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tests.cli.conftest import Call
+from tests.cli.conftest import Call, Model, serving
 
 OWN_TERMINAL = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "

@@ -1,16 +1,11 @@
 """`trace-ves audit`, as a person runs it: every fault is one sentence with its place, exit status 2, no traceback."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.cli.conftest import Call
+from tests.cli.conftest import Call
 
 QUESTION = {
     "id": "q1",

@@ -1,17 +1,12 @@
 """`trace-ves demo` on a world of two questions."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from tests.cli.conftest import Call
 
 from trace_ves.ves import figures
-
-if TYPE_CHECKING:
-    from tests.cli.conftest import Call
 
 
 def test_it_shows_every_method_beside_the_paper_and_where_to_look_and_asks_nothing_again(

@@ -1,18 +1,12 @@
 """`trace-ves import`, as a person runs it."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from tests.cli.conftest import Call
 
 from trace_ves.benches import load_bench
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.cli.conftest import Call
 
 ROW = {"qid": 1, "video_uid": "v", "question": "?", "choices": ["a", "b"], "right_answer": "A"}
 ROW |= {"clue_intervals": [[1, 2]], "duration": 10, "sub_category": "x"}

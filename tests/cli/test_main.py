@@ -1,26 +1,20 @@
 """The shell around all commands: help, version, doctor, completion, and the cost of importing."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
 from importlib import metadata
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 import pytest
+from tests.cli.conftest import Call
 
 import trace_ves as package
 from trace_ves.agent.settings import DEFAULT_BUDGET
 from trace_ves.cli import doctor
 from trace_ves.cli.main import COMMANDS, COMMON_OPTIONS, GROUPS, group
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.cli.conftest import Call
 
 
 def test_help_names_every_command_by_group_on_one_screen(cli: Call) -> None:

@@ -1,18 +1,12 @@
 """What a user gets wrong: one sentence and exit status 2, before anything is asked or written."""
 
-from __future__ import annotations
-
 import json
 import shlex
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from tests.cli.conftest import Call
 from tests.cli.test_audit import QUESTION
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.cli.conftest import Call
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Outputs that cannot be written or read: a full disk, /dev/full, ascii terminals; never a traceback."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource
@@ -10,12 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import pytest
 from pydantic import PlainSerializer
+from tests.cli.conftest import Call
 from tests.films import write_film
 
 from trace_ves.benches import write_bench
@@ -23,11 +23,6 @@ from trace_ves.cli.process import noted_interrupts, sentence
 from trace_ves.core import Interval, Question
 from trace_ves.records import Item
 from trace_ves.records.base import Record, SparseRecord
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.cli.conftest import Call
 
 FULL = Path("/dev/full")
 

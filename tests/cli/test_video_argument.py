@@ -1,23 +1,17 @@
 """Addresses on the command line are fetched; addresses anywhere else are not."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from tests.cli.conftest import Call
 from tests.films import write_film
 from tests.video.fetching.servers import FilmServer
 
 from trace_ves.benches import write_bench
 from trace_ves.core import Interval, Question
 from trace_ves.records import Item
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.cli.conftest import Call
 
 
 @pytest.fixture

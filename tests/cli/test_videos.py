@@ -1,22 +1,16 @@
 """`trace-ves dev videos`: what a bench needs and what is there. `trace-ves frames`: pictures of a run or of a video."""
 
-from __future__ import annotations
-
 import csv
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from tests.cli.conftest import Call
 from tests.films import write_film
 
 from trace_ves.benches import write_bench
 from trace_ves.core import Interval, Question
 from trace_ves.records import Item
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.cli.conftest import Call
 
 LINE = {"duration": 10.0, "question": "?", "options": ["a", "b"], "answer": "A", "evidence": [[1.0, 2.0]]}
 

@@ -1,16 +1,15 @@
 """A store on each database: SQLite in a file, and a real PostgreSQL that the tests start where it is installed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -19,12 +18,7 @@ from tests.web.web_bench import write_video
 from trace_ves.construction.project import Project, create_project
 from trace_ves.construction.store import Store
 
-from .teams import new_team
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from .teams import Team
+from .teams import Team, new_team
 
 PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
 

@@ -1,9 +1,6 @@
 """Small histories, written by hand: proposals, verdicts and answers as entries, without a database."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from trace_ves.construction.judged_item import (
     Evidence,
@@ -17,10 +14,8 @@ from trace_ves.construction.judged_item import (
 )
 from trace_ves.construction.ledger import GIST_SLOT, GOLD_SLOT, LANGUAGE_SLOT, PROPOSAL_SLOT, Change, Ledger
 from trace_ves.construction.looking import Looking
+from trace_ves.construction.store import Store
 from trace_ves.core import Interval
-
-if TYPE_CHECKING:
-    from trace_ves.construction.store import Store
 
 LOOKED = Looking(watched_share=1.0, took_seconds=60.0, clip_seconds=15.0)
 EVIDENCE = (Interval(10, 14), Interval(40, 46), Interval(80, 85))
@@ -51,7 +46,7 @@ class Pen:
     def undo(self, item: str, slot: str, who: str) -> None:
         self.ledger.add(self.ledger.undo_entry(item, slot, who, number=self.ledger.last_number + 1, at=self.at))
 
-    def propose(self, item: str, made: ProposedItem | None = None) -> Pen:
+    def propose(self, item: str, made: ProposedItem | None = None) -> "Pen":
         self.write(item, PROPOSAL_SLOT, "build", (made or proposal()).to_json())
         return self
 

@@ -1,26 +1,18 @@
 """People who judge, on a clock that a test moves on."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from trace_ves.construction.assignments import Assignment
-from trace_ves.construction.judged_item import evidence_to_json
+from trace_ves.construction.judged_item import ProposedItem, evidence_to_json
 from trace_ves.construction.judging import Judgements, Verdict
 from trace_ves.construction.ledger import PROPOSAL_SLOT, Change, Stage
-from trace_ves.construction.people import Role, find_person, invite
+from trace_ves.construction.people import Person, Role, find_person, invite
 from trace_ves.construction.project import BuildSettings
 from trace_ves.construction.store import Store
 from trace_ves.core import Interval
 
 from .histories import EVIDENCE, proposal
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trace_ves.construction.judged_item import ProposedItem
-    from trace_ves.construction.people import Person
 
 SPANS = evidence_to_json(EVIDENCE)
 ACCEPT = Verdict("accept", SPANS)

@@ -1,8 +1,6 @@
 """Assignments: who may judge a partial set, and what goes back to the queue or to a person by name."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -18,12 +16,7 @@ from trace_ves.construction.reports import make_report
 from trace_ves.core import Interval
 
 from .histories import Pen, proposal
-from .teams import ACCEPT, new_team
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .teams import Team
+from .teams import ACCEPT, Team, new_team
 
 
 def test_who_saw_the_video_never_judges_its_partial_sets(team: Team) -> None:

@@ -1,17 +1,15 @@
 """`trace-ves build` as a person runs it: sentences for mistakes, warnings, costs, and the page that describes it."""
 
-from __future__ import annotations
-
 import html
 import json
 import re
 import shlex
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from tests.fakes import DIALECTS, Response, Server
 from tests.web.web_bench import write_video
@@ -22,11 +20,6 @@ from trace_ves.construction.project import open_project
 from trace_ves.core import InputError, Interval
 
 from .histories import StorePen, proposal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from click.testing import Result
 
 PAGE = (Path(__file__).parents[2] / "docs" / "build.md").read_text(encoding="utf-8")
 

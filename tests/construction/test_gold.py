@@ -1,29 +1,22 @@
 """Gold items: mixed in unseen, never in the bench."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from trace_ves.construction.assignments import Assignment
 from trace_ves.construction.gold import add_gold, count_decimals, match_decimals, move_interval
 from trace_ves.construction.judged_item import GoldAnswer, ProposedItem, list_all_items, mean_iou
+from trace_ves.construction.project import Project
 from trace_ves.construction.proposal import DraftError, check_evidence
 from trace_ves.construction.reports import make_report
+from trace_ves.construction.store import Store
 from trace_ves.core import InputError, Interval
 
 from .histories import EVIDENCE, StorePen, proposal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from trace_ves.construction.assignments import Assignment
-    from trace_ves.construction.project import Project
-    from trace_ves.construction.store import Store
-
-    from .teams import Team
+from .teams import Team
 
 
 def test_gold_items_are_mixed_in_and_never_come_into_the_bench(make_team: Callable[..., Team]) -> None:

@@ -1,10 +1,9 @@
 """Files of Label Studio: what is written reads as it was; files from elsewhere are refused in a sentence."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,15 +25,11 @@ from trace_ves.construction.interchange import (
 )
 from trace_ves.construction.judged_item import JudgedItem, list_items
 from trace_ves.construction.ledger import PROPOSAL_SLOT, Change
+from trace_ves.construction.project import Project
+from trace_ves.construction.store import Store
 from trace_ves.core import InputError, Interval
 
 from .histories import StorePen, proposal
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from trace_ves.construction.project import Project
-    from trace_ves.construction.store import Store
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=30)
 

@@ -1,11 +1,10 @@
 """Judgements: which edits are taken, what can be undone and until when, what is skipped, what must be played."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -21,13 +20,7 @@ from trace_ves.construction.proposal import DraftError, check_evidence
 from trace_ves.core import EVENT_COUNTING, Interval
 
 from .histories import EVIDENCE
-from .teams import ACCEPT, SPANS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from .teams import Team
+from .teams import ACCEPT, SPANS, Team
 
 
 def test_no_undo_once_another_verdict_or_a_settlement_rests_on_it(team: Team) -> None:

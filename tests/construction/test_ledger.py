@@ -1,7 +1,5 @@
 """The history and what follows from it, whatever is written and taken back in whatever order."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

@@ -1,10 +1,10 @@
 """Rules of a build at their limits and one step beyond, and the exact words and numbers that people read."""
 
-from __future__ import annotations
-
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ from trace_ves.construction.judged_item import JudgedItem, list_items
 from trace_ves.construction.ledger import Stage
 from trace_ves.construction.looking import Looking
 from trace_ves.construction.next_steps import fewest_annotators, find_shortages, next_steps
-from trace_ves.construction.project import BuildSettings
+from trace_ves.construction.project import BuildSettings, Project
 from trace_ves.construction.proposal import (
     DraftError,
     check_count,
@@ -40,21 +40,14 @@ from trace_ves.construction.reports import (
     make_report,
     why_unproven,
 )
+from trace_ves.construction.store import Store
 from trace_ves.core import InputError, Interval
 
 from .histories import EVIDENCE, Pen, proposal
+from .teams import Team
 from .test_interchange import tasks
 from .test_reports import accepted_items
 from .test_rules import check, draft
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from trace_ves.construction.project import Project
-    from trace_ves.construction.store import Store
-
-    from .teams import Team
 
 # --- proposals ----------------------------------------------------------------------------------
 

@@ -1,10 +1,9 @@
 """What was played, at the limits of the rules and one step beyond; and the sessions and the log of the desk."""
 
-from __future__ import annotations
-
 import json
 import logging
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,9 +28,6 @@ from trace_ves.core import Interval
 from trace_ves.video import open as open_video
 
 from .histories import Pen
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_spans_that_nearly_touch_are_one() -> None:
@@ -79,7 +75,7 @@ def test_a_container_that_does_not_say_where_frames_are(monkeypatch: pytest.Monk
     class Unknown:
         byte_ranges, timestamps, duration = np.array([[-1, -1]] * 4), np.array([0.0, 1.0, 2.0, 3.0]), 4.0
 
-        def __enter__(self) -> Unknown:
+        def __enter__(self) -> "Unknown":
             return self
 
         def __exit__(self, *_: object) -> None:

@@ -1,11 +1,10 @@
 """The stages with a model behind them: what is asked, what is kept, and that a stopped run goes on where it was."""
 
-from __future__ import annotations
-
 import json
 import os
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from tests.fake_models import StageModel
 from tests.web.web_bench import number_in
 from trace_ves import video
-from trace_ves.backbone.protocol import ModelFault, ScriptedBackbone
+from trace_ves.backbone.protocol import ModelFault, Request, ScriptedBackbone
 from trace_ves.benches import load_bench
 from trace_ves.construction import looking
 from trace_ves.construction.export import export_bench
@@ -24,15 +23,10 @@ from trace_ves.construction.people import Role, authenticate, find_person, invit
 from trace_ves.construction.probes import probe_leave_one_out, probe_shortcuts
 from trace_ves.construction.project import BuildSettings, Project, create_project, open_project
 from trace_ves.construction.proposal import caption_video, propose_items
+from trace_ves.construction.store import Store
 from trace_ves.core import InputError, Interval
 
 from .histories import StorePen, proposal
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from trace_ves.backbone.protocol import Request
-    from trace_ves.construction.store import Store
 
 NAME = "videos/a.mp4"
 EVIDENCE = (Interval(3, 6), Interval(12, 15), Interval(22, 26))

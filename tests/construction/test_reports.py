@@ -1,7 +1,5 @@
 """The numbers of the paper's appendix from a synthetic history of 1,024 candidates, and the closure statement."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,10 +1,8 @@
 """The rules of the five stages: what is a proposal, when people agree, when an item is closed, where it stands."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -41,9 +39,6 @@ from trace_ves.core import Interval, Question
 from trace_ves.core.interval import iou, union_length
 
 from .histories import EVIDENCE, Pen, moved
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @given(st.floats(0.5, 2e4))

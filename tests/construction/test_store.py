@@ -1,7 +1,5 @@
 """The store on SQLite and on a real PostgreSQL: the same promises on both; and a build that moves as one archive."""
 
-from __future__ import annotations
-
 import io
 import os
 import random
@@ -15,9 +13,10 @@ import sys
 import tarfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -34,10 +33,6 @@ from trace_ves.construction.store import HISTORY, Store, StoreError, open_engine
 from trace_ves.core import InputError
 
 from .histories import StorePen, proposal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 @pytest.fixture

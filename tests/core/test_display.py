@@ -1,7 +1,5 @@
 """Letters of options, and how methods, stages and simulations are shown."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import trace_ves

@@ -1,16 +1,14 @@
 """Files: written whole or not at all, never over an input; tables of other programs; the cache folder; SQLite's log."""
 
-from __future__ import annotations
-
 import csv
 import errno
 import os
 import sqlite3
 import stat
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -28,9 +26,6 @@ from trace_ves.core.files import (
     write_atomic,
     write_output,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 def test_the_old_file_is_replaced_at_the_end_or_not_at_all(tmp_path: Path) -> None:

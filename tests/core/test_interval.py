@@ -1,7 +1,5 @@
 """Intervals are closed at both ends, and their little arithmetic agrees with counting moments one by one."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,12 +1,10 @@
 """Files of JSON lines: strict values, file:line errors, and appends that survive a kill."""
 
-from __future__ import annotations
-
 import gzip
 import os
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -24,9 +22,6 @@ from trace_ves.core.jsonl import (
     parse_object,
     read_jsonl,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RECORDS = st.lists(st.dictionaries(st.text(max_size=4), st.text(max_size=6) | st.integers()), min_size=1, max_size=5)
 

@@ -1,7 +1,5 @@
 """F counts a frame once, Fr as often as it was supplied; schedules and strategies of looking."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

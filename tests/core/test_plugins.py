@@ -1,18 +1,13 @@
 """A person's own code by name: what is imported, what is refused with which sentence, and what its digest counts."""
 
-from __future__ import annotations
-
 import hashlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from trace_ves.core import InputError, MissingExtraError, plugins
 from trace_ves.core.plugins import described, import_callable, names_own_code, source_digest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 OWN = """
 from own_helper import helper

@@ -1,7 +1,5 @@
 """Sampling schedules of other tools: the frames that their own formulas give, on true and on assumed frame times."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which cues a call is shown: those near its clips, as many as there is room for."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import pairwise

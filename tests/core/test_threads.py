@@ -1,7 +1,5 @@
 """Threads: each task once, groups stay together, errors reach the caller, leaving early stops the rest."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

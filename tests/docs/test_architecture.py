@@ -1,7 +1,5 @@
 """docs/architecture.md and its picture name modules that exist, and the layers that import-linter holds."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from xml.etree import ElementTree as ET

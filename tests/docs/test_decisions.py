@@ -1,7 +1,5 @@
 """Every decision has a unique number, the same in its name and its title, is short, and is in the index once."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 

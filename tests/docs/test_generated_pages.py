@@ -1,7 +1,5 @@
 """What the docs site generates lists every command, every prompt and every public name."""
 
-from __future__ import annotations
-
 import runpy
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """docs/glossary.md explains every symbol that tables show, under anchors that pages can link to."""
 
-from __future__ import annotations
-
 import re
 
 from tests.docs import ROOT, read

@@ -3,17 +3,12 @@
 To add one, add a line to PHRASES: a regular expression, in which a space matches any white space, and what to write.
 """
 
-from __future__ import annotations
-
 import ast
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 from tests.docs import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 PHRASES = {
     r"a person": "you, a user, an annotator",

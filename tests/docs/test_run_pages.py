@@ -1,18 +1,18 @@
 """The code of docs/extend.md runs as it stands there, and docs/run.md names what there is."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import partial
 from inspect import signature
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -20,19 +20,13 @@ import pytest
 from tests import program
 from tests.docs import ROOT, blocks, read
 from tests.films import write_film
-from trace_ves import TRACE, InputError
+from trace_ves import TRACE, InputError, Request
 from trace_ves.agent.ablations import VARIANTS
 from trace_ves.benches import write_bench
 from trace_ves.cli.main import group
 from trace_ves.core import Interval, Question
 from trace_ves.records import Item
 from trace_ves.runs.methods import open_method
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from trace_ves import Request
 
 EXTEND, RUN = read("docs/extend.md"), read("docs/run.md")
 CAPTURED: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 120}

@@ -1,18 +1,13 @@
 """The tutorial's files and commands, on a film of the same length: what needs no model prints what the page shows."""
 
-from __future__ import annotations
-
 import shlex
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests import program
 from tests.docs import blocks, read
 from tests.films import write_film
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PAGE = read("docs/tutorial.md")
 QUESTIONS, MINE = blocks(PAGE, "json")

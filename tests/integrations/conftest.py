@@ -1,10 +1,8 @@
 """A small bench of many questions, on videos that are drawn in a moment."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tests.films import write_film
@@ -12,9 +10,6 @@ from tests.films import write_film
 from trace_ves.benches.bench import write_bench
 from trace_ves.core import Interval, Question
 from trace_ves.records import Item
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 QUESTIONS = 48
 SECONDS = 60

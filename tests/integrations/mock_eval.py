@@ -4,19 +4,15 @@ Gets a JSON list of evaluations, each with `method` and `limit`, where they diff
 `asking`, and further arguments of `eval`; prints one line for each.
 """
 
-from __future__ import annotations
-
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import anyio
 from inspect_ai import eval as inspect_eval
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from tests.integrations.schema_model import TOKENS, reply
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 
 def mock(samples: int) -> Callable[..., Awaitable[ModelOutput]]:

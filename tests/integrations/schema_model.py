@@ -3,21 +3,17 @@
 One function answers for inspect_ai's mock model and as a backbone of our own: both must come to the same numbers.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from trace_ves.backbone.protocol import Generation, R, Request
 from trace_ves.backbone.provider import Completion, RepairTurn, TextPart, request_parts
 from trace_ves.backbone.replies import complete_with_repair
 from trace_ves.integrations.inspect.backbone import inline_schema
 from trace_ves.records import Usage
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 TOKENS = Usage(100, 20, 7)
 

@@ -1,7 +1,5 @@
 """The environment of these tests is the one that is pinned, so that a newer release of a package breaks nothing."""
 
-from __future__ import annotations
-
 from importlib.metadata import version
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """inspect_ai: its own evaluation of our task comes to the numbers of our own run, and its log audits to them too."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -9,7 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pytest
 from pydantic import BaseModel
@@ -17,7 +15,7 @@ from pydantic import BaseModel
 pytest.importorskip("inspect_ai", reason="needs the environment of tools/test_integrations.sh")
 
 from inspect_ai._util.error import PrerequisiteError
-from inspect_ai.log import read_eval_log
+from inspect_ai.log import EvalLog, read_eval_log
 from inspect_ai.model import ModelUsage
 from inspect_ai.util import JSONSchema
 from tests.integrations.conftest import QUESTIONS
@@ -33,11 +31,7 @@ from trace_ves.integrations.inspect.task import ves
 from trace_ves.records import Prediction, Usage
 from trace_ves.twin.glance.glance import Glance
 from trace_ves.twin.glance.server import create_app
-
-if TYPE_CHECKING:
-    from inspect_ai.log import EvalLog
-
-    from trace_ves.ves import AuditReport
+from trace_ves.ves import AuditReport
 
 ROOT = Path(__file__).parents[2]
 METHODS = {"uniform-16": QUESTIONS, "trace": 6, "avp": 6, "vca": 6}
@@ -202,7 +196,7 @@ class Leaf(BaseModel):
 
 class Tree(BaseModel):
     leaf: Leaf
-    branches: list[Tree]
+    branches: list["Tree"]
 
 
 class Flat(BaseModel):

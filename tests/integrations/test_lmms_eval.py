@@ -3,14 +3,12 @@
 lmms-eval brings torch and an older PyAV, so it has its own environment: LMMS_EVAL=1 tools/test_integrations.sh.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,9 +19,6 @@ from trace_ves.benches import load_bench
 from trace_ves.benches.logs import read_logs
 from trace_ves.benches.logs.recorded_frames import read_recorded
 from trace_ves.integrations.lmms_eval import write_task
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(find_spec("lmms_eval") is None, reason="lmms-eval is not installed here")
 

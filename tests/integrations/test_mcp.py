@@ -1,19 +1,21 @@
 """The MCP server, started as an assistant starts it and spoken to with the SDK's own client over stdio."""
 
-from __future__ import annotations
-
 import base64
 import io
 import re
 import sys
 import threading
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import anyio
 import numpy as np
 import pytest
 from PIL import Image
+
+from trace_ves.observer import Listener
 
 pytest.importorskip("mcp", reason="needs the environment of tools/test_integrations.sh")
 
@@ -27,12 +29,6 @@ from trace_ves import video
 from trace_ves.core import TraceVesError
 from trace_ves.integrations.mcp import run_reported
 from trace_ves.observer import Progress, RoundStarted
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from trace_ves.observer import Listener
 
 pytestmark = pytest.mark.anyio
 ASKED = {"video": "a.mp4", "question": "Which?", "options": ["one", "two"]}

@@ -1,7 +1,5 @@
 """The notebooks of the docs run from the first cell to the last, and are kept without outputs."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -3,21 +3,16 @@
 Each library runs in a process of its own, as several copies of FFmpeg in one process get in each other's way.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tests.benches.frame_log import footage
 
 import trace_ves
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DECORD = """
 import sys

@@ -1,7 +1,5 @@
 """A line of a counterfactual check goes round; lines of version 0.1.0 are read as what they said."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

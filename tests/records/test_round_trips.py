@@ -1,7 +1,5 @@
 """Predictions, calls and items go to JSON and back unchanged; broken ones say what is wrong."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A run file keeps its configuration, every line that was written, and the errors that were asked again."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,11 +1,9 @@
 """The index of a run file follows it as it grows; what a cache keeps of it gives the same index."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import stat
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,14 +11,10 @@ import pytest
 from trace_ves.core import InputError
 from trace_ves.core.files import cache_dir
 from trace_ves.core.jsonl import dump_line
+from trace_ves.records import Prediction
 from trace_ves.records.base import FieldError
 from trace_ves.records.disk_cache import Checksum, Facts, checksum, load_facts, save_facts
 from trace_ves.records.run_index import MOST_PROBLEMS, RunIndex, Score
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from trace_ves.records import Prediction
 
 
 def line(name: str, **more: object) -> bytes:

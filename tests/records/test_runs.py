@@ -1,9 +1,7 @@
 """Runs as they come from files, what they are called, and what a bench says of itself."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -22,9 +20,6 @@ from trace_ves.records.run_file import (
 )
 from trace_ves.ves import audit, load_run, load_runs
 from trace_ves.ves.audit import summarise
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def written(path: Path, *lines: dict[str, object]) -> Path:

@@ -1,7 +1,5 @@
 """What `ask --save` writes has the video's path and its checksum, and gives back the question and the run line."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

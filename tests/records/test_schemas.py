@@ -1,7 +1,5 @@
 """The published schemas are those of the types that read and write the files, and the files follow them."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

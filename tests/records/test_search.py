@@ -1,7 +1,5 @@
 """A search goes to JSON and back unchanged; what is not one of ours is the method's own record, whatever it is."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import fields, is_dataclass
 from enum import Enum

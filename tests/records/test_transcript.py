@@ -1,11 +1,9 @@
 """What was said in each call: kept beside a run, bounded, healed after a kill, and never in the way of a run."""
 
-from __future__ import annotations
-
 import json
 import re
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -27,9 +25,6 @@ from trace_ves.records.transcript import (
     read_transcript,
     transcripts_path,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CLIP = ClipRecord(Interval(1, 3), 0.5, 360, (1.5, 2.5))
 CALLS = [

@@ -1,26 +1,19 @@
 """A bench of real little videos, and backbones by name that answer by rule, slowly, badly, or not at all."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.films import write_film
-from trace_ves.benches import load_bench, write_bench
+from trace_ves.benches import Bench, load_bench, write_bench
 from trace_ves.core import Interval, Question
 from trace_ves.records import Item
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from trace_ves.benches import Bench
 
 QUESTIONS = 12
 SECONDS = 60

@@ -1,13 +1,12 @@
 """One question answered, and what a run hands to whoever answers: options, videos, durations, results."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,11 +14,12 @@ from tests.runs.test_parts import JOB, OPTIONS, Opener, asked
 from trace_ves import evaluate
 from trace_ves.backbone.protocol import ScriptedBackbone
 from trace_ves.baselines.direct import Uniform, blind
+from trace_ves.benches import Bench
 from trace_ves.core import Answer, InputError, Interval, Question, Termination
 from trace_ves.core.errors import BackboneError, MethodError
 from trace_ves.core.plugins import source_digest
 from trace_ves.core.subtitles import Cue, Subtitles
-from trace_ves.observer import Memory, RoundStarted
+from trace_ves.observer import Memory, Method, Observer, Progress, RoundStarted
 from trace_ves.records import Call, Prediction
 from trace_ves.records.disk_cache import checksum
 from trace_ves.records.run_file import Run
@@ -29,12 +29,6 @@ from trace_ves.runs.asking import AskSession, ask_many
 from trace_ves.runs.evaluate import Results
 from trace_ves.runs.run import answer_locally, configuration
 from trace_ves.runs.video_pool import SharedVideo, VideoPool, check_durations
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from trace_ves.benches import Bench
-    from trace_ves.observer import Method, Observer, Progress
 
 QUESTION = Question("q", "v.mp4", "Which?", ("red", "blue"))
 MODEL = ScriptedBackbone(lambda _: None, name="model")

@@ -1,13 +1,12 @@
 """Prices turn usage into money, costs are split by stage, and the table of a run tells where it stands."""
 
-from __future__ import annotations
-
 import io
 import math
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -22,9 +21,6 @@ from trace_ves.runs.cost import CostLimit, LimitedBackbone, RunCost, Spent, cost
 from trace_ves.runs.estimate import Estimate
 from trace_ves.runs.prices import Price, Prices, load_prices, parse_price, price_notes, with_date
 from trace_ves.runs.run import Plan
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_tokens_written_into_a_cache_have_a_price_of_their_own_and_flex_is_a_part_of_it() -> None:

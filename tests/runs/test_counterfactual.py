@@ -1,12 +1,12 @@
 """The counterfactual check: masks cover what they say, controls touch no evidence, and each outcome is counted once."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from tests.agent.test_budget import ClockVideo
 from tests.films import write_film
 from trace_ves import video
-from trace_ves.backbone.protocol import ScriptedBackbone
+from trace_ves.backbone.protocol import Backbone, Request, ScriptedBackbone
 from trace_ves.baselines.direct import Uniform
-from trace_ves.benches import load_bench, write_bench
+from trace_ves.benches import Bench, load_bench, write_bench
 from trace_ves.benches.bench import BenchProblem
 from trace_ves.core import Clip, InputError, Interval, ObservationStrategy, Question
 from trace_ves.observer import Observer
@@ -36,14 +36,6 @@ from trace_ves.runs.counterfactual import (
     run_check,
     summarise,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from trace_ves.backbone.protocol import Backbone, Request
-    from trace_ves.benches import Bench
-
 
 moments = st.lists(st.integers(0, 400).map(lambda n: n / 4), max_size=40, unique=True).map(sorted)
 intervals = st.lists(

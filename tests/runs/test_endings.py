@@ -1,23 +1,18 @@
 """However a run ends, by Ctrl-C or a full disk: a status, a sentence, nothing lost, and never a native abort."""
 
-from __future__ import annotations
-
 import json
 import resource
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from trace_ves.benches import load_bench, write_bench
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 pytest.importorskip("onnxruntime")
 

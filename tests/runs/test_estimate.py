@@ -1,9 +1,7 @@
 """An estimate sends nothing, and comes near to what a run of the same method is then charged."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -20,9 +18,6 @@ from trace_ves.runs.cost import Spent
 from trace_ves.runs.estimate import estimate, estimate_table
 from trace_ves.runs.prices import Price, load_prices
 from trace_ves.twin.synthetic.bench import make_twin, write_twin
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GEMINI = "gemini:gemini-3-flash-preview"
 

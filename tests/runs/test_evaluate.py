@@ -1,26 +1,19 @@
 """A run from Python in one call, and one question answered alike by `ask` and by a run."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from trace_ves import TRACE, Answer, InputError, Results, ask, evaluate, open_backbone
+from trace_ves import TRACE, Answer, InputError, Observer, Question, Results, ask, evaluate, open_backbone
+from trace_ves.records import Item, Prediction
 from trace_ves.records.transcript import transcripts_path
+from trace_ves.runs.answering import Job
 from trace_ves.runs.cost import CostLimit
 from trace_ves.runs.prices import Price, Prices
 from trace_ves.runs.run import Watcher
 from trace_ves.twin.synthetic.bench import make_twin, write_twin
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from trace_ves import Observer, Question
-    from trace_ves.records import Item, Prediction
-    from trace_ves.runs.answering import Job
 
 
 def test_one_call_gives_predictions_audit_and_costs(bench_folder: Path, workplace: Path) -> None:

@@ -1,7 +1,5 @@
 """Real runs, killed with SIGKILL many times, end with the same lines as one that was left in peace."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -9,15 +7,13 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests import program
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 METHODS = "uniform-8,avp,vca"
 

@@ -1,10 +1,8 @@
 """The pictures that a run looked at: each once for each height, in a table that names the call it was given to."""
 
-from __future__ import annotations
-
 import csv
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -15,9 +13,6 @@ from trace_ves.records import Call, Prediction
 from trace_ves.records.disk_cache import checksum
 from trace_ves.records.run_file import Run
 from trace_ves.runs.logged_frames import bench_of, empty_folder, prediction_of, write_frames, write_moments
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CALLS = (Call("look", (1.0, 2.0), (24, 24)), Call("think"), Call("check", (2.0, 2.0, 4.0), (24, 48, 24)))
 

@@ -1,12 +1,11 @@
 """A run with --max-cost stops when it is reached, keeps what it has, and goes on where it stopped."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,10 +14,6 @@ from tests.fakes import DIALECTS, Response, Server
 from trace_ves import evaluate
 from trace_ves.runs.cost import CostLimit
 from trace_ves.runs.prices import load_prices
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 OPENAI = DIALECTS["openai"]
 QUESTIONS = [

@@ -1,9 +1,7 @@
 """Methods by name, and the sentences for names that are none."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,9 +14,6 @@ from trace_ves.core import InputError
 from trace_ves.core.plugins import source_digest
 from trace_ves.observer import UNLIMITED
 from trace_ves.runs.methods import default_budget, known_names, open_method, states_budget
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,16 @@
 """The parts of a run on their own: open videos, names, durations, and the loop that writes lines."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.agent.test_budget import ClockVideo
 from trace_ves.backbone.protocol import ScriptedBackbone
 from trace_ves.core import Answer, InputError, Question, Termination
+from trace_ves.observer import Observer
 from trace_ves.records import Item, ObservationLog, Prediction, Usage
 from trace_ves.records.run_file import RunFile
 from trace_ves.runs.answering import Job, QuestionTask, RunOptions, TaskResult
@@ -19,12 +19,6 @@ from trace_ves.runs.cost import CostLimit
 from trace_ves.runs.prices import Price, Prices
 from trace_ves.runs.run import answer_tasks, configuration
 from trace_ves.runs.video_pool import SharedVideo, VideoPool, is_duration
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from trace_ves.observer import Observer
 
 
 class Opener:

@@ -1,13 +1,13 @@
 """The Ray engine against a cluster that is a page of code: workers that are killed for their memory, or never begin."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,11 +16,6 @@ from trace_ves.records import ObservationLog, Prediction
 from trace_ves.runs import ray_engine
 from trace_ves.runs.answering import Job, QuestionTask, RunOptions, TaskResult
 from trace_ves.runs.ray_engine import Worker, _Cluster, _connect, _without_shared_cache, answer_on_ray
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
 
 JOB = Job("uniform-8", "fake")
 
@@ -71,7 +66,7 @@ class FakeRay:
         self.resources: dict[str, float] = {"CPU": 4}
         self.share: dict[str, float] = {}
 
-    def remote(self, _: type) -> FakeRay:
+    def remote(self, _: type) -> "FakeRay":
         return self
 
     def options(self, *, max_restarts: int, **share: float) -> Any:

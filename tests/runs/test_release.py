@@ -1,7 +1,5 @@
 """A release can be checked, audited and replayed frame by frame by somebody who has nothing else."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,18 +1,17 @@
 """A run: every question once, in files that can be continued, retried, and are refused to another configuration."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
 import time
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from trace_ves.benches import load_bench
+from trace_ves.benches import Bench, load_bench
 from trace_ves.core import InputError
 from trace_ves.records.disk_cache import checksum
 from trace_ves.records.run_file import read_configuration
@@ -20,11 +19,6 @@ from trace_ves.records.transcript import read_transcript, transcripts_path
 from trace_ves.runs.answering import Job, RunOptions
 from trace_ves.runs.run import answer_locally, run
 from trace_ves.ves import audit, load_runs
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from trace_ves.benches import Bench
 
 LOCAL = partial(answer_locally, workers=3)
 

@@ -1,20 +1,15 @@
 """A run file may be a stranger's: it never chooses code, or an address to which a key is sent."""
 
-from __future__ import annotations
-
 import json
+import subprocess
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests import program
 from tests.fakes import Server
 from trace_ves.backbone.registry import is_own_code, may_open_unasked
-
-if TYPE_CHECKING:
-    import subprocess
-    from pathlib import Path
 
 
 def check(folder: Path, bench: Path, backbone: str) -> subprocess.CompletedProcess[str]:

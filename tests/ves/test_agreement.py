@@ -1,7 +1,5 @@
 """Runs that are too similar to be different methods, and runs whose frames ignore the question."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

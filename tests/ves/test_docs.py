@@ -1,7 +1,5 @@
 """The commands on the audit page, and those of the audit on the page of measurements, print what the pages show."""
 
-from __future__ import annotations
-
 import os
 import re
 import runpy

@@ -1,10 +1,8 @@
 """The figures: error bars as wide as the report's intervals, one colour for TRACE, curves that meet the tables."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import matplotlib as mpl
@@ -36,9 +34,6 @@ from trace_ves.ves.figures.frontier import (
     place_labels,
 )
 from trace_ves.ves.figures.style import STYLE
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_figures_have_error_bars_and_trace_keeps_its_colour(tmp_path: Path) -> None:

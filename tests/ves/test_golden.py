@@ -3,12 +3,10 @@
 After a change that is meant: `python -m tests.ves.test_golden`, then read the difference of each file.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,9 +16,7 @@ from trace_ves.records.run_file import Reconstruction, Run
 from trace_ves.ves import audit
 from trace_ves.ves.paper import paper_main_table
 from trace_ves.ves.renderers import REPORT_FORMATS, markdown_table
-
-if TYPE_CHECKING:
-    from trace_ves.ves.report import AuditReport
+from trace_ves.ves.report import AuditReport
 
 GOLDEN = Path(__file__).parent / "golden"
 DURATIONS = (119.5, 120.0, 899.0, 900.0, 3599.0, 3600.0)

@@ -1,18 +1,13 @@
 """Accuracy by the groups that a bench names, and the order in which they are shown."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from trace_ves.core import Interval, Question
 from trace_ves.records import Item
 from trace_ves.ves.metrics import accuracy, accuracy_by_group, class_masks, family_order, group_accuracy
 from trace_ves.ves.report import GroupFigures
 from trace_ves.ves.rows import AuditRow
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def rows(*correct: bool | None) -> list[AuditRow]:

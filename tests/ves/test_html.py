@@ -1,7 +1,5 @@
 """Reports in a notebook and as files: the numbers of the tables, and nothing that a file says becomes markup."""
 
-from __future__ import annotations
-
 import json
 from html.parser import HTMLParser
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The metrics against a second, naive implementation, against the paper's numbers, and by their own laws."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The paper's numbers are the paper's, and stand beside ours."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

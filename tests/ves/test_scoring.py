@@ -1,11 +1,10 @@
 """Runs in memory and runs in files are scored alike, schedules are counted as predictions are, faults have a place."""
 
-from __future__ import annotations
-
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,9 +15,6 @@ from trace_ves.records import Item, Prediction
 from trace_ves.records.run_file import Run
 from trace_ves.ves import audit, load_runs, score_files
 from trace_ves.ves.rows import AuditRow, ScoredRun, row_of_prediction, row_of_sampler, row_of_schedule, score_samplers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def item(name: str, evidence: Any = ((1, 4),), *, video: str = "v", duration: float = 15.0) -> Item:

@@ -1,7 +1,5 @@
 """The bootstrap: the paper's half-widths, determinism, pairing, clusters, bounded memory."""
 
-from __future__ import annotations
-
 import tracemalloc
 from dataclasses import replace
 from typing import Any

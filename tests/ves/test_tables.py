@@ -1,7 +1,5 @@
 """The tables: the paper's own bold and underline from its own numbers, in every format; hostile names; figures."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -10,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -23,9 +21,6 @@ from trace_ves.ves.report import AuditReport, BenchFigures, GroupFigures, RunFig
 from trace_ves.ves.table import Column, Row, Section, Table, number
 from trace_ves.ves.tables import main_table, tables, title
 from trace_ves.ves.terminal import print_report, print_table
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PAPER = """\
 random       | 0     | 25.0 | -    | -    | -                  | 0.0 / 0.0 / 0.0

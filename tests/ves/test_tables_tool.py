@@ -1,7 +1,5 @@
 """`tools/tables.py` on the first questions of a bench: every table and figure is of those alone."""
 
-from __future__ import annotations
-
 import json
 import runpy
 import sys

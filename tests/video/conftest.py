@@ -1,7 +1,5 @@
 """Footage is made once for a session, and only what the selected tests ask for."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

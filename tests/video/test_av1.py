@@ -1,8 +1,7 @@
 """AV1's headers say which frames depend on which: only these are decoded, and every picture stays the same."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import av
 import pytest
@@ -14,9 +13,6 @@ from trace_ves import video
 from trace_ves.video import reader
 from trace_ves.video.av1 import References, UnreadableHeaderError, _read_header, _read_sequence, _Sequence, _units
 from trace_ves.video.container import Deadline
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GROUP = 24
 """Frames from keyframe to keyframe in the footage."""

@@ -1,7 +1,5 @@
 """Heads of packets, bit by bit: all bits but those that decide are set to what would mislead."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

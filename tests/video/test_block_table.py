@@ -1,8 +1,7 @@
 """The heads of blocks in Matroska say what the demuxer says, or nothing."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import av
 import numpy as np
@@ -25,10 +24,6 @@ from trace_ves.video.container import (
     open_container,
     read_packets,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 MATROSKA = [
     name

@@ -1,16 +1,15 @@
 """Frames kept in memory and surveys kept on disk: asked again they cost nothing, lost they cost only time."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,9 +23,6 @@ from trace_ves.records import disk_cache
 from trace_ves.video import CachedVideo
 from trace_ves.video.container import Deadline, PacketTable
 from trace_ves.video.survey import Survey, load_survey, save_survey, survey
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 
 @dataclass

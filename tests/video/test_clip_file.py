@@ -1,24 +1,18 @@
 """A span as a file of its own: the frames on screen during the span, each and no other, copied where that is exact."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from io import BytesIO
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import av
 import numpy as np
 import pytest
 import video_footage
+from numpy.typing import NDArray
 
 from trace_ves import video
 from trace_ves.core import Interval
 from trace_ves.video.clip_file import encode_frames, write_clip
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 FROM_KEY_FRAME = Interval(0.8, 1.59)  # a key frame every 24 frames of 30 a second
 FIRST, INSIDE = Interval(0, 0.75), Interval(1.1, 1.4)

@@ -1,11 +1,9 @@
 """Files that are not videos, or no longer whole ones: a sentence or the frames that are there, never a crash."""
 
-from __future__ import annotations
-
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import video_avi
@@ -15,13 +13,9 @@ from video_oracle import HEIGHT, Footage, Truth, digest, every_frame
 
 from trace_ves import video
 from trace_ves.core import VideoError
+from trace_ves.video import Video
 from trace_ves.video.container import Deadline
 from trace_ves.video.reader import Reader
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from trace_ves.video import Video
 
 
 def picture(path: Path) -> None:

@@ -1,11 +1,11 @@
 """Every frame of every kind of file is the one that a plain sequential decode shows, by its pixels."""
 
-from __future__ import annotations
-
 import random
 import shutil
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import video_footage
@@ -14,13 +14,7 @@ from hypothesis import strategies as st
 from video_oracle import HEIGHT, Footage, Truth, Truths, pixels
 
 from trace_ves import video
-from trace_ves.video import decoder, reader, survey
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from trace_ves.video import Video
+from trace_ves.video import Video, decoder, reader, survey
 
 REAL = {
     "av1_video.mkv": None,

@@ -1,8 +1,6 @@
 """Videos are found by name in the folders that were given, and nowhere else."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,9 +8,6 @@ from hypothesis import strategies as st
 
 from trace_ves.core import InputError
 from trace_ves.video.folders import VideoFolders
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(scope="module")

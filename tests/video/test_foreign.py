@@ -1,32 +1,25 @@
 """Files that other programs left behind: whatever is asked, in whatever order, the pixels of a sequential decode."""
 
-from __future__ import annotations
-
 import random
 import re
 import struct
 import zlib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 import simplejpeg
 import video_avi
 import video_footage
+from numpy.typing import NDArray
 from video_avi import SIZE, Chunk, write_avi
 from video_footage import Recipe
 from video_oracle import HEIGHT, digest, every_frame
 
 from trace_ves import video
+from trace_ves.video import Video
 from trace_ves.video.bitstream import start_check
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import av
-    from numpy.typing import NDArray
-
-    from trace_ves.video import Video
 
 DECODING_ORDER = "its timestamps are in decoding order; frames follow the decoder's order"
 NO_ORDER = "its timestamps are not in the order of its frames; frames follow the decoder's order"

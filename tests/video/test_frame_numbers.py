@@ -1,8 +1,7 @@
 """Pictures that are missing from H.264: noticed by their numbers and said, since the decoder says nothing."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 import video_footage
@@ -11,10 +10,6 @@ from video_oracle import HEIGHT, Footage, digest, every_frame, packets_of
 from trace_ves import video
 from trace_ves.video import decoder
 from trace_ves.video.bitstream import FrameNumbers, avc_length_bytes, units
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 LOST = 25
 """The packet after the second keyframe, to which others refer."""

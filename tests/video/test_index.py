@@ -1,7 +1,5 @@
 """Where frames lie: rounding, order, leading pictures, groups and their shares; rules without any file."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 

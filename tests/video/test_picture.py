@@ -1,24 +1,18 @@
 """Pictures: planes become RGB in bands of rows, and JPEGs that are the same bytes in every process."""
 
-from __future__ import annotations
-
 import itertools
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import av
 import numpy as np
 import pytest
 import simplejpeg
 import video_footage
+from numpy.typing import NDArray
 
 from trace_ves import video
 from trace_ves.video import picture
 from trace_ves.video.picture import Orientation, Scaler, YuvPicture, checksum
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 
 @pytest.mark.parametrize("size", [(1, 1), (7, 9), (64, 96), (65, 97), (3, 20_001)])

@@ -1,9 +1,9 @@
 """Tables in the head of an MP4 say what the demuxer says, or nothing; and H.264 packets say where one may start."""
 
-from __future__ import annotations
-
 import struct
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -25,10 +25,6 @@ from trace_ves.video.container import (
     table_of,
 )
 from trace_ves.video.sample_table import read_sample_table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 MP4 = [name for name in [*video_footage.PLAIN, *video_footage.SPECIAL] if name.endswith((".mp4", ".mov"))]
 NOT_PLAIN = {"fragmented.mp4", "edit-list.mp4", "late-start.mp4"}

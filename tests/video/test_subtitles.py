@@ -1,12 +1,10 @@
 """Subtitles are read from files and tracks that may hold anything: bounded, plain, and in the video's own time."""
 
-from __future__ import annotations
-
 import json
 import re
 from fractions import Fraction
 from itertools import product
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -19,9 +17,6 @@ from trace_ves.core import InputError, Interval
 from trace_ves.core.subtitles import Cue, Subtitles
 from trace_ves.video import subtitles as module
 from trace_ves.video.subtitles import read_subtitles, subtitle_files
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SRT = """1
 00:00:01,000 --> 00:00:03,500

@@ -1,11 +1,10 @@
 """What a survey does with readers that meet damage: found by the campaign of perf/fire.py on mutated files."""
 
-from __future__ import annotations
-
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import av
 import numpy as np
@@ -14,13 +13,8 @@ import pytest
 from trace_ves import video
 from trace_ves.core import VideoError
 from trace_ves.video import survey
-from trace_ves.video.container import table_of
+from trace_ves.video.container import PacketTable, table_of
 from trace_ves.video.reader import PacketsMovedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from trace_ves.video.container import PacketTable
 
 UNUSED: Any = None  # a deadline
 

@@ -1,10 +1,9 @@
 """What a caller sees: facts of the file, moments, heights, spans, and sentences for what cannot be."""
 
-from __future__ import annotations
-
 import math
 import pickle
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,12 +12,7 @@ import video_footage
 
 from trace_ves import video
 from trace_ves.core import Interval, VideoError, centred_uniform
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from trace_ves.video import Video
+from trace_ves.video import Video
 
 
 @pytest.fixture

@@ -4,20 +4,15 @@ Covers what a modern muxer refuses to write: packed B-frames, frames that say "a
 frame flags that lie, a missing index.
 """
 
-from __future__ import annotations
-
 import struct
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import av
 from video_footage import drawing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 VOP = b"\0\0\1\xb6"
 PACKED_BY_DIVX = b"\0\0\1\xb2DivX503b1393p"

@@ -1,18 +1,13 @@
 """Small videos of every kind that decoding must be exact on, made on the spot with PyAV's encoders."""
 
-from __future__ import annotations
-
 import struct
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import av
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 RATE = 30
 FRAMES = 75

@@ -1,21 +1,14 @@
 """The truth to compare with: every frame of a file by plain sequential decoding, nothing skipped, nothing sought."""
 
-from __future__ import annotations
-
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import av
 
+from trace_ves.core import Frame
 from trace_ves.video.picture import Orientation, Scaler, YuvPicture, orientation_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trace_ves.core import Frame
 
 HEIGHT = 48
 """Rows of the pictures that are compared."""

@@ -1,29 +1,23 @@
 """A bench with runs, the page over it on a real socket, and a real browser where there is one."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from starlette.types import ASGIApp
 
 from tests.cli import conftest as commands
 from tests.web.web_bench import make_bench, make_runs
 from trace_ves.web.app import create_app
 from trace_ves.web.guard import LOOPBACK_NAMES
+from trace_ves.web.library import Library
 from trace_ves.web.open_library import open_library
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from starlette.types import ASGIApp
-
-    from trace_ves.web.library import Library
 
 call, cli = commands.call, commands.cli  # fixtures
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "chromium-browser"))), None)

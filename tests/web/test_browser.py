@@ -1,10 +1,9 @@
 """The page in a real browser: what is there, where a seek lands, what keys do."""
 
-from __future__ import annotations
-
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +12,6 @@ from tests.web.web_bench import BITS, BLOCK, EVENTS, HEIGHT, WIDTH, items, predi
 from trace_ves.benches.bench import write_bench
 from trace_ves.core.jsonl import dump_line
 from trace_ves.web.open_library import open_library
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NUMBER_ON_SCREEN = """([bits, block, width, height]) => {
   const still = document.querySelector('#player .still');

@@ -1,7 +1,5 @@
 """The two figures of the first page: where each run is drawn, computed by hand."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`trace-ves view` and `trace-ves ask --view` as a user runs them."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -9,8 +7,10 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urljoin
 from urllib.request import HTTPCookieProcessor, build_opener
@@ -20,11 +20,7 @@ import pytest
 from tests.cli.conftest import Model, serving
 from tests.web.web_bench import WIDTH
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    Call = Callable[..., tuple[int, str, str]]
+Call = Callable[..., tuple[int, str, str]]
 
 
 @contextmanager

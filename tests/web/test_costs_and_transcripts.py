@@ -1,12 +1,10 @@
 """What runs cost, and what was said in their calls, as the page has it."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from datetime import date
 from html import unescape
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -20,9 +18,6 @@ from trace_ves.runs.prices import Price, Prices
 from trace_ves.web.costs import GROUPINGS, Costs
 from trace_ves.web.open_library import open_library
 from trace_ves.web.views import costs_page
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HOSTILE = '<script>alert(1)</script> & "quoted" </pre>'
 PRICED = "openai:priced"

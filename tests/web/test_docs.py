@@ -1,7 +1,5 @@
 """docs/view.md lists the keys that the page has, and the options that the command has."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

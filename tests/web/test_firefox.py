@@ -1,10 +1,9 @@
 """The sample in Firefox: its search in the studio, the viewer over that search, and its saved page."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.web.conftest import serving_app
+from tests.web.desk.test_firefox import Firefox
 from tests.web.desk.test_firefox import firefox as firefox  # noqa: PLC0414  the fixture
 from trace_ves.backbone.registry import open_backbone
 from trace_ves.cli.ask import SAMPLE_FILM, SAMPLE_SPEC, sample_question
@@ -13,11 +12,6 @@ from trace_ves.video.folders import VideoFolders
 from trace_ves.web.guard import LOOPBACK_NAMES
 from trace_ves.web.studio import Model, SampleQuestion, Studio
 from trace_ves.web.studio_app import create_studio_app
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.web.desk.test_firefox import Firefox
 
 CAR = "a white car drives across the asphalt (0:28.4-0:31.6)"
 READY = "!!document.querySelector('#player[data-ready]')"

@@ -1,10 +1,8 @@
 """What the page caches for its next start: the same pages without reading the files, which are read again in doubt."""
 
-from __future__ import annotations
-
 import os
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,14 +10,10 @@ from trace_ves.core.files import cache_dir
 from trace_ves.records import disk_cache
 from trace_ves.records.run_index import RunIndex
 from trace_ves.web import library
+from trace_ves.web.library import Library
 from trace_ves.web.listing import Filters
 from trace_ves.web.open_library import open_library
 from trace_ves.web.views import run_page, runs_page
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from trace_ves.web.library import Library
 
 RUN = "trace@scripted"
 

@@ -1,9 +1,9 @@
 """The library by itself: following files, filters, timelines, stories; hostile input included."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from itertools import pairwise, product
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,16 +17,11 @@ from trace_ves.records.run_index import RunIndex
 from trace_ves.ves import audit, load_runs
 from trace_ves.ves.rows import row_of_prediction
 from trace_ves.web.export import thinned
+from trace_ves.web.library import Library
 from trace_ves.web.listing import BUCKETS, DENSE, FACETS, NO_VALUE, SORTS, Filters, Listed, QuestionInfo
 from trace_ves.web.open_library import open_library
 from trace_ves.web.search_view import clock, view_search
 from trace_ves.web.timeline import MOST_ROWS, Bar, axis, pack, timeline
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from trace_ves.web.library import Library
 
 quiet = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """Other processes may take the machine for a while; that is no fault of the code."""

@@ -1,19 +1,19 @@
 """Pages at their limits and one step beyond: headers, bodies, cookies, lists, costs, and a story in one file."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io
 import re
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from fastapi import HTTPException
 from PIL import Image
 from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
+from starlette.types import Receive, Scope, Send
 
 from tests.web.test_server import item, write
 from trace_ves.core import Interval
@@ -22,15 +22,9 @@ from trace_ves.web.app import check_csrf, content_type, create_app, without_fold
 from trace_ves.web.costs import _expense
 from trace_ves.web.export import write_story
 from trace_ves.web.guard import LOOPBACK_NAMES, Guard
+from trace_ves.web.library import Library
 from trace_ves.web.listing import Filters, Listed, QuestionInfo, next_sort
 from trace_ves.web.open_library import open_library
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from starlette.types import Receive, Scope, Send
-
-    from trace_ves.web.library import Library
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self'; "

@@ -1,17 +1,13 @@
 """The page as it looks: at three widths, in light and dark; symbols explain themselves, and tables sort."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.web.test_browser import CONTRAST, open_question
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PAGES = {
     "runs": "/",

@@ -1,14 +1,12 @@
 """An answer in a notebook: the words of the answer, its evidence as small pictures, and no markup from outside."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io
 import json
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from PIL import Image, ImageChops, ImageFont
@@ -29,9 +27,6 @@ from trace_ves.web.saving import (
     save_result,
 )
 from trace_ves.web.search_view import EvidenceClip, view_answer
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_notebook_shows_the_answer_and_its_evidence() -> None:

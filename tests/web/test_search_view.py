@@ -1,7 +1,5 @@
 """One view of a search for every way of showing it: nothing is left out, and no hostile record breaks a page."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,13 +1,11 @@
 """The server as others may call it: exact frames, ranges, hostile addresses and hostile files."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
 import shutil
-from http.client import HTTPConnection
-from typing import TYPE_CHECKING
+from http.client import HTTPConnection, HTTPMessage
+from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
 import numpy as np
@@ -19,10 +17,6 @@ from trace_ves.core import Question
 from trace_ves.core.jsonl import dump_line
 from trace_ves.records import Item
 from trace_ves.web.open_library import open_library
-
-if TYPE_CHECKING:
-    from http.client import HTTPMessage
-    from pathlib import Path
 
 
 class Reply:

@@ -1,16 +1,16 @@
 """The page to ask on: what it sends, what it shows while a search goes on, and who may use it."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading
 import time
 import zipfile
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -19,21 +19,14 @@ from tests.web.conftest import serving_app
 from tests.web.test_looks import OUTSIDE, WIDER
 from tests.web.test_server import Reply, get
 from tests.web.web_bench import ORDERS, witness
-from trace_ves.backbone.protocol import Generation, ScriptedBackbone
+from trace_ves.backbone.protocol import Generation, Request, ScriptedBackbone
 from trace_ves.core import BackboneError, InputError, TraceVesError
 from trace_ves.records import Usage
 from trace_ves.runs.prices import Price, Prices
 from trace_ves.video.folders import VideoFolders
 from trace_ves.web.guard import LOOPBACK_NAMES
-from trace_ves.web.studio import Model, Studio
+from trace_ves.web.studio import LiveSearch, Model, Studio
 from trace_ves.web.studio_app import create_studio_app
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from trace_ves.backbone.protocol import Request
-    from trace_ves.web.studio import LiveSearch
 
 QUESTION = "In which order do these scenes appear?"
 FACTS = (

@@ -1,7 +1,5 @@
 """The timeline of an answer: where bars, ticks and marks are, computed by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.web.test_search_view import results, searches, view

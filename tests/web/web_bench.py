@@ -3,18 +3,21 @@
 The model behind the methods is a witness that knows when the events are; each question makes TRACE go another way.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tests.fake_models import StageModel, full
 from trace_ves import video
 from trace_ves.agent import TRACE, TraceSettings
-from trace_ves.backbone.protocol import ScriptedBackbone
+from trace_ves.backbone.protocol import Request, ScriptedBackbone
 from trace_ves.baselines.avp import Avp
 from trace_ves.baselines.direct import Uniform
 from trace_ves.baselines.vca import Vca
@@ -23,18 +26,8 @@ from trace_ves.core import Answer, Interval, Question
 from trace_ves.core.jsonl import dump_line
 from trace_ves.observer import Observer
 from trace_ves.records import Item, Prediction
-from trace_ves.records.transcript import transcripts_path
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from trace_ves.backbone.protocol import Request
-    from trace_ves.records.transcript import Transcript
-    from trace_ves.video import CachedVideo
+from trace_ves.records.transcript import Transcript, transcripts_path
+from trace_ves.video import CachedVideo
 
 BITS = 12
 BLOCK = 20

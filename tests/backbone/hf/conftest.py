@@ -1,14 +1,9 @@
 """A tiny checkpoint of each kind of model."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tests.backbone.hf.tiny_models import MODELS, save_tiny
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(scope="session")

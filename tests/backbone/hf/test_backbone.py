@@ -1,10 +1,9 @@
 """`hf:` by its spec, with real loading of tiny checkpoints: what is asked, what comes back, what it cost."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import BaseModel, Field, field_validator
@@ -21,9 +20,6 @@ from trace_ves.backbone.hf.models import PlainModel, SharedPrefixModel
 from trace_ves.backbone.hf.plans import BatchLimits
 from trace_ves.backbone.hf.vision import frame_key
 from trace_ves.core import BackboneError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(scope="module", params=["qwen3_vl", "qwen3_vl_moe", "qwen2_5_vl", "llava"])

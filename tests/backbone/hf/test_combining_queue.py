@@ -1,21 +1,17 @@
 """Requests of several threads are answered together, each thread gets its own, and waiting is charged to nobody."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+
+import pytest
 
 from trace_ves.backbone.hf import combining_queue
 from trace_ves.backbone.hf.combining_queue import CombiningQueue, LocalRequest
 from trace_ves.backbone.provider import Completion
 from trace_ves.core import BackboneError
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def request(number: int) -> LocalRequest:

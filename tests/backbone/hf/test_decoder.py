@@ -1,9 +1,8 @@
 """One shared prefill gives what separate calls of the stock model give, logit by logit and token by token."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,9 +15,6 @@ from tests.backbone.hf.tiny_models import Noise  # noqa: E402
 from trace_ves.backbone.hf.decoder import BatchDecoder, NonFiniteError  # noqa: E402  after the skip
 from trace_ves.backbone.hf.plans import PromptTokens, plan_batch  # noqa: E402
 from trace_ves.backbone.hf.vision import FrameFeatures, encode  # noqa: E402
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NEW_TOKENS = 12
 

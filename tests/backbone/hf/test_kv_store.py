@@ -1,7 +1,5 @@
 """The stream of tokens that a batch computes, and the cache of prefixes."""
 
-from __future__ import annotations
-
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs the extra hf")

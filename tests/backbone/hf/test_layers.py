@@ -1,17 +1,13 @@
 """Attention in pieces, and functions that are compiled on a GPU."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs the extra hf")
 
 from trace_ves.backbone.hf import layers  # noqa: E402  after the skip
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROWS, HEADS, KEY_HEADS, SIZE = 3, 6, 2, 16
 PIECE = layers.PIECE_TOKENS

@@ -1,22 +1,18 @@
 """What a person can get wrong about a local model, each with its sentence."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from trace_ves.backbone import open_backbone
 from trace_ves.core import BackboneConfigError, MissingExtraError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 needs_hf = pytest.mark.skipif(not (find_spec("torch") and find_spec("llguidance")), reason="needs the extra hf")
 

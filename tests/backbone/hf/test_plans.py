@@ -1,7 +1,5 @@
 """Which prompts share a prefill, and how large a batch may be."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -4,8 +4,6 @@ vLLM runs where its command is found, on the path or in TRACE_VES_VLLM; it holds
 does not. So the model here is one that says a valid reply by itself.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket
@@ -14,20 +12,17 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from tests.backbone.hf.tiny_models import CLIPS, Sighting, make_request, save_tiny
 
 from trace_ves.backbone import ModelFault, open_backbone
 from trace_ves.core import BackboneError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SAYS = '{"seen": true, "times": [3, 8], "colour": "red"}'
 START_SECONDS = 180

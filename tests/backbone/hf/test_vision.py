@@ -1,8 +1,7 @@
 """Frames through the vision tower: many at once give what the stock model gives for each."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +12,6 @@ from tests.backbone.hf.tiny_models import Noise  # noqa: E402
 
 from trace_ves.backbone.hf.vision import FrameFeatures, VisionEncoder  # noqa: E402  after the skip
 from trace_ves.core import Frame  # noqa: E402
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Small(Noise):

@@ -1,19 +1,15 @@
 """Tiny checkpoints with random weights, written to disk as real ones are: config, weights, tokenizer, processor."""
 
-from __future__ import annotations
-
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, Field
 
 from trace_ves.backbone import Prompt, Request
 from trace_ves.core import Clip, Frame, Interval, ObservationStrategy
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 if find_spec("torch") and find_spec("transformers"):  # else every test that needs them is skipped
     import torch

@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 """Stands in for the command `vllm`: notes how it was called, and is healthy, slow, dying or silent as `MODE` says."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """`vllm:` starts, asks and ends a server. A stand-in process takes vLLM's place and notes how it was called."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -9,11 +7,12 @@ import subprocess
 import sys
 import time
 import urllib.error
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -24,9 +23,6 @@ from trace_ves.backbone.registry import BackboneOptions, may_open_unasked
 from trace_ves.backbone.vllm import backbone as server_module
 from trace_ves.backbone.vllm.backbone import VllmBackbone, VllmServer, serve_arguments, visible_gpus
 from trace_ves.core import BackboneConfigError, BackboneError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MODEL = "Qwen/Qwen3-VL-8B-Instruct"
 SPEC = f"vllm:{MODEL}"

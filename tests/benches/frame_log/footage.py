@@ -1,15 +1,10 @@
 """A small film whose frames stay for different times, and whose first frame is not at tick 0."""
 
-from __future__ import annotations
-
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import av
 import numpy as np
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TICKS = [200, 240, 320, 360, 1000, 1040, 1080, 2000, 2040, 2400, 2440, 2900]
 """When each frame is shown, in thousandths of a second."""

@@ -1,7 +1,5 @@
 """Recording: the frames that libraries hand out have exactly the timestamps that our own decoder gives them."""
 
-from __future__ import annotations
-
 import contextvars
 import json
 import os
@@ -9,11 +7,13 @@ import re
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from fractions import Fraction
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,10 +28,6 @@ from trace_ves.benches.frame_log.recorder import MOST_WAITING, RECORDER, FramesF
 from trace_ves.benches.logs.recorded_frames import read_recorded
 from trace_ves.frame_log import main
 from trace_ves.records.run_file import read_predictions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
 av: Any = pytest.importorskip("av")
 cv2: Any = pytest.importorskip("cv2")

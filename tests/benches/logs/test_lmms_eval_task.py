@@ -1,11 +1,10 @@
 """A bench as a task of lmms-eval: the folder is what its loader expects, and what it logs is audited."""
 
-from __future__ import annotations
-
 import json
 import re
 import runpy
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.benches.tables import write_rows
@@ -15,9 +14,6 @@ from trace_ves.benches import load_bench
 from trace_ves.benches.logs import read_log
 from trace_ves.frame_log import manifests
 from trace_ves.integrations.lmms_eval import main, write_task
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LINES = [
     {"id": "q1", "video": "videos/a.mp4", "duration": 9.0, "question": 'Who "waits"?', "options": ["a cat", "a dog"]}

@@ -1,7 +1,5 @@
 """Logs of lmms-eval, VLMEvalKit and inspect_ai, in the shapes that these tools write, audited like any run."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

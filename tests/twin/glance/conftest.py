@@ -3,24 +3,19 @@
 So every rule is tested through the real methods, without weights and without a renderer.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 import simplejpeg
+from numpy.typing import NDArray
 
 from trace_ves.core import Clip, Frame, Interval, ObservationStrategy
 from trace_ves.twin.glance.glance import Glance
 from trace_ves.twin.glance.parsed_question import lexicon
 from trace_ves.twin.glance.sightings import Sighting, View
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
 THINGS = tuple(lexicon().things)
 SCENES = tuple(sorted(lexicon().scenes))

@@ -1,11 +1,9 @@
 """The shipped eyes: what they see in frames of a held-out seed, and that pixels are all they go by."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,9 +14,6 @@ from trace_ves.twin.glance.parsed_question import lexicon
 from trace_ves.twin.glance.sightings import SEEN, View
 from trace_ves.twin.synthetic.bench import TwinVideo, frames_of, make_twin, write_film
 from trace_ves.twin.synthetic.layout import FPS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SEED = 770_077
 """No tool and no page uses this seed: neither its scenes nor its visits were ever trained on."""

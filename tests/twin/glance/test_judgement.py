@@ -1,7 +1,5 @@
 """From visits to answers: what is settled, what is open, and what a forced choice takes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import permutations
 

@@ -1,22 +1,15 @@
 """The real methods over glance: each finds its answer in frames alone, and pays as it is defined to."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 from tests.twin.glance.conftest import ArrayPicture, CodeVideo, Entrance, read_code
 
 from trace_ves.core import Answer, Question, Termination
 from trace_ves.observer import Observer
 from trace_ves.runs.methods import default_budget, open_method
 from trace_ves.twin.glance.glance import Glance
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from trace_ves.twin.glance.sightings import View
+from trace_ves.twin.glance.sightings import View
 
 ORDER = Question(
     "order",

@@ -1,9 +1,6 @@
 """What is asked: orders, counts, choices, what is beyond; and the words, which are the twin's vocabulary."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,11 +15,8 @@ from trace_ves.twin.glance.parsed_question import (
 )
 from trace_ves.twin.synthetic.layout import draw_layout
 from trace_ves.twin.synthetic.questions import word_question
-from trace_ves.twin.synthetic.vocabulary import vocabulary, with_article
+from trace_ves.twin.synthetic.vocabulary import Sprite, vocabulary, with_article
 from trace_ves.twin.synthetic.world import Hints, make_world
-
-if TYPE_CHECKING:
-    from trace_ves.twin.synthetic.vocabulary import Sprite
 
 
 def understood(question: str, *options: str) -> ParsedQuestion:

@@ -1,13 +1,12 @@
 """Pictures before the eyes see them: made smaller where a call has many, and looked at once."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from tests.twin.glance.conftest import ArrayPicture
 
 from trace_ves.backbone.registry import open_backbone
@@ -17,12 +16,6 @@ from trace_ves.runs.methods import open_method
 from trace_ves.twin.glance.eyes import cache_views, reduce_picture
 from trace_ves.twin.glance.glance import Glance
 from trace_ves.twin.glance.sightings import View
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
 
 QUESTION = Question("q", "v.mp4", "How many times does a red balloon float up?", ("2", "3", "4", "5"))
 

@@ -1,29 +1,23 @@
 """The prompts say all that their stages need: read back from the rendered words, every reply is the same."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.twin.glance.conftest import CodeVideo, Entrance, read_code
 
 from trace_ves.agent import TRACE
+from trace_ves.backbone.protocol import Generation, R, Request
 from trace_ves.benches import load_bench
 from trace_ves.core import Question
 from trace_ves.core.subtitles import Cue, Subtitles
 from trace_ves.observer import Observer
 from trace_ves.runs.methods import default_budget, open_method
-from trace_ves.twin.glance.glance import Glance
+from trace_ves.twin.glance.glance import Glance, RuleBackbone
 from trace_ves.twin.glance.prompt_reading import read_prompt
 from trace_ves.twin.lab import Lab
 from trace_ves.twin.synthetic.bench import make_twin, write_twin
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from trace_ves.backbone.protocol import Generation, R, Request
-    from trace_ves.twin.glance.glance import RuleBackbone
 
 METHODS = ("trace", "trace-without-expand", "trace-without-trajectory", "uniform-32", "blind", "avp", "vca")
 

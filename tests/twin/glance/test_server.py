@@ -1,14 +1,13 @@
 """Glance behind HTTP: the same answers as in process, from text and JPEGs only, and nothing that breaks it."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import numpy as np
@@ -25,10 +24,6 @@ from trace_ves.runs.methods import default_budget, open_method
 from trace_ves.twin.glance.glance import Glance
 from trace_ves.twin.glance.server import CHAT_PATH, MAX_BODY_BYTES, create_app
 from trace_ves.web.guard import LOOPBACK_NAMES, Guard
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 VIDEO = CodeVideo(
     180.0,

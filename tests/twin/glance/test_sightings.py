@@ -1,10 +1,8 @@
 """Sightings: when two of them are one visit, and what two close ones show of an act."""
 
-from __future__ import annotations
-
 import itertools
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -28,10 +26,6 @@ from trace_ves.twin.glance.sightings import (
     merge_visits,
     observe_conduct,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 SIZE = 0.1
 """Of the picture's height."""

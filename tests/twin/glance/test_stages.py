@@ -1,8 +1,6 @@
 """Each stage by itself: the reply that follows from these frames and words."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,13 +10,9 @@ from tests.twin.glance.conftest import CodeVideo, Entrance
 
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.core import UnknownStageError
-from trace_ves.twin.glance.glance import STAGES
+from trace_ves.twin.glance.glance import STAGES, Glance
 from trace_ves.twin.glance.parsed_question import lexicon
 from trace_ves.twin.glance.proposal import MOST_LETTERS, StoryboardFrame, frames_in_notes, notes_of
-
-if TYPE_CHECKING:
-    from trace_ves.twin.glance.glance import Glance
-
 
 QUESTION = "In what order do these things happen: a taxi goes by; a fox appears?"
 OPTIONS = {"A": "the taxi → the fox", "B": "the fox → the taxi"}

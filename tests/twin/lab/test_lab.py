@@ -1,14 +1,12 @@
 """The laboratory: glance's rules on undrawn twins, frame by frame as the drawn film would be, and always the same."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -19,7 +17,17 @@ from trace_ves.backbone.protocol import OpensVideos
 from trace_ves.backbone.registry import open_backbone
 from trace_ves.baselines.direct import Random, answer_of, answer_request, blind
 from trace_ves.benches import load_bench
-from trace_ves.core import Answer, BackboneConfigError, InputError, Interval, ObservationStrategy, VideoError
+from trace_ves.core import (
+    Answer,
+    BackboneConfigError,
+    Frame,
+    InputError,
+    Interval,
+    ObservationStrategy,
+    Question,
+    VideoError,
+    VideoSource,
+)
 from trace_ves.observer import Observer
 from trace_ves.runs.evaluate import evaluate
 from trace_ves.twin.glance.sightings import SEEN
@@ -27,12 +35,7 @@ from trace_ves.twin.lab import Lab, SimulatedEyes
 from trace_ves.twin.synthetic.bench import make_twin, write_twin
 from trace_ves.twin.synthetic.truth import read_truth
 from trace_ves.twin.synthetic.world import SceneSpan, VideoWorld
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from trace_ves.core import Frame, Question, VideoSource
-    from trace_ves.ves.rows import AuditRow
+from trace_ves.ves.rows import AuditRow
 
 
 @pytest.fixture(scope="module")

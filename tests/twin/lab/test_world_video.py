@@ -1,17 +1,12 @@
 """The parts of the laboratory one by one: frames of a world that was not drawn, quantiles, boxes and specs."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from trace_ves.backbone.registry import open_backbone
 from trace_ves.core import VideoError
 from trace_ves.twin.lab import Figures, Lab, PictureFigures, ShownFigures, WorldVideo, _misplace
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WORLD = '{"video": "videos/v001.mp4", "fps": 10, "frames": 5, "scenes": [], "tracks": []}\n'
 

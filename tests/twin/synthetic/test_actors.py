@@ -1,12 +1,11 @@
 """A world of actors: no single frame and no presence tells an answer, all acts together tell every one."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 
 from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING
 from trace_ves.core.question import LETTERS
+from trace_ves.records import Item
 from trace_ves.twin.synthetic.bench import TwinVideo, make_twin
 from trace_ves.twin.synthetic.drawing import track_stamp
 from trace_ves.twin.synthetic.layout import FPS, HEIGHT, WIDTH
@@ -23,11 +23,6 @@ from trace_ves.twin.synthetic.scenery import paint
 from trace_ves.twin.synthetic.tracks import ACROSS, ACTS, LARGEST, REST, SMALLEST, UP, Act, Track, pose
 from trace_ves.twin.synthetic.vocabulary import vocabulary
 from trace_ves.twin.synthetic.world import Hints
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from trace_ves.records import Item
 
 BANDS = paint("park", [7]).bands
 SEEDS: Final = (500, 501, 502)

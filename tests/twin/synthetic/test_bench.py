@@ -1,15 +1,13 @@
 """Twins on disk: true H.264, the same for every seed and number of workers, whole or not at all, and continued."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import av
 import numpy as np
@@ -22,9 +20,6 @@ from trace_ves.twin.synthetic.bench import TwinVideo, frames_of, make_twin, writ
 from trace_ves.twin.synthetic.layout import FPS
 from trace_ves.twin.synthetic.tracks import Track
 from trace_ves.twin.synthetic.world import SceneSpan, VideoWorld
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 BEE = Track("bee", "flutter", 100, 160, 60, 0.5, 0.5)
 

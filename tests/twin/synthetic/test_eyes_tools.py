@@ -1,7 +1,5 @@
 """The tools that train and measure eyes: frames with true boxes, and figures that fall when eyes err."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from pathlib import Path

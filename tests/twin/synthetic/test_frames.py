@@ -1,7 +1,5 @@
 """Frames: a sprite is on screen from its first frame to its last, a good part of it always, and never outside."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st

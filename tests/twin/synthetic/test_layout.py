@@ -1,7 +1,5 @@
 """The layout has the paper's figures, for any seed, and the audit's own reckoning agrees with ours."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

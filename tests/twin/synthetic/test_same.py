@@ -1,7 +1,5 @@
 """The same seed gives the same questions, worlds, pictures and simulated sightings as for the published results."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import tomllib

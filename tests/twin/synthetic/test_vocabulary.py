@@ -1,7 +1,5 @@
 """The vocabulary is whole: every name leads somewhere, every thing has a picture, no phrase means two things."""
 
-from __future__ import annotations
-
 from importlib.resources import as_file, files
 
 import numpy as np

@@ -1,16 +1,10 @@
-from __future__ import annotations
-
 import os
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.video.fetching.servers import FilmServer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 
 BODY = b"\0\0\0\x20ftypisom" + random.Random(5).randbytes(3_000_000)
 

@@ -1,15 +1,11 @@
 """A web server on loopback whose manners are the test's: it keeps to ranges, lies, breaks off or never ends."""
 
-from __future__ import annotations
-
+import ssl
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Callable
+from typing import Any
 
 
 @dataclass

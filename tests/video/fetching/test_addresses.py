@@ -1,7 +1,5 @@
 """Where a fetch may go: public addresses alone, checked at each hop, and the checked one is the one connected to."""
 
-from __future__ import annotations
-
 import datetime as dt
 import ipaddress
 import re
@@ -9,19 +7,16 @@ import socket
 import ssl
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.video.fetching.servers import FilmServer
 
 import trace_ves
 from trace_ves.core import InputError
 from trace_ves.video.download import FetchRules, is_address, is_public, parse_address, resolve_redirect, without_query
 from trace_ves.video.fetching import fetch_video
-
-if TYPE_CHECKING:
-    from tests.video.fetching.servers import FilmServer
 
 RULES = FetchRules(wait_seconds=0.0, timeout_seconds=5.0, attempts=1)
 PUBLIC = "93.184.216.34"

@@ -1,7 +1,5 @@
 """A file on a real server on loopback, fetched whole or not at all, whatever the server does."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import resource
@@ -9,21 +7,18 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.video.fetching.servers import FilmServer
 
 from trace_ves.core import InputError
 from trace_ves.video.fetching import PART, FetchRules, cache_folder, fetch_video, lock_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from http.server import BaseHTTPRequestHandler
-    from pathlib import Path
-
-    from tests.video.fetching.servers import FilmServer
 
 RULES = FetchRules(allow_private=True, wait_seconds=0.0, timeout_seconds=5.0)
 

@@ -3,20 +3,16 @@
 What YouTube itself answers is replaced by what yt-dlp would make of it; no test reaches YouTube.
 """
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from tests.video.fetching.servers import FilmServer
 
 from trace_ves.core import InputError, MissingExtraError
 from trace_ves.video import youtube
 from trace_ves.video.fetching import FetchRules, cache_folder, fetch_video
-
-if TYPE_CHECKING:
-    from tests.video.fetching.servers import FilmServer
 
 FILM = "https://www.youtube.com/watch?v=aqz-KE-bpKQ"
 RULES = FetchRules(timeout_seconds=5.0, attempts=2)

@@ -1,7 +1,5 @@
 """A small build with people, its desk on a real socket, and clients that sign in as a browser would."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -9,9 +7,11 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -20,20 +20,13 @@ from tests.construction.histories import proposal
 from tests.web.conftest import serving_app
 from tests.web.web_bench import write_video
 from trace_ves.construction.desk.app import create_desk
-from trace_ves.construction.judged_item import evidence_to_json
-from trace_ves.construction.ledger import PROPOSAL_SLOT, Change
+from trace_ves.construction.judged_item import ProposedItem, evidence_to_json
+from trace_ves.construction.ledger import PROPOSAL_SLOT, Change, LedgerEntry
 from trace_ves.construction.people import Role, invite
 from trace_ves.construction.project import Project, create_project, open_project
+from trace_ves.construction.store import Store
 from trace_ves.core import Interval
 from trace_ves.web.guard import LOOPBACK_NAMES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from trace_ves.construction.judged_item import ProposedItem
-    from trace_ves.construction.ledger import LedgerEntry
-    from trace_ves.construction.store import Store
 
 EVIDENCE = (Interval(3, 6), Interval(12, 15), Interval(22, 26))
 SPANS = evidence_to_json(EVIDENCE)

@@ -1,18 +1,12 @@
 """Every page of the desk, as each person sees it: axe-core finds no serious fault in light and dark, and it fits."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from tests.web.desk.conftest import SPANS
+from tests.web.desk.conftest import SPANS, World
 from tests.web.desk.test_server import accept, to_leave_one_out
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.web.desk.conftest import World
 
 SERIOUS = {"serious", "critical"}
 READY = {"/task": "#intervals[data-ready], #clips video", "/dispute?id=c0002": "#intervals[data-ready]"}

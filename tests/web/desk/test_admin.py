@@ -1,22 +1,16 @@
 """The operator's page: people, invitations, what is held or stuck, and that nobody else gets near it."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from tests.construction.histories import StorePen
-from tests.web.desk.conftest import EVIDENCE, SPANS
+from tests.web.desk.conftest import EVIDENCE, SPANS, World
 from tests.web.desk.test_server import accept, to_leave_one_out
 from trace_ves.construction.assignments import AssignmentQueue
 from trace_ves.construction.people import revoke
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.web.desk.conftest import World
 
 WRITES = {
     "/api/invite": {"name": "eve", "role": "annotator"},

@@ -1,7 +1,5 @@
 """Attacks on the desk that once worked: memory, connections, guesses, scripts that judge without looking."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -16,14 +14,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from tests import program
 from tests.web.conftest import serving_app
-from tests.web.desk.conftest import EVIDENCE, NAME, SPANS, Client, serving_process, wait_until
+from tests.web.desk.conftest import EVIDENCE, NAME, SPANS, Client, World, serving_process, wait_until
 from tests.web.desk.test_server import accept, to_leave_one_out
 from trace_ves.construction import gold, looking
 from trace_ves.construction.desk.app import create_desk
@@ -41,12 +40,6 @@ from trace_ves.construction.looking import length
 from trace_ves.construction.people import Person, Role, invite, revoke, sign_out_everywhere
 from trace_ves.construction.proposal import ItemDraft, check_draft, new_item_id
 from trace_ves.web.guard import LOOPBACK_NAMES
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.web.desk.conftest import World
-
 
 ANN, BOB = (Person(name, Role.ANNOTATOR, "digest") for name in ("ann", "bob"))
 

@@ -1,23 +1,17 @@
 """The desk in a real browser: the loop, the keys that move edges, and hostile text that stays text."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from tests.construction.histories import proposal
-from tests.web.desk.conftest import EVIDENCE, NAME, READY
+from tests.web.desk.conftest import EVIDENCE, NAME, READY, World
 from tests.web.desk.test_server import XSS
 from tests.web.test_browser import number_on_screen
 from tests.web.web_bench import write_video
 from trace_ves.construction.judged_item import ProposedItem
 from trace_ves.core import Interval
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.web.desk.conftest import World
 
 
 def play_all(page: Any) -> None:

@@ -1,18 +1,12 @@
 """A day's work at the desk: what waits, what was done, the guidelines, and undo from wherever one is."""
 
-from __future__ import annotations
+from collections.abc import Callable
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
-from tests.web.desk.conftest import READY, SPANS
+from tests.web.desk.conftest import READY, SPANS, World
 from tests.web.desk.test_server import XSS, accept, to_leave_one_out
 from trace_ves.construction.desk.pages import today, verdict_text
 from trace_ves.construction.ledger import Change
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.web.desk.conftest import World
 
 
 def test_the_first_page_tells_what_waits_and_what_was_done(world: World) -> None:

@@ -1,24 +1,19 @@
 """The desk in Firefox: items are judged with the keyboard. Debian's Firefox is driven over WebDriver BiDi."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
 import subprocess
 import time
+from collections.abc import Iterator
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.web.desk.conftest import World
 from tests.web.desk.test_server import accept
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.web.desk.conftest import World
 
 FIREFOX = shutil.which("firefox-esr") or shutil.which("firefox")
 PREFERENCES = {"media.autoplay.default": 0, "datareporting.policy.dataSubmissionEnabled": False}

@@ -1,19 +1,16 @@
 """The desk's HTTP interface fuzzed from its own OpenAPI description: whatever is sent, no answer is a server error."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
 
-schemathesis = pytest.importorskip("schemathesis")
+from tests.web.desk.conftest import Client, World
 
-if TYPE_CHECKING:
-    from tests.web.desk.conftest import Client, World
+schemathesis = pytest.importorskip("schemathesis")
 
 EXAMPLES = 40 if os.environ.get("HYPOTHESIS_PROFILE") == "random" else 15
 """Requests for each address and person; the long search belongs to `make new-examples`."""

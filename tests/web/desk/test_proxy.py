@@ -1,27 +1,20 @@
 """The reverse proxy of docs/examples/nginx.conf in front of a desk: the desk works, and slow clients block nobody."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket
 import ssl
 import subprocess
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.web.conftest import serving_app
-from tests.web.desk.conftest import wait_until
+from tests.web.desk.conftest import World, wait_until
 from trace_ves.construction.desk.app import create_desk
 from trace_ves.web.guard import LOOPBACK_NAMES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.web.desk.conftest import World
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "nginx.conf"
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")

@@ -1,12 +1,10 @@
 """The desk against hostile requests: who may see and write what, whatever is sent."""
 
-from __future__ import annotations
-
 import http.client
 import threading
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
@@ -15,18 +13,13 @@ import pytest
 from tests.construction.histories import StorePen, proposal
 from tests.fakes import run_threads
 from tests.web.conftest import serving_app
-from tests.web.desk.conftest import EVIDENCE, NAME, SPANS, data_of
+from tests.web.desk.conftest import EVIDENCE, NAME, SPANS, Client, World, data_of
 from tests.web.web_bench import number_in
 from trace_ves import video
 from trace_ves.construction.desk.app import create_desk
 from trace_ves.construction.judged_item import ProposedItem, judged_item
 from trace_ves.construction.ledger import Stage
 from trace_ves.construction.people import Role, invite
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.web.desk.conftest import Client, World
 
 WRITES = [
     "/api/next",

@@ -1,22 +1,16 @@
 """The desk's timeline and player in a real browser: dragging, marks, filmstrip, speeds, and two sides of a dispute."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from PIL import Image
 
-from tests.web.desk.conftest import READY, SPANS
+from tests.web.desk.conftest import READY, SPANS, World
 from tests.web.desk.test_browser import edges, play_all
 from tests.web.desk.test_server import accept
 from tests.web.test_browser import number_on_screen
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.web.desk.conftest import World
 
 DURATION = 120.0
 """What the proposal says; the file is shorter."""

@@ -1,27 +1,22 @@
 """From footage to a viewed audit: the whole path on a small twin with glance, two annotators at two browsers."""
 
-from __future__ import annotations
-
 import json
 import re
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.cli.conftest import Call
 from tests.web.desk.conftest import Client
 from tests.web.desk.test_browser import play_all, reject
 from tests.web.test_cli import fetch, running
 from trace_ves.construction.ledger import PROPOSAL_SLOT
 from trace_ves.construction.project import open_project
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.cli.conftest import Call
 
 FILMS = (
     (("taxi", 2), ("fox", 12), ("cow", 26), ("taxi", 31), ("rabbit", 45), ("taxi", 59)),
