@@ -4,6 +4,8 @@ BIN := .venv/bin
 QUESTIONS ?= 600
 PART ?= 1/1
 SEED ?= 0
+# Plugins by name: pytest would rewrite the assertions of every package that brings one, in each worker.
+PYTEST := PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 $(BIN)/pytest -p xdist -p timeout -p pytest_socket -p _hypothesis_pytestplugin --timeout 600
 WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
 .PHONY: help demo test lint format tables mutants fire new-examples docs clean
@@ -32,13 +34,13 @@ demo: .venv/.user
 # Tests start the program hundreds of times: compiled before, it starts faster where Python may not keep bytecode itself.
 test: .venv/.dev
 	$(BIN)/python -m compileall -q src
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --timeout 600
+	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 fire: .venv/.dev
 	$(BIN)/python perf/fire.py --short --seed 1
 
 new-examples: .venv/.dev
-	HYPOTHESIS_PROFILE=random $(BIN)/pytest -q -m hypothesis -n $(WORKERS) --timeout 600
+	HYPOTHESIS_PROFILE=random $(PYTEST) -q -m hypothesis -n $(WORKERS)
 
 docs:
 	PYTHON=$(PYTHON) bash tools/docs.sh
