@@ -50,7 +50,7 @@ RUNS_ELSEWHERE = (
     "the extra hf is installed",
     "needs the environment of tools/test_integrations.sh",
     "needs vLLM",
-    "is not installed here",  # decoders and lmms-eval: tools/test_integrations.sh
+    "is not installed here",  # decoders: tools/test_integrations.sh; lmms-eval: tools/test_lmms_eval.sh
     "no folder ../shared",
 )
 """Skips that are fine in CI: another suite of .ci/run has the environment, or the files are not published."""

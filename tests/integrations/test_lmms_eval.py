@@ -1,6 +1,6 @@
 """A bench run by the real lmms-eval, with its model `dummy`, recorded and audited.
 
-lmms-eval brings torch and an older PyAV, so it has its own environment: LMMS_EVAL=1 tools/test_integrations.sh.
+lmms-eval brings torch and an older PyAV, so it has its own environment: tools/test_lmms_eval.sh.
 """
 
 import json
