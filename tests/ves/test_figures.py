@@ -33,10 +33,10 @@ from trace_ves.ves.figures.frontier import (
     k_sweep_figure,
     place_labels,
 )
-from trace_ves.ves.figures.style import STYLE
+from trace_ves.ves.figures.style import METADATA, STYLE
 
 
-def test_figures_have_error_bars_and_trace_keeps_its_colour(tmp_path: Path) -> None:
+def test_figures_have_error_bars_and_trace_keeps_its_colour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In whatever place TRACE stands, it is blue; and the bars have the width of the report's own intervals."""
     items = small_bench()
     lines = [Prediction(i.question.id, "A", (1.0,), 4, method="trace", termination="exhausted") for i in items]
@@ -51,6 +51,7 @@ def test_figures_have_error_bars_and_trace_keeps_its_colour(tmp_path: Path) -> N
         low, high = report.run("trace").ci95["Acc"] or (0, 0)
         reach = [c.get_segments()[0] for c in axes.collections if tuple(c.get_segments()[0][:, 1]) == (low, high)]
         assert reach
+    monkeypatch.setattr("trace_ves.ves.figures.METADATA", {"svg": METADATA["svg"]})  # the others take longer
     drawn = draw_figures(report, items, tmp_path)
     names = {"bench", "buckets", "coverage", "endings", "families", "frontier", "k-sweep"}
     assert {path.stem for path in drawn} == names

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,15 +10,15 @@ import numpy as np
 import pytest
 
 from trace_ves import video
-from trace_ves.twin.glance.eyes import MOST_ROWS, TrainedEyes, cache_views, fit_picture
+from trace_ves.twin.glance.eyes import MOST_ROWS, TrainedEyes, cache_views, fit_picture, reduce_picture
 from trace_ves.twin.glance.parsed_question import lexicon
 from trace_ves.twin.glance.sightings import SEEN, View
-from trace_ves.twin.synthetic.bench import TwinVideo, frames_of, make_twin, write_film
+from trace_ves.twin.synthetic.bench import TwinVideo, make_twin, write_film
 from trace_ves.twin.synthetic.layout import FPS
 
 SEED = 770_077
 """No tool and no page uses this seed: neither its scenes nor its visits were ever trained on."""
-FRAMES = 120
+FRAMES, LOOKS = 900, 75
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +28,11 @@ def eyes() -> TrainedEyes:
 
 @pytest.fixture(scope="module")
 def twin() -> TwinVideo:
-    """The shortest video of a small twin."""
-    return min(make_twin(8, SEED), key=lambda video: video.world.frames)
+    """The beginning of a video with much to see from its first scene on."""
+    video = make_twin(8, SEED)[4]
+    scenes = tuple(scene for scene in video.world.scenes if scene.first < FRAMES)
+    scenes = (*scenes[:-1], replace(scenes[-1], last=FRAMES - 1))
+    return replace(video, world=replace(video.world, frames=FRAMES, scenes=scenes))
 
 
 @pytest.fixture(scope="module")
@@ -66,25 +70,24 @@ def test_large_pictures_are_averaged_down() -> None:
 def test_events_are_recognised_in_a_compressed_film_that_was_never_trained_on(
     eyes: TrainedEyes, twin: TwinVideo, film: Path
 ) -> None:
-    """Floors well below what was measured: see docs/measurements.md for the figures."""
-    asked = found = reported = right = scenes = 0
+    """Floors well below what was measured: see docs/measurements.md for the figures. At half the rows, fewer are."""
+    counts = Counter[str]()
     with video.open(film) as source:
-        moments = np.linspace(0, source.duration - 0.1, FRAMES)
-        for frame in source.frames_at(list(moments)):
-            view = eyes(frame.rgb())
+        for frame in source.frames_at(list(np.linspace(0, source.duration - 0.1, LOOKS))):
+            view, small = (eyes(reduce_picture(frame.rgb(), factor)) for factor in (1, 2))
             number = round(frame.seconds * FPS)
             there = [track for track in twin.world.tracks if track.first <= number <= track.last]
             clear = [t for t in there if t.size_px >= 28 and t.first + FPS <= number <= t.last - FPS]
-            names = {s.name for s in view.sightings if s.score >= SEEN}
-            asked += len(clear)
-            found += sum(track.sprite in names for track in clear)
-            reported += len(names)
-            right += len(names & {track.sprite for track in there})
-            scenes += view.scene == next(s.scene for s in twin.world.scenes if s.first <= number <= s.last)
-    assert asked >= 30
-    assert found / asked >= 0.9
-    assert right / reported >= 0.9
-    assert scenes / FRAMES >= 0.9
+            names, blurred = ({s.name for s in each.sightings if s.score >= SEEN} for each in (view, small))
+            right = names & {track.sprite for track in there}
+            counts.update(asked=len(clear), found=sum(track.sprite in names for track in clear), reported=len(names))
+            counts.update(right=len(right), blurred=len(blurred & {track.sprite for track in there}))
+            counts["scenes"] += view.scene == next(s.scene for s in twin.world.scenes if s.first <= number <= s.last)
+    assert counts["asked"] >= 30
+    assert counts["found"] / counts["asked"] >= 0.9
+    assert counts["right"] / counts["reported"] >= 0.9
+    assert counts["scenes"] / LOOKS >= 0.9
+    assert counts["blurred"] < counts["right"]
 
 
 def test_other_times_and_other_names_change_nothing_that_is_seen(eyes: TrainedEyes, film: Path, tmp_path: Path) -> None:
@@ -100,17 +103,3 @@ def test_other_times_and_other_names_change_nothing_that_is_seen(eyes: TrainedEy
     views = [eyes(frame.rgb()) for frame in frames]
     look = cache_views(eyes)
     assert [look(frame.picture, 1.0) for frame in moved] == views
-
-
-def test_recall_falls_with_size(eyes: TrainedEyes, twin: TwinVideo) -> None:
-    """The same frames at half the rows: less of what is there is found."""
-    found = {1: 0, 2: 0}
-    for number, planes in enumerate(frames_of(twin.world, twin.paint_seed)):
-        there = {track.sprite for track in twin.world.tracks if track.first <= number <= track.last}
-        if number % (2 * FPS) or not there:
-            continue
-        picture = planes.rgb().astype(np.float32)
-        for step in found:
-            small = picture.reshape(360 // step, step, 640 // step, step, 3).mean(axis=(1, 3)).astype(np.uint8)
-            found[step] += len(there & {s.name for s in eyes(small).sightings if s.score >= SEEN})
-    assert found[2] < found[1]
