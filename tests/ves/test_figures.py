@@ -102,16 +102,6 @@ def test_a_histogram_says_what_lies_beyond_its_axis() -> None:
     assert durations.get_xlim()[0] == 0
 
 
-def test_labels_keep_off_points_and_one_another() -> None:
-    points = [(50.0, 50.0), (52.0, 50.0), (50.0, 53.0)]
-    obstacles = [Box(x - 2, y - 2, x + 2, y + 2) for x, y in points]
-    centres = place_labels(points, [(20.0, 6.0)] * 3, obstacles, Box(0, 0, 100, 100), gap=4)
-    boxes = [Box(x - 10, y - 3, x + 10, y + 3) for x, y in centres]
-    for index, box in enumerate(boxes):
-        assert all(box.overlap(other) == 0 for other in [*obstacles, *boxes[:index]])
-        assert box.overlap(Box(0, 0, 100, 100)) == pytest.approx(120)
-
-
 def test_figures_are_drawn_as_svg_png_and_pdf_and_again_alike_whatever_the_names(tmp_path: Path) -> None:
     items = [replace(each, question=replace(each.question, family="")) for each in small_bench()]
     report = audit(items, {"$x_ \x1b evil-8": [Prediction("q1", "A", (15.0,), 1)]}, resamples=2)
