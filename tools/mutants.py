@@ -62,9 +62,9 @@ TESTS = {
     "frame_log.py": ["tests/benches"],
     "records": ["tests/records", *(f"tests/benches/test_{name}.py" for name in ("bench", "hostile_rows"))],
     "twin": [
-        *(f"tests/twin/synthetic/test_{name}.py" for name in ("frames", "same", "vocabulary")),
-        *(f"tests/twin/glance/test_{name}.py" for name in ("judgement", "methods", "parsed_question", "pictures")),
-        *(f"tests/twin/glance/test_{name}.py" for name in ("prompt_reading", "sightings", "stages")),
+        *(f"tests/twin/synthetic/test_{name}.py" for name in ("frames", "layout", "same", "vocabulary")),
+        *(f"tests/twin/glance/test_{name}.py" for name in ("eyes", "judgement", "methods", "parsed_question")),
+        *(f"tests/twin/glance/test_{name}.py" for name in ("prompt_reading", "server", "sightings", "stages")),
         "tests/twin/lab/test_world_video.py",
     ],
     "video": ["tests/video"],
@@ -75,7 +75,7 @@ TESTS = {
         "tests/docs/test_glossary.py",
     ],
     "ves": [
-        *(f"tests/ves/test_{name}.py" for name in ("metrics", "statistics", "groups", "scoring")),
+        *(f"tests/ves/test_{name}.py" for name in ("metrics", "statistics", "scoring")),
         *(f"tests/ves/test_{name}.py" for name in ("tables", "html", "agreement", "figures", "paper", "golden")),
         "tests/runs/test_release.py",
         "tests/cli/test_audit.py",

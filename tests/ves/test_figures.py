@@ -1,42 +1,31 @@
 """The figures: error bars as wide as the report's intervals, one colour for TRACE, curves that meet the tables."""
 
+from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
-from tests.ves.test_tables import small_bench, small_report
+from matplotlib.figure import Figure
+from tests.ves.test_golden import GOLDEN, bench, everything
+from tests.ves.test_tables import small_bench
 
 from trace_ves.core import InputError
 from trace_ves.core.display import PALETTE
 from trace_ves.records import Prediction
 from trace_ves.ves import audit
 from trace_ves.ves.figures import draw_figures
-from trace_ves.ves.figures.bars import (
-    BUCKET_COLOURS,
-    DARK,
-    bench_figure,
-    buckets_figure,
-    endings_figure,
-    families_figure,
-)
-from trace_ves.ves.figures.frontier import (
-    Box,
-    Point,
-    boxes_along,
-    frame_ticks,
-    frontier_figure,
-    k_sweep_figure,
-    place_labels,
-)
-from trace_ves.ves.figures.style import STYLE
+from trace_ves.ves.figures.bars import bench_figure
+from trace_ves.ves.figures.frontier import Box, Point, boxes_along, frame_ticks, frontier_figure, place_labels
+from trace_ves.ves.figures.style import METADATA, STYLE
 
 
-def test_figures_have_error_bars_and_trace_keeps_its_colour(tmp_path: Path) -> None:
+def test_figures_have_error_bars_and_trace_keeps_its_colour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In whatever place TRACE stands, it is blue; and the bars have the width of the report's own intervals."""
     items = small_bench()
     lines = [Prediction(i.question.id, "A", (1.0,), 4, method="trace", termination="exhausted") for i in items]
@@ -51,6 +40,7 @@ def test_figures_have_error_bars_and_trace_keeps_its_colour(tmp_path: Path) -> N
         low, high = report.run("trace").ci95["Acc"] or (0, 0)
         reach = [c.get_segments()[0] for c in axes.collections if tuple(c.get_segments()[0][:, 1]) == (low, high)]
         assert reach
+    monkeypatch.setattr("trace_ves.ves.figures.METADATA", {"svg": METADATA["svg"]})  # the others take longer
     drawn = draw_figures(report, items, tmp_path)
     names = {"bench", "buckets", "coverage", "endings", "families", "frontier", "k-sweep"}
     assert {path.stem for path in drawn} == names
@@ -59,39 +49,42 @@ def test_figures_have_error_bars_and_trace_keeps_its_colour(tmp_path: Path) -> N
     assert ">not said<" in (tmp_path / "endings.svg").read_text()
 
 
-def test_a_k_sweep_starts_where_the_report_stands() -> None:
-    items = small_bench()
-    lines = [
-        Prediction(each.question.id, "A", tuple(i.start + 0.1 * n for i in each.evidence for n in range(at % 5)), 9)
-        for at, each in enumerate(items)
-    ]
-    report = audit(items, {"m": lines}, resamples=20)
-    with mpl.rc_context(STYLE):
-        left, right = k_sweep_figure(report.runs, np.ones(len(items), np.bool_), 2).axes
-    for axes, metric in ((left, "Cov"), (right, "ECA")):
-        curve = next(line for line in axes.lines if line.get_marker() == "D").get_ydata()
-        assert list(curve[:3]) == pytest.approx([report.runs[0].metrics[f"{metric}@{k}"] for k in (1, 2, 3)])
-        assert list(curve) == sorted(curve, reverse=True)
-        assert axes.collections  # error bars
+def described(axes: Axes) -> Iterator[str]:
+    """What is drawn and where, to four digits, whatever the version of matplotlib."""
+
+    def numbers(values: Any) -> str:
+        return " ".join(f"{value:.4g}" for value in np.ravel(values))
+
+    legend = axes.get_legend()
+    yield f"axes {numbers([*axes.get_xlim(), *axes.get_ylim()])} | {axes.get_xlabel()} | {axes.get_ylabel()}"
+    yield f"ticks {numbers(axes.get_xticks())} {[text.get_text() for text in axes.get_yticklabels()]}"
+    yield f"grid {axes.xaxis.get_gridlines()[0].get_visible()} {axes.spines['left'].get_visible()} {axes.get_xscale()}"
+    yield f"legend {[text.get_text() for text in legend.get_texts()] if legend else None}"
+    for bar in axes.patches:
+        yield f"bar {numbers(bar.get_bbox().extents)} {to_hex(bar.get_facecolor())}"
+    for line in axes.lines:
+        look = line.get_linestyle(), line.get_marker(), line.get_linewidth(), line.get_markersize(), line.get_zorder()
+        yield f"line {numbers(line.get_xydata())} {to_hex(line.get_color())} {look}"
+    for lines in axes.collections:
+        yield f"reach {numbers(lines.get_segments())} {lines.get_linewidth()}"
+    for text in axes.texts:
+        place = text.get_ha(), text.get_va(), text.get_fontsize()
+        yield f"text {text.get_text()!r} {numbers(text.get_position())} {to_hex(text.get_color())} {place}"
 
 
-def test_bars_of_runs_stand_apart_and_their_numbers_can_be_read() -> None:
-    items, report = small_bench(), small_report()
-    runs = [run for run in report.runs if not run.is_sampler]
-    with mpl.rc_context(STYLE):
-        families = families_figure(runs, items, 2).axes[0]
-        buckets, endings = buckets_figure(runs, 2).axes[0], endings_figure(runs).axes[0]
-    assert [bar.get_width() for bar in endings.patches] == [100.0] * len(runs)  # nothing is said of any search
-    assert endings.get_xlim() == buckets.get_xlim() == (0, 100)
-    spans = sorted((bar.get_x(), bar.get_x() + bar.get_width()) for bar in families.patches)
-    assert len(spans) == 2 * len(runs)
-    assert all(end < start for (_, end), (start, _) in pairwise(spans))
-    assert sum(map(sum, spans)) / 2 == pytest.approx(len(runs) * (0 + 1))  # around the name of their family
-    inks = {}
-    for text in buckets.texts:
-        [bar] = [each for each in buckets.patches if each.get_bbox().contains(*text.get_position())]
-        inks[to_hex(bar.get_facecolor())] = text.get_color()
-    assert inks == dict(zip(BUCKET_COLOURS.values(), ("white", DARK, DARK), strict=True))
+def test_every_figure_is_drawn_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[str] = []
+
+    def save(figure: Figure, _: Path, name: str) -> tuple[Path, ...]:
+        words = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+        layout = type(figure.get_layout_engine()).__name__
+        found.append(f"{name} {figure.get_size_inches().tolist()} {layout} {words}")
+        found.extend(line for axes in figure.axes for line in described(axes))
+        return ()
+
+    monkeypatch.setattr("trace_ves.ves.figures._save", save)
+    draw_figures(everything(), bench(3), Path())
+    assert "\n".join([*found, ""]) == (GOLDEN / "figures.txt").read_text(encoding="utf-8")
 
 
 def test_a_histogram_says_what_lies_beyond_its_axis() -> None:
@@ -107,16 +100,6 @@ def test_a_histogram_says_what_lies_beyond_its_axis() -> None:
     ]
     assert [bar.get_height() for bar in others[0].patches] == [0, 300]
     assert durations.get_xlim()[0] == 0
-
-
-def test_labels_keep_off_points_and_one_another() -> None:
-    points = [(50.0, 50.0), (52.0, 50.0), (50.0, 53.0)]
-    obstacles = [Box(x - 2, y - 2, x + 2, y + 2) for x, y in points]
-    centres = place_labels(points, [(20.0, 6.0)] * 3, obstacles, Box(0, 0, 100, 100), gap=4)
-    boxes = [Box(x - 10, y - 3, x + 10, y + 3) for x, y in centres]
-    for index, box in enumerate(boxes):
-        assert all(box.overlap(other) == 0 for other in [*obstacles, *boxes[:index]])
-        assert box.overlap(Box(0, 0, 100, 100)) == pytest.approx(120)
 
 
 def test_figures_are_drawn_as_svg_png_and_pdf_and_again_alike_whatever_the_names(tmp_path: Path) -> None:

@@ -37,16 +37,6 @@ def test_the_half_widths_of_the_papers_table() -> None:
     assert run.half_width("ECA@2") == pytest.approx(4.0, abs=0.1)
 
 
-@pytest.mark.parametrize(
-    ("rate", "half_width"), [(43.8, 3.8), (34.3, 3.8), (15.5, 2.8), (74.7, 3.2), (95.5, 1.7), (5.8, 1.9), (3.3, 1.4)]
-)
-def test_other_half_widths_of_the_papers_table(rate: Any, half_width: Any) -> None:
-    values = np.zeros((600, 1))
-    values[: round(6 * rate)] = 100
-    low, high = percentile_interval(bootstrap(values, resamples=1000, seed=0))
-    assert (high - low) / 2 == pytest.approx(half_width, abs=0.35)
-
-
 def test_one_seed_gives_one_report_and_another_gives_another() -> None:
     items, predictions = paper_run(100, 80, 60, n=150)
     first, again = (audit(items, {"r": predictions}, seed=5).to_json() for _ in range(2))

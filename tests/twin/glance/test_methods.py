@@ -60,21 +60,6 @@ def test_trace_earns_its_stop_on_an_order_and_claims_none_on_a_count() -> None:
     assert count.termination is Termination.NO_STABLE_PREFIX  # a fourth taxi could be where nobody looked
 
 
-def test_avp_looks_at_the_whole_video_when_the_words_give_no_cue() -> None:
-    answer, observer = answered("avp", ORDER, ONE_EACH)
-    observed = [call for call in observer.log.calls if call.stage == "avp-observe"]
-    assert len(observed) == 1
-    assert len(observed[0].timestamps) == round(430 * 0.25)
-    assert answer.termination is Termination.SELF_REPORTED
-
-
-def test_votes_differ_only_where_what_is_seen_leaves_a_choice() -> None:
-    split, _ = answered("vote-5", ORDER, CodeVideo(430.0))
-    assert len(set(split.record["votes"])) > 1  # type: ignore[call-overload]  # a list of letters
-    sure, _ = answered("vote-5", ORDER, ONE_EACH)
-    assert set(sure.record["votes"]) == {"C"}  # type: ignore[call-overload]  # as above
-
-
 @pytest.mark.parametrize("method", ["trace", "uniform-16", "avp", "vca"])
 def test_nothing_is_kept_between_questions(method: str) -> None:
     """The same backbone, asked about something else in between, says the same."""

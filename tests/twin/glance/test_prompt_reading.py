@@ -99,18 +99,22 @@ def test_questions_of_other_kinds_can_be_read(question: Question) -> None:
     assert not backbone.differences, backbone.differences[0]
 
 
-def test_what_a_prompt_leaves_out_is_not_known() -> None:
-    whole = 'Question: How often does a taxi go by?\nOptions: {"A": "1", "B": "2"}\nClaims: []'
-    assert set(read_prompt(whole, ())[1]) == {"question", "options", "claims"}
-    assert "claims" not in read_prompt(whole.replace("Claims", "Cake"), ())[1]
-    assert "options" not in read_prompt(whole.replace("Options: ", "Options "), ())[1]
+WHOLE = 'Question: How often does a taxi go by?\nOptions: {"A": "1", "B": "2"}\nClaims: []'
 
 
-@pytest.mark.parametrize("text", ["", ":", ": ", "Question", "Options: {", "Options: [[[[", "t=1", "Question: " * 5000])
-def test_any_text_can_be_read(text: str) -> None:
-    assert read_prompt(text, ["answer"])[0] == "final-answer-replay"
-
-
-def test_whether_an_answer_must_be_given_is_read() -> None:
-    assert read_prompt("Question: x\nIt is never null.", ["answer"])[0] == "direct-answer"
-    assert read_prompt("Question: x\nIt is null where nothing decides.", ["answer"])[0] == "final-answer-replay"
+@pytest.mark.parametrize(
+    ("text", "stage", "known"),
+    [
+        (WHOLE, "final-answer-replay", {"question", "options", "claims"}),
+        (WHOLE.replace("Claims", "Cake"), "final-answer-replay", {"question", "options"}),
+        (WHOLE.replace("Options: ", "Options "), "final-answer-replay", {"question", "claims"}),
+        ("Question: x\nIt is never null.", "direct-answer", {"question"}),
+        ("Question: x\nIt is null where nothing decides.", "final-answer-replay", {"question"}),
+        *((text, "final-answer-replay", set()) for text in ("", ":", ": ", "Question", "Options: {", "t=1")),
+        ("Options: [[[[", "final-answer-replay", set()),
+        ("Question: " * 5000, "final-answer-replay", {"question"}),
+    ],
+)
+def test_what_a_prompt_leaves_out_is_not_known(text: str, stage: str, known: set[str]) -> None:
+    found, variables = read_prompt(text, ["answer"])
+    assert (found, set(variables)) == (stage, known)

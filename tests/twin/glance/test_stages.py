@@ -1,5 +1,7 @@
 """Each stage by itself: the reply that follows from these frames and words."""
 
+from dataclasses import replace
+from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ from pydantic import BaseModel
 from tests.twin.glance.conftest import CodeVideo, Entrance
 
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
-from trace_ves.core import UnknownStageError
+from trace_ves.core import Clip, UnknownStageError
 from trace_ves.twin.glance.glance import STAGES, Glance
 from trace_ves.twin.glance.parsed_question import lexicon
 from trace_ves.twin.glance.proposal import MOST_LETTERS, StoryboardFrame, frames_in_notes, notes_of
@@ -41,71 +43,63 @@ def proposal(ask_stage: Any, clips: Any = (), **changes: Any) -> dict[str, Any]:
     return said
 
 
-def holds(candidate: dict[str, Any], seconds: float) -> bool:
-    return bool(candidate["start"] <= seconds <= candidate["end"])
-
-
-def test_a_proposal_names_first_what_the_storyboard_shows(ask_stage: Any) -> None:
+def test_a_proposal_names_first_what_the_storyboard_shows_and_can_read_its_own_notes(ask_stage: Any) -> None:
     said = proposal(ask_stage, [VIDEO.clip(0, 320, 32)])
-    first, second, third = said["candidates"]
-    for moment in (105, 245):
-        assert {holds(first, moment), holds(second, moment)} == {False, True}
-    assert 8 <= first["end"] - first["start"] <= 20
-    assert third["start"] >= 0
-    assert any("taxi seen at 105.0 s" in note["note"] for note in said["notes"])
-    assert [note["note"].split(",")[0] for note in said["notes"]] == ["street", "forest", "kitchen"]
+    taxi, fox, forest = said["candidates"]
+    assert taxi == {"start": 100, "end": 110, "moment": 105, "claims": ["event-2"], "look_for": "fast-motion"}
+    assert fox == {"start": 240, "end": 250, "moment": 245, "claims": ["event-1"], "look_for": "general"}
+    assert forest == {"start": 160, "end": 196.7, "moment": None, "claims": [], "look_for": "general"}
+    times = "165.0 175.0 185.0 195.0 205.0 215.0 225.0 235.0 245.0 255.0 265.0"
+    note = f"forest, frames at {times} s; fox seen at 245.0 s"
+    assert said["notes"][1] == {"start": 160, "end": 270, "note": note, "promising": True}
+    assert [(note["end"], note["promising"]) for note in said["notes"]] == [(160, True), (270, True), (320, False)]
+    again = proposal(ask_stage, notes=said["notes"])  # without frames
+    assert (again["candidates"], again["notes"]) == (said["candidates"], [])
 
 
-def test_a_later_proposal_reads_its_own_notes(ask_stage: Any) -> None:
-    """Without frames, the words of the first proposal lead to the same places."""
-    first = proposal(ask_stage, [VIDEO.clip(0, 320, 32)])
-    again = proposal(ask_stage, notes=first["notes"])
-    assert again["candidates"] == first["candidates"]
-    assert again["notes"] == []
-
-
-def test_what_is_unseen_is_looked_for_where_it_is_at_home(ask_stage: Any) -> None:
-    """Sixteen frames miss the fox; its home, the forest, is searched before the kitchen and the street."""
+@pytest.mark.parametrize(
+    ("frames", "changes", "spans"),
+    [
+        # Sixteen frames miss the fox; its home, the forest, is searched before the kitchen and the street.
+        (16, {"unmet_needs": ["event-1"]}, [(160, 193.3), (226.7, 260), (193.3, 226.7)]),
+        (
+            32,
+            {"unexplored_segments": [{"start": 40, "end": 60}, {"start": 200, "end": 230}], "limit": 2},
+            [(220, 230), (40, 60)],
+        ),
+        (0, {"notes": [{"note": "so, frames at . . s; taxi seen at 1e9 s"}]}, [(120, 160), (40, 80), (200, 240)]),
+    ],
+    ids=["at home", "unexplored", "strange notes"],
+)
+def test_a_proposal_keeps_to_where_something_new_may_be(
+    ask_stage: Any, frames: int, changes: dict[str, Any], spans: list[tuple[float, float]]
+) -> None:
     hidden = CodeVideo(320.0, (Entrance("taxi", 110, 113), Entrance("fox", 222, 229)), VIDEO.scenes)
-    said = proposal(ask_stage, [hidden.clip(0, 320, 16)], unmet_needs=["event-1"])
-    assert all(160 <= candidate["start"] < candidate["end"] <= 270 for candidate in said["candidates"])
+    said = proposal(ask_stage, [hidden.clip(0, 320, frames)] if frames else (), **changes)
+    assert [(each["start"], each["end"]) for each in said["candidates"]] == spans
 
 
-def test_a_proposal_keeps_to_what_is_unexplored_and_to_its_limit(ask_stage: Any) -> None:
-    segments = [{"start": 40.0, "end": 60.0}, {"start": 200.0, "end": 230.0}]
-    said = proposal(ask_stage, [VIDEO.clip(0, 320, 32)], unexplored_segments=segments, limit=2)
-    assert 1 <= len(said["candidates"]) <= 2
-    for candidate in said["candidates"]:
-        assert any(s["start"] <= candidate["start"] < candidate["end"] <= s["end"] for s in segments)
+FAINT = CodeVideo(60.0, (Entrance("taxi", 20, 22, score=0.3),))
+BOTH = CodeVideo(60.0, (Entrance("taxi", 10, 14), Entrance("fox", 30, 34)))
 
 
-def test_notes_in_strange_words_are_no_reason_to_fail(ask_stage: Any) -> None:
-    said = proposal(
-        ask_stage, notes=[{"start": 0, "end": 5, "note": "ignore this, frames at . . s; taxi seen at 1e9 s"}]
-    )
-    assert said["candidates"]
-
-
-def test_extraction_gives_the_span_of_the_sightings(ask_stage: Any) -> None:
-    said = ask_stage("anchor-extraction", [VIDEO.clip(96, 112, 8)], **ASKED, claims=CLAIMS)
-    assert said["relevant"] == "yes"
-    assert said["spans"] == [{"start": 100.0, "end": 106.0, "claims": ["event-2"]}]
-    assert "taxi seen at 101.0 103.0 105.0 s" in said["seen"]
-    other = ask_stage("anchor-extraction", [VIDEO.clip(26, 42, 8)], **ASKED, claims=CLAIMS)
-    assert (other["relevant"], other["spans"], other["look_between"]) == ("no", [], [])
-
-
-def test_two_events_in_one_look_are_two_spans(ask_stage: Any) -> None:
-    both = CodeVideo(60.0, (Entrance("taxi", 10, 14), Entrance("fox", 30, 34)))
-    said = ask_stage("anchor-extraction", [both.clip(0, 40, 20)], **ASKED, claims=CLAIMS)
-    assert [span["claims"] for span in said["spans"]] == [["event-2"], ["event-1"]]
-
-
-def test_one_glimpse_is_perhaps_and_two_are_a_sighting(ask_stage: Any) -> None:
-    faint = CodeVideo(60.0, (Entrance("taxi", 20, 22, score=0.3),))
-    once = ask_stage("anchor-extraction", [faint.clip(0, 40, 10)], **ASKED, claims=CLAIMS)
-    assert (once["relevant"], once["spans"], once["look_between"]) == ("perhaps", [], [22.0])
-    assert ask_stage("anchor-extraction", [faint.clip(16, 26, 10)], **ASKED, claims=CLAIMS)["relevant"] == "yes"
+@pytest.mark.parametrize(
+    ("clip", "relevant", "spans", "doubtful"),
+    [
+        (VIDEO.clip(96, 112, 8), "yes", [(100, 106, ["event-2"])], []),
+        (VIDEO.clip(26, 42, 8), "no", [], []),
+        (replace(VIDEO.clip(26, 42, 8), frames=()), "no", [], []),
+        (BOTH.clip(0, 40, 20), "yes", [(10, 14, ["event-2"]), (30, 34, ["event-1"])], []),
+        (FAINT.clip(0, 40, 10), "perhaps", [], [22]),  # one glimpse
+        (FAINT.clip(16, 26, 10), "yes", [(20, 22, ["event-2"])], []),  # two
+    ],
+)
+def test_extraction_gives_the_span_of_the_sightings(
+    ask_stage: Any, clip: Clip, relevant: str, spans: list[Any], doubtful: list[float]
+) -> None:
+    said = ask_stage("anchor-extraction", [clip], **ASKED, claims=CLAIMS)
+    found = [(span["start"], span["end"], span["claims"]) for span in said["spans"]]
+    assert (said["relevant"], found, said["look_between"]) == (relevant, spans, doubtful)
 
 
 def test_priority_goes_to_what_no_earlier_view_shows(ask_stage: Any) -> None:
@@ -171,60 +165,43 @@ def test_choices_are_claimed_and_settled(
     assert (said["status"], said["answer"], said["unmet_needs"]) == ("answerable", answer, [])
 
 
-def control(ask_stage: Any, trajectory: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
-    known = {"conflict_set": [], "unmet_needs": ["when this happens: the fox"], "budget_remaining": 90, "limit": 2}
-    known |= {"actions": "DROP, REFINE, EXPAND", "anchors": [], "looks": [], "notes": []}
-    segments = [{"start": a, "end": b, "seconds": b - a} for a, b in ((0.0, 30.0), (40.0, 100.0), (120.0, 320.0))]
-    said: dict[str, Any] = ask_stage(
-        "trajectory-reconciler",
-        **(ASKED | known | {"unexplored_segments": segments, "trajectory": trajectory} | changes),
-    )
-    return said
-
-
 def record(prefix: str, **facts: str) -> dict[str, Any]:
     named = {name.replace("_", "-"): value for name, value in facts.items()}
     return {"prefix_id": prefix, "answer": None, "status": "insufficient", "facts_supported": named, "unmet_needs": []}
 
 
-def test_control_drops_what_only_unsettles_and_keeps_what_adds(ask_stage: Any) -> None:
-    trajectory = [record("a1", event_2="1"), record("a1+a3", event_2="1"), record("a1+a3+a2", event_2="1", event_1="9")]
-    said = control(ask_stage, trajectory, conflict_set=["a3", "a2"])
-    assert (said["action"], said["target_anchors"]) == ("DROP", ["a3"])
+ONE = [record("a1", event_2="1")]
+IDLE = [*ONE, record("a1+a3", event_2="1")]
+COUNTED = [record("a1", count="at least 1"), record("a1+a2", count="at least 2")]
+SPARE = [[200.0, 220.0], [260.0, 280.0]]
+"""In the middle of the longest segment."""
 
 
-def test_control_refines_an_anchor_that_settled_nothing(ask_stage: Any) -> None:
-    said = control(ask_stage, [record("a1", event_2="1"), record("a1+a3", event_2="1")])
-    assert (said["action"], said["target_anchors"], said["observation_strategy"]) == (
-        "REFINE",
-        ["a3"],
-        "raise-frame-rate",
+@pytest.mark.parametrize(
+    ("trajectory", "changes", "action", "targets"),
+    [
+        # Drops what only unsettles, and keeps what adds.
+        ([*IDLE, record("a1+a3+a2", event_2="1", event_1="9")], {"conflict_set": ["a3", "a2"]}, "DROP", ["a3"]),
+        (IDLE, {}, "REFINE", ["a3"]),
+        (IDLE, {"budget_remaining": 20}, "EXPAND", SPARE),
+        (ONE, {"actions": "DROP, REFINE", "anchors": [{"anchor": "a1", "start": 0.0, "end": 5.0}]}, "REFINE", ["a1"]),
+        (ONE, {}, "EXPAND", SPARE),
+        ([], {}, "EXPAND", SPARE),
+        (ONE, {"notes": True}, "EXPAND", [[240.0, 250.0], [178.3, 196.7]]),  # where they show the fox
+        (COUNTED, {"conflict_set": ["a2"], **COUNTING}, "EXPAND", SPARE),  # a growing count is no conflict
+    ],
+)
+def test_control_follows_the_rules_of_the_prompt(
+    ask_stage: Any, trajectory: list[dict[str, Any]], changes: dict[str, Any], action: str, targets: list[Any]
+) -> None:
+    known = {"conflict_set": [], "unmet_needs": ["when this happens: the fox"], "budget_remaining": 90, "limit": 2}
+    known |= {"actions": "DROP, REFINE, EXPAND", "anchors": [], "looks": [], "trajectory": trajectory}
+    segments = [{"start": a, "end": b, "seconds": b - a} for a, b in ((0.0, 30.0), (40.0, 100.0), (120.0, 320.0))]
+    notes = proposal(ask_stage, [VIDEO.clip(0, 320, 32)])["notes"] if "notes" in changes else []
+    said = ask_stage(
+        "trajectory-reconciler", **(ASKED | known | {"unexplored_segments": segments} | changes | {"notes": notes})
     )
-    poor = control(ask_stage, [record("a1", event_2="1"), record("a1+a3", event_2="1")], budget_remaining=20)
-    assert poor["action"] == "EXPAND"
-
-
-def test_control_never_names_an_action_that_is_not_offered(ask_stage: Any) -> None:
-    anchors = [{"anchor": "a1", "start": 0.0, "end": 5.0}]
-    said = control(ask_stage, [record("a1", event_2="1")], actions="DROP, REFINE", anchors=anchors)
-    assert (said["action"], said["target_anchors"]) == ("REFINE", ["a1"])
-
-
-def test_control_expands_where_the_notes_show_what_is_open(ask_stage: Any) -> None:
-    said = control(ask_stage, [record("a1", event_2="1")])
-    assert (said["action"], said["observation_strategy"]) == ("EXPAND", "general")
-    assert len(said["target_intervals"]) == 2
-    assert all(120 <= start < end <= 320 for start, end in said["target_intervals"])  # the longest segment
-    notes = proposal(ask_stage, [VIDEO.clip(0, 320, 32)])["notes"]
-    first, _ = control(ask_stage, [record("a1", event_2="1")], notes=notes)["target_intervals"]
-    assert first[0] <= 245 <= first[1]
-    assert control(ask_stage, [])["action"] == "EXPAND"
-
-
-def test_a_growing_count_is_no_conflict_to_drop(ask_stage: Any) -> None:
-    trajectory = [record("a1", count="at least 1"), record("a1+a2", count="at least 2")]
-    said = control(ask_stage, trajectory, conflict_set=["a2"], **{k: COUNTING[k] for k in ("question", "options")})
-    assert said["action"] == "EXPAND"
+    assert (said["action"], said["target_anchors"] or said["target_intervals"]) == (action, targets)
 
 
 def test_captions_become_items_that_can_be_answered(ask_stage: Any) -> None:
@@ -275,8 +252,6 @@ def test_a_reply_of_another_shape_is_a_fault(glance: Glance) -> None:
 
 
 def test_every_prompt_of_the_house_has_a_rule() -> None:
-    from importlib.resources import files
-
     folders = [files("trace_ves.agent") / "prompts", files("trace_ves.baselines") / "prompts"]
     stages = {entry.name.removesuffix(".md") for folder in folders for entry in folder.iterdir()}
     assert {stage for stage in stages if not stage.startswith("_")} <= set(STAGES)

@@ -2,7 +2,6 @@
 
 import json
 import tomllib
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -13,27 +12,13 @@ import pytest
 from tests.program import run
 
 from trace_ves import video
-from trace_ves.backbone.protocol import OpensVideos
-from trace_ves.backbone.registry import open_backbone
 from trace_ves.baselines.direct import Random, answer_of, answer_request, blind
 from trace_ves.benches import load_bench
-from trace_ves.core import (
-    Answer,
-    BackboneConfigError,
-    Frame,
-    InputError,
-    Interval,
-    ObservationStrategy,
-    Question,
-    VideoError,
-    VideoSource,
-)
+from trace_ves.core import Answer, Frame, Interval, ObservationStrategy, Question
 from trace_ves.observer import Observer
 from trace_ves.runs.evaluate import evaluate
-from trace_ves.twin.glance.sightings import SEEN
-from trace_ves.twin.lab import Lab, SimulatedEyes
+from trace_ves.twin.lab import Lab
 from trace_ves.twin.synthetic.bench import make_twin, write_twin
-from trace_ves.twin.synthetic.truth import read_truth
 from trace_ves.twin.synthetic.world import SceneSpan, VideoWorld
 from trace_ves.ves.rows import AuditRow
 
@@ -45,15 +30,11 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def opened(bench: Path, name: str = "videos/v001.mp4") -> VideoSource:
-    return Lab().open_video(bench / name)
-
-
 def test_frames_and_times_are_those_of_the_drawn_film(tmp_path: Path) -> None:
     scenes = (SceneSpan("park", 0, 179), SceneSpan("harbour", 180, 299))
     short = replace(make_twin(2, 0)[0], world=VideoWorld(300, scenes, (), ()))
     write_twin(tmp_path, [short], workers=1)
-    world = opened(tmp_path, short.name)
+    world = Lab().open_video(tmp_path / short.name)
     with video.open(tmp_path / short.name) as film:
         assert world.duration == film.duration
         moments = [0.0, 0.1, 0.3, film.duration, *np.random.default_rng(0).uniform(0, film.duration, 40)]
@@ -67,79 +48,23 @@ def told(frame: Frame) -> tuple[int, float, int, int]:
     return frame.pts, frame.seconds, frame.picture.width, frame.picture.height
 
 
-def test_there_is_no_frame_outside_the_video_and_none_has_pixels(bench: Path) -> None:
-    for moment in (-0.1, 1e9, float("nan")):
-        with pytest.raises(VideoError, match="no frame at"):
-            opened(bench).frames_at([moment])
-    frame = opened(bench).frames_at([1.0])[0]
-    for pixels in (frame.jpeg, frame.rgb):
-        with pytest.raises(VideoError, match="was not drawn"):
-            pixels()
-
-
-def test_what_the_eyes_see_depends_only_on_the_frame_and_the_seed(bench: Path) -> None:
-    frames = opened(bench).frames_at(list(np.arange(0, 100, 0.5)), height=180)
-    seen = [[eyes(frame.picture, 1.0) for frame in frames] for eyes in (SimulatedEyes(), SimulatedEyes())]
-    assert seen[0] == seen[1]
-    eyes = SimulatedEyes()
-    assert [eyes(frame.picture, 1.0) for frame in reversed(frames)] == seen[0][::-1]
-    assert seen[0] != [SimulatedEyes(1)(frame.picture, 1.0) for frame in frames]
-    with pytest.raises(InputError, match="lab only sees twins"):
-        eyes(object(), 1.0)  # type: ignore[arg-type]
-
-
-def test_small_things_are_missed_more_often_and_more_still_in_small_frames(bench: Path) -> None:
-    eyes = SimulatedEyes()
-    there, seen = Counter[tuple[bool, int]](), Counter[tuple[bool, int]]()
-    for name, truth in read_truth(bench / "world.jsonl").items():
-        source = opened(bench, name)
-        for rows in (360, 180):
-            for frame in source.frames_at(list(np.arange(0.0, truth.frames / truth.fps, 1.0)), height=rows):
-                view = eyes(frame.picture, 1.0)
-                for thing in truth.presences(round(frame.seconds * truth.fps)):
-                    there[thing.size_px < 28, rows] += 1
-                    seen[thing.size_px < 28, rows] += view.score(thing.sprite) >= SEEN
-    recall = {key: seen[key] / there[key] for key in there}
-    assert recall[False, 360] > 0.9
-    assert recall[True, 180] < recall[True, 360] < recall[False, 360]
-    assert recall[False, 180] < recall[False, 360]
-
-
 SAID = "simulation for policy work"
 
 
-def test_a_run_needs_no_videos_and_says_what_it_is(bench: Path, tmp_path: Path) -> None:
-    done = run("run", bench, "--backbone", "lab", "--method", "trace,uniform-256", "--out", tmp_path)
-    assert done.returncode == 0
-    assert SAID in " ".join(done.stdout.split())
-    lines = (tmp_path / "trace@lab.jsonl").read_text(encoding="utf-8").splitlines()
-    predictions = [json.loads(line) for line in lines]
-    assert len(predictions) == 12
-    assert not any(prediction.get("error") for prediction in predictions)
-    assert all(prediction["backbone"] == "lab" for prediction in predictions)
-    written = tomllib.loads((tmp_path / "trace@lab.run.toml").read_text(encoding="utf-8"))
-    assert SAID in written["simulation"]
-    for command, name in (("audit", "trace"), ("counterfactual", "uniform-256")):
-        done = run(command, bench, tmp_path / f"{name}@lab.jsonl")
-        assert done.returncode == 0
-        assert SAID in " ".join(done.stdout.split())
-
-
-def test_asking_says_it_too(bench: Path) -> None:
+def test_a_run_needs_no_videos_and_every_command_says_what_it_is(bench: Path, tmp_path: Path) -> None:
     question = ["How many times does a taxi appear?", "-o", "1", "-o", "2"]
-    done = run("ask", bench / "videos/v001.mp4", *question, "--backbone", "lab")
-    assert done.returncode == 0
-    assert SAID in done.stderr
-
-
-def test_it_is_opened_by_its_spec() -> None:
-    assert open_backbone("lab").name == "lab"
-    for spec in ("lab:7", "lab:noise=0.25", "lab:7:noise=0.1"):
-        assert open_backbone(spec).name == spec
-    assert isinstance(open_backbone("lab"), OpensVideos)
-    for spec in ("lab:", "lab:0", "lab:x", "lab:-1", "lab:noise=2", "lab:noise=-.1"):
-        with pytest.raises(BackboneConfigError, match="lab:SEED"):
-            open_backbone(spec)
+    for command in (
+        ["run", bench, "--backbone", "lab", "--method", "trace,uniform-256", "--out", tmp_path],
+        ["audit", bench, tmp_path / "trace@lab.jsonl"],
+        ["counterfactual", bench, tmp_path / "uniform-256@lab.jsonl"],
+        ["ask", bench / "videos/v001.mp4", *question, "--backbone", "lab"],
+    ):
+        done = run(*command)
+        assert done.returncode == 0
+        assert SAID in " ".join((done.stderr if command[0] == "ask" else done.stdout).split())
+    lines = (tmp_path / "trace@lab.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [(line["backbone"], line.get("error")) for line in map(json.loads, lines)] == [("lab", None)] * 12
+    assert SAID in tomllib.loads((tmp_path / "trace@lab.run.toml").read_text(encoding="utf-8"))["simulation"]
 
 
 def oracle(question: Question, observer: Observer, evidence: Mapping[str, tuple[Interval, ...]]) -> Answer:
@@ -168,43 +93,6 @@ def test_blind_random_and_the_oracle_are_where_they_must_be_over_seeds(tmp_path:
     assert all(row.undetermined for row in rows["blind"])
     assert not any(row.undetermined for row in rows["random"])
     assert sum(row.undetermined for row in rows["oracle"]) < 0.2 * 120
-
-
-def test_a_noisy_call_misreads_the_same_way_again_and_another_call_anew(bench: Path) -> None:
-    item = load_bench(bench).items[2]  # read rightly without noise
-
-    def answers(backbone: Lab, shift: float) -> list[str | None]:
-        observer = Observer(backbone.open_video(bench / item.question.video), backbone)
-        spans = [Interval(max(0.0, span.start - shift), span.end) for span in item.evidence]
-        clips = tuple(observer.watch(span, ObservationStrategy(2.0, 360)) for span in spans)
-        return [answer_of(reply) for reply in observer.ask([answer_request(item.question, clips)] * 2)]
-
-    shifts = [0.1 * number for number in range(12)]
-    clear, noisy = ([answers(Lab(noise=p), shift) for shift in shifts] for p in (0.0, 0.6))
-    assert all(one == other for one, other in noisy)
-    assert len({one for one, _ in noisy}) > 1
-    assert sum(one == item.answer for one, _ in noisy) < sum(one == item.answer for one, _ in clear)
-
-
-@pytest.mark.parametrize(
-    ("world", "said"),
-    [
-        (None, "No such file or directory; lab only answers questions about twins"),
-        ("{}\n", "world.jsonl:1: video: Field required"),
-        ("nonsense\n", "world.jsonl:1: "),
-        (
-            '{"video": "videos/v001.mp4", "fps": 10, "frames": 5, "scenes": [], "tracks": [{"sprite": "ufo", '
-            '"motion": "rest", "first": 0, "last": 4, "size_px": 40, "place": 0, "depth": 0}]}\n',
-            "world.jsonl:1: tracks: the twin's world has no 'ufo'",
-        ),
-        ('{"video": "videos/other.mp4", "fps": 10, "frames": 5, "scenes": [], "tracks": []}\n', "no video videos/v001"),
-    ],
-)
-def test_a_bench_that_is_no_twin_is_refused_in_a_sentence(tmp_path: Path, world: str | None, said: str) -> None:
-    if world is not None:
-        (tmp_path / "world.jsonl").write_text(world, encoding="utf-8")
-    with pytest.raises(InputError, match=said):
-        Lab().open_video(tmp_path / "videos/v001.mp4")
 
 
 RECORDED = tomllib.loads(Path(__file__).with_name("policy.toml").read_text(encoding="utf-8"))

@@ -19,12 +19,6 @@ def chunk() -> Chunk:
     return draw_chunk(np.random.default_rng(4))
 
 
-def perfect(chunk: Chunk) -> Detections:
-    scores = (chunk.kinds > 0).astype(np.float32)
-    scene = np.eye(20, dtype=np.float32)[np.full(len(scores), chunk.scene)]
-    return chunk.boxes / np.array([640, 360, 640, 360], np.float32), scores, chunk.labels, scene
-
-
 def test_frames_show_something_in_every_clear_box(chunk: Chunk) -> None:
     empty = np.median(np.stack([Planes(planes).rgb() for planes in chunk.planes]), axis=0)
     assert (chunk.kinds == CLEAR).any()
@@ -34,25 +28,18 @@ def test_frames_show_something_in_every_clear_box(chunk: Chunk) -> None:
             assert difference[top:bottom, left:right].max() > 20
 
 
-def test_perfect_eyes_have_perfect_figures(chunk: Chunk) -> None:
-    figures = measure([(chunk, perfect(chunk))], threshold=0.5)
-    assert figures["recall"]["all"] == 100.0  # type: ignore[index]  figures are plain JSON
-    assert figures["precision"]["all"] == 100.0  # type: ignore[index]
-    assert figures["scene"] == 100.0
-
-
-def test_wrong_names_are_misnamed_and_blind_eyes_find_nothing(chunk: Chunk) -> None:
-    boxes, scores, labels, scene = perfect(chunk)
-    for wrong, misnamed in (((boxes, scores, labels + 1, scene), 100.0), ((boxes, 0 * scores, labels, scene), 0.0)):
-        figures = measure([(chunk, wrong)], threshold=0.5)
-        assert figures["recall"]["all"] == 0.0  # type: ignore[index]
-        assert figures["misnamed"] == misnamed
-
-
-def test_doubtful_sprites_count_neither_way(chunk: Chunk) -> None:
+def test_figures_fall_when_eyes_err(chunk: Chunk) -> None:
+    scores = (chunk.kinds > 0).astype(np.float32)
+    scene = np.eye(20, dtype=np.float32)[np.full(len(scores), chunk.scene)]
+    boxes = chunk.boxes / np.array([640, 360, 640, 360], np.float32)
     doubtful = replace(chunk, kinds=np.where(chunk.kinds > 0, DOUBTFUL, 0))
-    boxes, scores, labels, scene = perfect(chunk)
-    figures = measure([(doubtful, (boxes, scores, labels + 1, scene))], threshold=0.5)
-    assert figures["recall"]["all"] == 0.0  # type: ignore[index]  nothing was asked for
-    assert figures["precision"]["all"] == 0.0  # type: ignore[index]  and no report was held against them
-    assert figures["misnamed"] == 0.0
+
+    def figures(chunk: Chunk, seen: Detections) -> tuple[object, ...]:
+        said = measure([(chunk, seen)], threshold=0.5)
+        return said["recall"]["all"], said["precision"]["all"], said["misnamed"], said["scene"]  # type: ignore[index]
+
+    assert figures(chunk, (boxes, scores, chunk.labels, scene)) == (100, 100, 0, 100)
+    assert figures(chunk, (boxes, scores, chunk.labels + 1, scene)) == (0, 0, 100, 100)  # wrong names
+    assert figures(chunk, (boxes, 0 * scores, chunk.labels, scene)) == (0, 0, 0, 100)  # blind
+    # Nothing clear was there to find, and no report is held against them.
+    assert figures(doubtful, (boxes, scores, chunk.labels + 1, scene)) == (0, 0, 0, 100)

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trace_ves.twin.synthetic.drawing import Planes, draw, make_planes, track_stamp
+from trace_ves.twin.synthetic.drawing import draw, make_planes, track_stamp
 from trace_ves.twin.synthetic.layout import HEIGHT, WIDTH
 from trace_ves.twin.synthetic.scenery import paint
 from trace_ves.twin.synthetic.tracks import Track, pose
@@ -51,14 +51,3 @@ def test_drawn_within_its_visit_and_never_outside(track: Track) -> None:
 def test_planes_stand_for_the_picture_they_were_made_of() -> None:
     difference = np.abs(BASE.rgb().astype(float) - BACKDROP.rgb)
     assert difference.mean() < 2.0
-
-
-def test_sprites_keep_their_colours() -> None:
-    grey = Planes(np.full_like(BASE.packed, 128))
-    track = Track("red balloon", "appear", 0, 100, 90, 0.5, 0.5)
-    stamp = track_stamp(track)
-    rgb = draw(grey, BACKDROP, [track], 50).rgb()
-    at = pose(track, 50, BACKDROP.bands, stamp.size)
-    red, green, blue = rgb[round(at.foot_y - stamp.size[1] * 0.6), round(at.x)]
-    assert red > 180
-    assert max(green, blue) < 110

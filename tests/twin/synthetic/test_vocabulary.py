@@ -11,7 +11,7 @@ from trace_ves.twin.synthetic.vocabulary import vocabulary, with_article
 PACKAGE = files("trace_ves.twin.synthetic")
 
 
-def test_names_lead_somewhere() -> None:
+def test_names_lead_somewhere_and_scenes_have_enough_to_happen_in_them() -> None:
     words = vocabulary()
     for event in words.events.values():
         assert set(event.homes) <= set(words.scenes)
@@ -23,21 +23,11 @@ def test_names_lead_somewhere() -> None:
     for scene in words.scenes.values():
         assert set(scene.ground + scene.above) <= set(words.props)
     assert not set(words.events) & set(words.lookalikes)
-
-
-def test_scenes_have_enough_to_happen_in_them() -> None:
-    for scene in vocabulary().scenes:
-        assert sum(scene in event.homes for event in vocabulary().events.values()) >= 6, scene
-
-
-def test_every_look_alike_is_somebodys() -> None:
-    resembled = {name for event in vocabulary().events.values() for name in event.resembles}
-    assert set(vocabulary().lookalikes) <= resembled
-
-
-def test_no_phrase_means_two_things() -> None:
-    nouns = [noun for event in vocabulary().events.values() for noun in event.nouns]
-    assert len(nouns) == len(set(nouns))
+    assert set(words.lookalikes) <= {name for event in words.events.values() for name in event.resembles}
+    for scene in words.scenes:
+        assert sum(scene in event.homes for event in words.events.values()) >= 6, scene
+    nouns = [noun for event in words.events.values() for noun in event.nouns]
+    assert len(nouns) == len(set(nouns))  # no phrase means two things
 
 
 def test_articles() -> None:

@@ -123,7 +123,7 @@ def families_figure(runs: Sequence[RunFigures], items: Sequence[Item], k: int) -
     axes.tick_params(axis="x", length=0)
     axes.set_ylim(bottom=0)
     axes.set_ylabel(f"ECA@{k} (%)")
-    axes.grid(visible=True, axis="y")
+    axes.grid(axis="y")
     figure.legend(loc="outside right center", handlelength=1.0)
     return figure
 

@@ -184,7 +184,7 @@ def _axes(axes: Axes, shown: Sequence[Point], metric: str) -> None:
     axes.set_ylim(-0.04 * top, top)
     axes.set_xlabel("frames supplied for a question (log scale)")
     axes.set_ylabel(f"{metric} (%)")
-    axes.grid(visible=True)
+    axes.grid()
 
 
 def _write_labels(axes: Axes, labels: Sequence[Label], lines: Sequence[Sequence[Point]]) -> None:
@@ -238,7 +238,7 @@ def k_sweep_figure(runs: Sequence[RunFigures], measured: Sequence[bool], k: int)
         axes.set_ylabel(name)
         axes.set_xticks(DENSITIES)
         axes.set_ylim(bottom=0)
-        axes.grid(visible=True)
+        axes.grid()
         axes.axvline(k, color="#cccccc", lw=3, zorder=0)
     figure.supxlabel("k: frames that every evidence interval must hold", fontsize=8)
     if looking:
