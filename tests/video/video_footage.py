@@ -239,7 +239,7 @@ def with_sound(path: Path, *recipes: Recipe) -> None:
         streams = [add_stream(container, recipe) for recipe in recipes]
         for stream, recipe in zip(streams, recipes, strict=True):
             stream.disposition = av.stream.Disposition.attached_pic if recipe is COVER else 0
-        sound = container.add_stream("aac", rate=44_100)
+        sound = container.add_stream("aac", rate=44_100, options={"aac_coder": "fast"})
         found = [packet for stream, recipe in zip(streams, recipes, strict=True) for packet in packets(stream, recipe)]
         found += _tone(sound)
         for packet in sorted(found, key=lambda packet: packet.dts * packet.time_base):
