@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -114,19 +115,14 @@ def check_as_far_as_shown(opened: Video, shown: list[Truth]) -> None:
     "name", ["faststart.mp4", "open-gop.mkv", "open-gop.ts", "h264.flv", "vp9.webm", "fragmented.mp4", "mpeg2.mpg"]
 )
 def test_a_file_cut_short_gives_the_frames_that_are_there(name: str, footage: Footage, tmp_path: Path) -> None:
-    path = cut(footage(name), tmp_path / name, 0.6)
+    path = cut(footage(name), tmp_path / name, 0.4 if name.endswith("mkv") else 0.6)
     shown = every_frame(path, height=HEIGHT)
     assert 10 < len(shown) < 75
     with video.open(path) as opened:
         assert opened.duration < 2.4
+        said = {"faststart.mp4": r"the file is cut short: \d\d of 75 frames", "open-gop.mkv": r"it declares 2\.5\d* s"}
+        assert re.match(said.get(name, ""), " ".join(opened.warnings))
         check_as_far_as_shown(opened, shown)
-
-
-def test_how_much_is_cut_off_is_said(footage: Footage, tmp_path: Path) -> None:
-    with video.open(cut(footage("faststart.mp4"), tmp_path / "cut.mp4", 0.6)) as opened:
-        assert any("the file is cut short" in warning and "of 75 frames" in warning for warning in opened.warnings)
-    with video.open(cut(footage("open-gop.mkv"), tmp_path / "cut.mkv", 0.4)) as opened:
-        assert any(warning.startswith("it declares 2.5") for warning in opened.warnings)
 
 
 def test_a_damaged_packet_costs_its_frame_and_is_said(footage: Footage, tmp_path: Path) -> None:
