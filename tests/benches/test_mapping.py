@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.benches.tables import write_rows
 
 from trace_ves import Interval, Item
@@ -227,19 +225,6 @@ def test_dirty_evidence_may_cost_a_question_its_evidence_alone(tmp_path: Path) -
     items = read(tmp_path, PLAIN + 'dirty_evidence = "keep"', rows).items
     assert [(item.question.id, len(item.evidence)) for item in items] == [("1", 0), ("2", 0), ("3", 2)]
     assert [item.question.id for item in read(tmp_path, PLAIN, rows).items] == ["3"]
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("nvqoade"), inner, max_size=4),
-    max_leaves=8,
-)
-
-
-@given(st.dictionaries(st.sampled_from("nvqoade"), JSON))
-def test_no_row_whatever_raises_anything_but_a_sentence(tmp_path_factory: pytest.TempPathFactory, row: Any) -> None:
-    bench = read(tmp_path_factory.mktemp("rows"), PLAIN, [ROW | {"n": "good"}, row])
-    assert bench.items[0].question.id == "good"
 
 
 # --- the examples of the docs -------------------------------------------------------------------

@@ -260,6 +260,9 @@ def test_a_program_runs_as_python_runs_it(
 def test_the_entry_point_of_lmms_eval_records_to_the_folder_that_a_variable_names(
     film: Path, truth: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("TRACE_VES_RECORD", raising=False)
+    assert frame_log.manifests() == []  # no models, and nothing is recorded unasked
+    assert RECORDER.file is None
     monkeypatch.setenv("TRACE_VES_RECORD", "frames")
     monkeypatch.chdir(tmp_path)
     assert frame_log.manifests() == []
