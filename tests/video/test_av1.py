@@ -26,10 +26,7 @@ def shown(opened: video.Video, rows: list[int]) -> list[tuple[int, str]]:
 
 @pytest.mark.parametrize("held_bytes", [0, 4_000, 10**9])
 def test_unreadable_headers_and_long_groups_leave_all_to_the_decoder(
-    held_bytes: int,
-    footage: Footage,
-    truth: Truths,
-    monkeypatch: pytest.MonkeyPatch,
+    held_bytes: int, footage: Footage, truth: Truths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_self: Any, number: int, _packet: bytes) -> None:
         if number % GROUP == 7:

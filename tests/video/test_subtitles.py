@@ -212,6 +212,8 @@ def test_a_text_track_is_read_in_the_time_of_the_frames(
     ("defaults", "source"), [((0, 1), "track 2 (ger)"), ((1, 1), "track 1 (eng)"), ((0, 0), "track 1 (eng)")]
 )
 def test_the_default_track_is_read_else_the_first(tmp_path: Path, defaults: tuple[int, int], source: str) -> None:
+    make_film(tmp_path / "film.mkv")
+    assert read_subtitles(tmp_path / "film.mkv", 10) is None
     make_film(tmp_path / "film.mkv", ("subrip", "eng", defaults[0]), ("subrip", "ger", defaults[1]))
     found = read_subtitles(tmp_path / "film.mkv", 10)
     assert found is not None
@@ -227,8 +229,3 @@ def test_the_track_of_real_footage_is_read(shared: Path) -> None:
     assert found.source == "track 2 (eng)"
     assert found.cues[0] == Cue(0.21, 4.26, "NAR: This is the optical and science segment of the Webb")
     assert [round(cue.start, 2) for cue in found.cues[1:3]] == [4.26, 8.35]
-
-
-def test_a_video_without_words_has_none(tmp_path: Path) -> None:
-    make_film(tmp_path / "film.mp4")
-    assert read_subtitles(tmp_path / "film.mp4", 10) is None
