@@ -215,7 +215,7 @@ OTHERS = [0x114D9B74, 0x1549A966, 0x1C53BB6B, 0x1941A469, 0x1043A770, 0x1254C367
             for kind in (0x9B, 0xA4, 0xFA, 0x75A2, 0xEC, 0xBF)
         ),
         *(
-            (small([BEGUN + group(INNER, element(kind, b".."))]), None)
+            (small([BEGUN + group(INNER, element(kind, b"."))]), None)
             for kind in (0x9C, 0xA5, 0xFC, 0x75A3, 0x75A1, 0xED, 0xC0, 0xA7, 0xAB)
         ),
         *(

@@ -45,13 +45,13 @@ class CountingVideo:
 def test_a_frame_is_decoded_once_for_each_height() -> None:
     counting = CountingVideo()
     cached = CachedVideo(counting)
-    first = cached.frames_at([3.2, 3.9, 5.0, 3.0], height=8)
-    again = cached.frames_at([5.5, 3.1], height=8)
-    assert [frame.seconds for frame in first] == [3, 3, 5, 3]
-    assert [frame.seconds for frame in again] == [5, 3]
-    assert counting.decoded == [(3.0, 8), (5.0, 8)]
+    first = cached.frames_at([0.2, 3.9, 9.5, 3.0, 0], height=8)
+    again = cached.frames_at([10, 3.1, 0.9], height=8)
+    assert [frame.seconds for frame in first] == [0, 3, 9, 3, 0]
+    assert [frame.seconds for frame in again] == [9, 3, 0]
+    assert counting.decoded == [(0.0, 8), (3.0, 8), (9.0, 8)]
     cached.frames_at([3.2])
-    assert counting.decoded[2:] == [(3.0, None)]
+    assert counting.decoded[3:] == [(3.0, None)]
     assert cached.duration == 10
 
 

@@ -210,6 +210,8 @@ MOVED = [-30, 70, 170, 270]
         (mp4(edit=edit_list(180, 0)), rows()),
         (mp4(edit=edit_list(179, 0)), None),
         (mp4(edit=edit_list(180, 0, version=1)), rows()),
+        (mp4(edit=edit_list(180, 0), version=1), rows()),
+        (mp4(edit=edit_list(179, 0), version=1), None),
         (mp4({b"ctts": numbers(0, 1, 4, 30)}, edit=edit_list(210, 30)), rows(dts=MOVED)),
         (mp4({b"ctts": numbers(0, 1, 4, 30)}, edit=edit_list(210, 31)), None),
         (mp4(edit=edit_list(210, -1)), None),
