@@ -39,6 +39,8 @@ def test_frames_and_times_are_those_of_a_sequential_decode(name: str, footage: F
         if name in video_footage.WITHOUT_TIMES:  # frames follow each other at the frame rate
             assert list(opened.timestamps) == [row / video_footage.RATE for row in range(len(expected))]
             assert opened.duration == len(expected) / video_footage.RATE
+            placed = "it has no timestamps; frames are placed at 30 a second"
+            assert (placed in opened.warnings) == name.startswith("raw.")
         else:
             assert list(opened.pts) == [frame.pts for frame in expected]
         assert opened.timestamps[0] == 0

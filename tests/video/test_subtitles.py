@@ -128,6 +128,7 @@ def test_a_file_without_a_single_usable_line_is_one_sentence(tmp_path: Path) -> 
 def test_a_huge_file_is_refused_and_a_long_one_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"film\.srt: larger than 16 MB"):
         read_subtitles(beside(tmp_path, SRT.ljust(16 * 1024**2 + 1)), 100)
+    assert read_subtitles(beside(tmp_path, SRT.ljust(16 * 1024**2)), 100) == Subtitles("film.srt", CUES)
     monkeypatch.setattr(module, "MOST_CUES", 3)
     found = read_subtitles(beside(tmp_path, (SRT + "\n") * 10), 100)
     assert found is not None
