@@ -86,14 +86,22 @@ AVP_ROWS = rows(
     "question_id", "videoID", "question", "options", "answer", "question_type", "time_reference", "duration"
 )
 OFFICIAL_ROWS = st.dictionaries(st.sampled_from(["key", "qa", "video_info", "type"]), JSON)
+CG_ROWS = rows("qid", "video_uid", "question", "choices", "right_answer", "duration", "clue_intervals", qid="id")
 
 
-@pytest.mark.parametrize(("name", "row"), [("avp.json", AVP_ROWS), ("video_info.meta.jsonl", OFFICIAL_ROWS)])
+@pytest.mark.parametrize(
+    ("bench", "name", "row"),
+    [
+        ("lvbench", "avp.json", AVP_ROWS),
+        ("lvbench", "video_info.meta.jsonl", OFFICIAL_ROWS),
+        ("cg-bench", "cgbench.json", CG_ROWS),
+    ],
+)
 @given(data=st.data())
 @HOSTILE
-def test_both_forms_of_lvbench(tmp_path: Path, name: str, row: st.SearchStrategy[Any], data: st.DataObject) -> None:
+def test_importers(tmp_path: Path, bench: str, name: str, row: st.SearchStrategy[Any], data: st.DataObject) -> None:
     path = write_rows(tmp_path / name, data.draw(st.lists(row, max_size=3)))
-    assert sound_or_said(lambda: importers.read_lvbench(path))
+    assert sound_or_said(lambda: importers.import_bench(bench, path))
 
 
 @given(JSON, st.lists(st.lists(st.text(max_size=5), max_size=9), max_size=3))

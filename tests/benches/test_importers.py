@@ -113,32 +113,15 @@ def test_lvbench_as_avp_has_it(shared: Path, tmp_path: Path) -> None:
 
 # --- LongVideoBench -------------------------------------------------------------------------------------------------
 
-LONG_VIDEO = {
-    "id": "86C_0",
-    "video_path": "86C.mp4",
-    "subtitle_path": "86C_en.json",
-    "starting_timestamp_for_subtitles": 12.5,
-    "question": "Where?",
-    "candidates": ["here", "there", "nowhere"],
-    "correct_choice": 0,
-    "position": [12, 40],
-    "topic_category": "NP-News-Programs",
-    "question_category": "TOS",
-    "level": "L2-Relation",
-    "duration_group": 600,
-    "duration": 190.16,
-}
+LONG_VIDEO = {"id": "86C_0", "video_path": "86C.mp4", "question": "Where?", "candidates": ["here", "there", "nowhere"]}
+LONG_VIDEO |= {"correct_choice": 0, "position": [12, 40], "topic_category": "NP-News-Programs", "level": "L2-Relation"}
+LONG_VIDEO |= {"question_category": "TOS", "duration_group": 600, "duration": 190.16}
+LONG_VIDEO |= {"subtitle_path": "86C_en.json", "starting_timestamp_for_subtitles": 12.5}
 
 
 def test_longvideobench(tmp_path: Path) -> None:
-    rows = [
-        LONG_VIDEO,
-        LONG_VIDEO | {"id": "b", "correct_choice": 2},
-        LONG_VIDEO | {"id": "c", "correct_choice": 3},
-        LONG_VIDEO | {"id": "d", "correct_choice": None},
-        LONG_VIDEO | {"id": "e", "candidates": ["only"]},
-        LONG_VIDEO | {"id": "86C_0"},
-    ]
+    changed = [LONG_VIDEO | {"id": name, "correct_choice": place} for name, place in (("b", 2), ("c", 3), ("d", None))]
+    rows = [LONG_VIDEO, *changed, LONG_VIDEO | {"id": "e", "candidates": ["only"]}, LONG_VIDEO]
     bench = import_bench("longvideobench", write_rows(tmp_path / "lvb_val.json", rows))
     first, second = bench.items
     assert (first.answer, first.evidence) == ("A", ()), "moments are no intervals"
@@ -180,16 +163,10 @@ def next_files(folder: Path, rows: list[dict[str, object]], segments: Any) -> Pa
 
 
 def test_next_gqa(tmp_path: Path) -> None:
-    rows = [
-        NEXT_ROW,
-        NEXT_ROW | {"qid": "2"},
-        NEXT_ROW | {"qid": "3"},
-        NEXT_ROW | {"video_id": "w"},
-        NEXT_ROW | {"qid": "4", "answer": "z"},
-    ]
-    segments = {
-        "v": {"duration": 34, "location": {"1": [[1.2, 5.8], [30, 34.5]], "2": [[30, 40]], "4": [[1, 2]]}, "fps": 30}
-    }
+    changes = ({}, {"qid": "2"}, {"qid": "3"}, {"video_id": "w"}, {"qid": "4", "answer": "z"})
+    rows = [NEXT_ROW | change for change in changes]
+    location = {"1": [[1.2, 5.8], [30, 34.5]], "2": [[30, 40]], "4": [[1, 2]]}
+    segments = {"v": {"duration": 34, "location": location, "fps": 30}}
     bench = importers.read_next_gqa(next_files(tmp_path, rows, segments))
     (item,) = bench.items
     assert (item.question.id, item.answer, item.question.family, item.duration) == ("v_1", "B", "CW", 34.0)
@@ -206,6 +183,9 @@ def test_next_gqa_without_its_segments_says_which_files_it_looked_for(tmp_path: 
         importers.read_next_gqa(source)
     with pytest.raises(InputError, match="no usable question"):
         import_bench("next-gqa", source, grounding=tmp_path / "elsewhere.json")
+    (tmp_path / "binary.csv").write_bytes(b"\xff\x00\xfe")
+    with pytest.raises(InputError, match=r"binary\.csv"):
+        import_bench("next-gqa", tmp_path / "binary.csv", grounding=tmp_path / "elsewhere.json")
     with pytest.raises(InputError, match=r"the importer next-gqa has no option --columns\."):
         import_bench("next-gqa", source, columns="id=n")
 
@@ -299,10 +279,3 @@ def test_a_wrong_parquet_file_is_one_sentence(tmp_path: Path, name: str) -> None
         import_bench(name, tmp_path / "file.parquet")
     with pytest.raises(InputError, match="cannot be read"):
         import_bench(name, tmp_path / "none.parquet")
-
-
-def test_a_binary_csv_is_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "val.csv").write_bytes(b"\xff\x00\xfe")
-    write_rows(tmp_path / "val.json", {})
-    with pytest.raises(InputError, match=r"val\.csv"):
-        importers.read_next_gqa(tmp_path / "val.csv")

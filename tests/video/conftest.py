@@ -1,6 +1,8 @@
 """Footage is made once for a session, and only what the selected tests ask for."""
 
+import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,14 +17,17 @@ import video_oracle
 
 @pytest.fixture(scope="session")
 def footage(tmp_path_factory: pytest.TempPathFactory) -> video_oracle.Footage:
-    """The path of the footage of this name."""
-    folder = tmp_path_factory.mktemp("footage")
+    """The path of the footage of this name; made once for all workers of a session."""
+    own = tmp_path_factory.mktemp("footage")
+    shared = tmp_path_factory.getbasetemp().parent / "footage" if "PYTEST_XDIST_WORKER" in os.environ else own / "all"
+    shared.mkdir(exist_ok=True)
 
     def path_of(name: str) -> Path:
-        path = folder / name
-        if not path.exists():
-            video_footage.make(name, path)
-        return path
+        if not (shared / name).exists():
+            video_footage.make(name, own / name)
+            with suppress(FileExistsError):  # another worker was faster
+                os.link(own / name, shared / name)
+        return shared / name
 
     return path_of
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -45,13 +45,13 @@ class CountingVideo:
 def test_a_frame_is_decoded_once_for_each_height() -> None:
     counting = CountingVideo()
     cached = CachedVideo(counting)
-    first = cached.frames_at([3.2, 3.9, 5.0, 3.0], height=8)
-    again = cached.frames_at([5.5, 3.1], height=8)
-    assert [frame.seconds for frame in first] == [3, 3, 5, 3]
-    assert [frame.seconds for frame in again] == [5, 3]
-    assert counting.decoded == [(3.0, 8), (5.0, 8)]
+    first = cached.frames_at([0.2, 3.9, 9.5, 3.0, 0], height=8)
+    again = cached.frames_at([10, 3.1, 0.9], height=8)
+    assert [frame.seconds for frame in first] == [0, 3, 9, 3, 0]
+    assert [frame.seconds for frame in again] == [9, 3, 0]
+    assert counting.decoded == [(0.0, 8), (3.0, 8), (9.0, 8)]
     cached.frames_at([3.2])
-    assert counting.decoded[2:] == [(3.0, None)]
+    assert counting.decoded[3:] == [(3.0, None)]
     assert cached.duration == 10
 
 
@@ -66,13 +66,6 @@ def test_the_least_recently_used_frames_are_dropped_first() -> None:
     assert counting.decoded == []
     cached.frames_at([1])
     assert counting.decoded == [(1.0, None)]
-
-
-def test_a_frame_larger_than_the_cache_is_given_but_not_kept() -> None:
-    counting = CountingVideo()
-    cached = CachedVideo(counting, max_bytes=0)
-    assert [cached.frames_at([4.5])[0].seconds for _ in range(2)] == [4, 4]
-    assert counting.decoded == [(4.0, None)] * 2
 
 
 @pytest.mark.parametrize("moment", [-1.0, 10.5, float("nan")])
@@ -135,19 +128,17 @@ def test_a_survey_comes_back_as_it_was(own: Path, footage: Callable[[str], Path]
 def test_a_video_opened_from_a_stored_survey_gives_the_same_frames(own: Path) -> None:
     with video.open(own) as opened:
         before = [frame.jpeg() for frame in opened.frames_at([0.1, 2.2, 3.3], height=32)]
-    save_survey(own, surveyed(own))
+    found = surveyed(own)
+    save_survey(own, replace(found, codec="another"))
     with video.open(own) as opened:
+        assert opened.codec == "another"  # so it is the stored one
         assert [frame.jpeg() for frame in opened.frames_at([0.1, 2.2, 3.3], height=32)] == before
-
-
-def test_a_changed_file_is_surveyed_anew(own: Path) -> None:
-    save_survey(own, surveyed(own))
     os.utime(own, ns=(1, 1))
-    assert load_survey(own) is None
+    assert load_survey(own) is None  # the file has changed
 
 
 @given(damage=st.one_of(st.binary(max_size=40), st.integers(0)))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
 def test_a_damaged_survey_is_never_taken_for_another(own: Path, damage: bytes | int) -> None:
     found = surveyed(own)
     save_survey(own, found)

@@ -15,14 +15,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with videos, links that lead in and out, and what lies outside."""
     place = tmp_path_factory.mktemp("place")
     films = place / "films"
-    for path in (
-        "films/a.mp4",
-        "films/deep/b.MKV",
-        "films/notes.txt",
-        "films/.hidden/c.mp4",
-        "more/a.mp4",
-        "secret.mp4",
-    ):
+    files = "films/a.mp4 films/deep/b.MKV films/notes.txt films/.hidden/c.mp4 films/.d.mp4 more/a.mp4 secret.mp4"
+    for path in files.split():
         (place / path).parent.mkdir(parents=True, exist_ok=True)
         (place / path).write_bytes(path.encode())
     (films / "inner.mp4").symlink_to(films / "deep" / "b.MKV")

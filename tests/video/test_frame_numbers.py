@@ -134,24 +134,42 @@ def test_parameter_sets_may_come_with_the_packets_and_change() -> None:
     assert gaps(None, [picture(1), picture(9)]) == []
 
 
-LISTS = "1" + "1" + golomb(3) * 16 + "0" * 5 + "1" + golomb(16) + "0"
-"""A matrix of scaling lists: one with sixteen steps up, one that ends at once."""
+HIGH = [44, 83, 86, 100, 110, 118, 122, 128, 134, 135, 138, 139, 144, 244]
+OTHERS = [number for number in (*HIGH, 66, 77, 88) for number in (number - 1, number + 1) if number not in HIGH]
+COLOURS = golomb(1) + golomb(0) + golomb(4)
+ALL_LISTS = ("1" + golomb(0) * 16) * 6 + ("1" + golomb(0) * 64) * 2
+
+
+def lists(*steps: int, at: int = 0, of: int = 8) -> str:
+    """A matrix of scaling lists of which one is there. A step of code 2n - 1 goes n up, one of 2n goes n down.
+
+    The list starts at 8, values wrap at 256, and it ends where its next value is zero.
+    """
+    return "01" + "0" * at + "1" + "".join(map(golomb, steps)) + "0" * (of - at - 1)
 
 
 @pytest.mark.parametrize(
     ("choices", "plane"),
     [
-        ({"profile": 100, "colours": golomb(1) + golomb(0) + golomb(0) + "00"}, ""),
-        ({"profile": 100, "colours": golomb(1) + golomb(2) + golomb(2) + "0" + LISTS}, ""),
-        ({"profile": 244, "colours": golomb(3) + "1" + golomb(0) + golomb(0) + "00"}, "10"),
-        ({"profile": 244, "colours": golomb(3) + "0" + golomb(0) + golomb(0) + "0" + LISTS + "0" * 4}, ""),
+        *(({"profile": profile, "colours": COLOURS + "00", "number_bits": 7}, "") for profile in HIGH),
+        *(({"profile": profile, "number_bits": 7}, "") for profile in OTHERS),
+        *(({"number_bits": bits}, "") for bits in (4, 9, 16, 17)),
         ({"order": golomb(0) + golomb(2)}, ""),
-        ({"order": golomb(1) + "0" + golomb(3) + golomb(6) + golomb(2) + golomb(9) + golomb(1)}, ""),
-        ({"number_bits": 9}, ""),
+        ({"order": golomb(1) + "0" + golomb(5) * 2 + golomb(0)}, ""),
+        *(({"order": golomb(1) + "1" + golomb(5) * 2 + golomb(count) + golomb(6) * 255}, "") for count in (255, 256)),
+        ({"profile": 100, "colours": golomb(2) + golomb(2) * 2 + "11" + "0" * 8}, ""),
+        ({"profile": 100, "colours": COLOURS + "01" + ALL_LISTS}, ""),
+        *(
+            ({"profile": 100, "colours": COLOURS + matrix}, "")
+            for steps in ([0] * 16, [3] * 16, [16], [2, 14], [495], [1, 2] * 8)
+            for matrix in (lists(*steps), lists(*steps, *[0] * (48 * (len(steps) == 16)), at=6))
+        ),
+        ({"profile": 244, "colours": golomb(3) + "1" + golomb(4) * 2 + lists(16, at=11, of=12)}, "10"),
+        ({"profile": 244, "colours": golomb(3) + "0" + golomb(4) * 2 + "01" + "0" * 12}, ""),
     ],
 )
 def test_numbers_are_found_behind_every_kind_of_head(choices: dict[str, object], plane: str) -> None:
-    bits = int(str(choices.get("number_bits", 4)))
+    bits = min(16, int(str(choices.get("number_bits", 4))))
     stream = [picture(number, number_bits=bits, plane=plane) for number in (0, 1, 2, 5, 6)]
     assert gaps(sps(**choices) + PPS, stream) == [3]  # type: ignore[arg-type]
     assert gaps(sps(**choices, gaps_allowed=True) + PPS, stream) == []  # type: ignore[arg-type]

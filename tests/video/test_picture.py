@@ -1,16 +1,13 @@
 """Pictures: planes become RGB in bands of rows, and JPEGs that are the same bytes in every process."""
 
 import itertools
-from pathlib import Path
 
 import av
 import numpy as np
 import pytest
 import simplejpeg
-import video_footage
 from numpy.typing import NDArray
 
-from trace_ves import video
 from trace_ves.video import picture
 from trace_ves.video.picture import Orientation, Scaler, YuvPicture, checksum
 
@@ -89,17 +86,6 @@ def test_the_last_column_and_row_are_the_pictures_own() -> None:
     grey = np.full((9, 17), 128, dtype=np.uint8)
     shown = simplejpeg.decode_jpeg(YuvPicture(luma, grey, grey).jpeg(100), colorspace="GRAY")[..., 0]
     assert int(np.abs(shown.astype(int) - luma).max()) <= 2
-
-
-def test_frames_of_an_odd_height_are_the_same_in_every_request(tmp_path: Path) -> None:
-    path = tmp_path / "odd.mp4"
-    video_footage.encode(path, video_footage.Recipe(options=video_footage.x264(), frames=12))
-    for height in (33, 47, 63):
-        with video.open(path) as once, video.open(path) as again:
-            first = [frame.jpeg() for frame in once.frames_at([0.1, 0.2, 0.3], height=height)]
-            noise = [np.full(size, 201, dtype=np.uint8) for size in range(500, 9000, 500)]
-            del noise
-            assert [again.frames_at([moment], height=height)[0].jpeg() for moment in (0.1, 0.2, 0.3)] == first
 
 
 @pytest.mark.parametrize("layout", ["yuv420p", "yuv420p10le", "nv12", "rgb24", "gray16le"])

@@ -128,6 +128,7 @@ def test_a_file_without_a_single_usable_line_is_one_sentence(tmp_path: Path) -> 
 def test_a_huge_file_is_refused_and_a_long_one_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"film\.srt: larger than 16 MB"):
         read_subtitles(beside(tmp_path, SRT.ljust(16 * 1024**2 + 1)), 100)
+    assert read_subtitles(beside(tmp_path, SRT.ljust(16 * 1024**2)), 100) == Subtitles("film.srt", CUES)
     monkeypatch.setattr(module, "MOST_CUES", 3)
     found = read_subtitles(beside(tmp_path, (SRT + "\n") * 10), 100)
     assert found is not None
@@ -168,7 +169,7 @@ STYLES = (
 def make_film(path: Path, *tracks: tuple[str, str, int], first_second: int = 0) -> None:
     """Ten seconds, the first frame at a given time, and tracks of a codec, a language and whether it is the default.
 
-    Each track says its language after one second, and something else after six.
+    Each track says its language after one second, and something else after six; in Matroska, nothing stays for no time.
     """
     import av
 
@@ -183,12 +184,13 @@ def make_film(path: Path, *tracks: tuple[str, str, int], first_second: int = 0) 
             frame = av.VideoFrame(32, 32, "yuvj420p")
             frame.pts, frame.time_base = number + 5 * first_second, Fraction(1, 5)
             container.mux(pictures.encode(frame))
-        for at, (number, (codec, language, _)) in product((1, 6), enumerate(tracks)):
+        moments = (1, 6, 8) if path.suffix == ".mkv" else (1, 6)
+        for at, (number, (codec, language, _)) in product(moments, enumerate(tracks)):
             text = f"<i>{language}</i> words".encode() if at == 1 else b"second words"
             packet = av.Packet(len(text).to_bytes(2, "big") + text if codec == "mov_text" else text)
             packet.stream, packet.time_base = container.streams.subtitles[number], Fraction(1, 1000)
             packet.pts = packet.dts = (at + first_second) * 1000
-            packet.duration = 2000
+            packet.duration = 2000 if at < 8 else 0
             container.mux(packet)
 
 
@@ -199,7 +201,8 @@ def test_a_text_track_is_read_in_the_time_of_the_frames(
 ) -> None:
     make_film(tmp_path / name, (codec, "und", 0), first_second=first_second)
     found = read_subtitles(tmp_path / name, 10)
-    assert found == Subtitles("track 1", (Cue(1, 3, "und words"), Cue(6, 8, "second words")))
+    cues = Cue(1, 3, "und words"), Cue(6, 8, "second words")
+    assert found == Subtitles("track 1", cues, refused=int(name == "film.mkv"))
     beside(tmp_path, SRT)
     found = read_subtitles(tmp_path / name, 100)
     assert found is not None
@@ -210,6 +213,8 @@ def test_a_text_track_is_read_in_the_time_of_the_frames(
     ("defaults", "source"), [((0, 1), "track 2 (ger)"), ((1, 1), "track 1 (eng)"), ((0, 0), "track 1 (eng)")]
 )
 def test_the_default_track_is_read_else_the_first(tmp_path: Path, defaults: tuple[int, int], source: str) -> None:
+    make_film(tmp_path / "film.mkv")
+    assert read_subtitles(tmp_path / "film.mkv", 10) is None
     make_film(tmp_path / "film.mkv", ("subrip", "eng", defaults[0]), ("subrip", "ger", defaults[1]))
     found = read_subtitles(tmp_path / "film.mkv", 10)
     assert found is not None
@@ -225,8 +230,3 @@ def test_the_track_of_real_footage_is_read(shared: Path) -> None:
     assert found.source == "track 2 (eng)"
     assert found.cues[0] == Cue(0.21, 4.26, "NAR: This is the optical and science segment of the Webb")
     assert [round(cue.start, 2) for cue in found.cues[1:3]] == [4.26, 8.35]
-
-
-def test_a_video_without_words_has_none(tmp_path: Path) -> None:
-    make_film(tmp_path / "film.mp4")
-    assert read_subtitles(tmp_path / "film.mp4", 10) is None

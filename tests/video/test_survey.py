@@ -1,7 +1,7 @@
 """What a survey does with readers that meet damage: found by the campaign of perf/fire.py on mutated files."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import av
 import numpy as np
 import pytest
+from video_oracle import Footage
 
 from trace_ves import video
 from trace_ves.core import VideoError
@@ -67,11 +68,7 @@ def test_where_packets_moved_the_first_frame_is_found_from_the_start() -> None:
     ],
 )
 def test_what_comes_of_no_frame_at_all_is_a_sentence(
-    footage: Callable[[str], Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    found: list[int] | None,
-    sentence: str,
+    footage: Footage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: list[int] | None, sentence: str
 ) -> None:
     def index(*_: object) -> tuple[list[int], None]:
         if found is None:

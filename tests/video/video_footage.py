@@ -222,6 +222,11 @@ MATRICES: dict[str, tuple[int, int, int, int]] = {
 def with_display_matrix(path: Path, matrix: tuple[int, int, int, int]) -> None:
     """An MP4 of 96x64 that asks to be shown turned."""
     encode(path, Recipe(options=x264(), frames=20))
+    turn(path, matrix)
+
+
+def turn(path: Path, matrix: tuple[int, int, int, int]) -> None:
+    """Put another display matrix into an MP4."""
     data = bytearray(path.read_bytes())
     at = data.index(b"tkhd") + 4 + 40  # version and flags, two dates, id, reserved, duration, reserved, layer, volume
     a, b, c, d = (value * 65536 for value in matrix)
@@ -239,7 +244,7 @@ def with_sound(path: Path, *recipes: Recipe) -> None:
         streams = [add_stream(container, recipe) for recipe in recipes]
         for stream, recipe in zip(streams, recipes, strict=True):
             stream.disposition = av.stream.Disposition.attached_pic if recipe is COVER else 0
-        sound = container.add_stream("aac", rate=44_100)
+        sound = container.add_stream("aac", rate=44_100, options={"aac_coder": "fast"})
         found = [packet for stream, recipe in zip(streams, recipes, strict=True) for packet in packets(stream, recipe)]
         found += _tone(sound)
         for packet in sorted(found, key=lambda packet: packet.dts * packet.time_base):

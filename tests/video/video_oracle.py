@@ -1,6 +1,7 @@
 """The truth to compare with: every frame of a file by plain sequential decoding, nothing skipped, nothing sought."""
 
 import hashlib
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import av
 
 from trace_ves.core import Frame
+from trace_ves.video import Video
 from trace_ves.video.picture import Orientation, Scaler, YuvPicture, orientation_of
 
 HEIGHT = 48
@@ -38,6 +40,19 @@ def digest(picture: YuvPicture) -> str:
 
 def pixels(frames: Sequence[Frame]) -> list[str]:
     return [digest(frame.picture) for frame in frames]
+
+
+def check(opened: Video, expected: Sequence[Truth], *, most: int = 10_000) -> None:
+    """Ask for frames at their own times, alone, with some others, and with all: each has the expected pixels."""
+    times = [float(time) for time in opened.timestamps]
+    assert len(times) == len(expected)
+    rows = random.Random(5).sample(range(len(times)), min(most, len(times)))
+    for size in (*(1,) * 8, 7, 7, len(rows)):
+        asked, rows = rows[:size], rows[size:] + rows[:size]
+        frames = opened.frames_at([times[row] for row in asked], height=HEIGHT)
+        assert [frame.pts for frame in frames] == [int(opened.pts[row]) for row in asked]
+        assert [frame.seconds for frame in frames] == [times[row] for row in asked]
+        assert pixels(frames) == [expected[row].digest for row in asked]
 
 
 def every_frame(path: Path, *, stream: int | None = None, height: int | None = None) -> list[Truth]:

@@ -1,6 +1,7 @@
 """Recording: the frames that libraries hand out have exactly the timestamps that our own decoder gives them."""
 
 import contextvars
+import importlib
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +23,7 @@ from tests.benches.frame_log import footage
 from tests.benches.tables import write_rows
 
 import trace_ves
-from trace_ves import InputError, Interval, Item, Question, frame_log
+from trace_ves import InputError, Interval, Item, Prediction, Question, frame_log
 from trace_ves.benches.frame_log import hooks
 from trace_ves.benches.frame_log.frames import FrameTable, LoggedLook, Seen, reads_consecutive_frames
 from trace_ves.benches.frame_log.recorder import MOST_WAITING, RECORDER, FramesFile
@@ -258,6 +260,9 @@ def test_a_program_runs_as_python_runs_it(
 def test_the_entry_point_of_lmms_eval_records_to_the_folder_that_a_variable_names(
     film: Path, truth: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("TRACE_VES_RECORD", raising=False)
+    assert frame_log.manifests() == []  # no models, and nothing is recorded unasked
+    assert RECORDER.file is None
     monkeypatch.setenv("TRACE_VES_RECORD", "frames")
     monkeypatch.chdir(tmp_path)
     assert frame_log.manifests() == []
@@ -302,40 +307,44 @@ def test_looks_belong_to_the_questions_of_their_video(tmp_path: Path) -> None:
         look(1, "/data/one.mp4", [0.0, 1.0]),
         look(2, "/data/one.mp4", [0.0, 1.0]),
         look(3, "/data/two.mp4", [2.0]),
-        look(3, "/data/two.mp4", [3.0]),
-        look(4, "/data/two.mp4", [2.5]),
-        look(5, "/data/one.mp4", [9.0], question_id="c"),
-        look(6, "/data/other.mp4", [4.0]),
+        look(3, "/data/two.mp4", [3.0], exact=False, scan=True),
+        look(3, "/data/two.mp4", [3.1]),
+        look(4, "/data/two.mp4", [2.5, 2.6]),
+        look(5, "/data/one.mp4", [9.0], question_id="c", scan=True),
+        look(6, "/data/one.mp4", [9.1], question_id="c"),
+        look(7, "/data/other.mp4", [4.0]),
     ]
     with write_rows(tmp_path / "frames-1.jsonl", lines).open("a") as file:
         file.write('{"look": "1-7", "vid')  # the program was killed
     items = [item(name, "videos/one.mp4") for name in "abc"] + [item("d", "videos/two.mkv"), item("e", "videos/e.mp4")]
     found = read_recorded(tmp_path, items)
-    assert {name: (each.timestamps, each.frames_supplied) for name, each in found.items()} == {
-        "a": ((0.0, 1.0), 2),
-        "b": ((0.0, 1.0), 2),
-        "c": ((9.0,), 1),
-        "d": ((2.0, 3.0, 2.5), 3),
+    expected = {
+        "a": ((0.0, 1.0), True, False),
+        "b": ((0.0, 1.0), True, False),
+        "c": ((9.0, 9.1), True, False),  # one of two frames is of a scan
+        "d": ((2.0, 3.0, 3.1, 2.5, 2.6), False, True),
     }
-
-
-def test_looks_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
-    lines = [look(1, "one.mp4", [0.0]), look(2, "one.mp4", [5.0])]
-    write_rows(tmp_path / "frames-1.jsonl", lines)
+    assert found == {
+        name: Prediction(name, None, seen, len(seen), extra={"exact": exact, "recorded": {"scan": scan}})
+        for name, (seen, exact, scan) in expected.items()
+    }
+    write_rows(tmp_path / "frames-1.jsonl", [look(1, "one.mp4", [0.0]), look(2, "one.mp4", [5.0])])
     with pytest.raises(InputError, match="looked at in different ways, and 2 questions are on it"):
         read_recorded(tmp_path, [item("a", "one.mp4"), item("b", "one.mp4")])
 
 
 def test_a_module_that_is_imported_later_is_watched_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "trace_ves_late.py").write_text("VALUE = 1\n")
+    names = ["trace_ves_late", "trace_ves_later"]
+    for name in names:
+        (tmp_path / f"{name}.py").write_text(f"VALUE = {name!r}\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     seen = []
-    watch = hooks.ImportWatch(["trace_ves_late"], lambda name, module: seen.append((name, module.VALUE)))
+    watch = hooks.ImportWatch(names, lambda name, module: seen.append((name, module.VALUE)))
     with ExitStack() as patches:
         watch.start(patches)
-        import trace_ves_late  # noqa: F401
-
-    assert seen == [("trace_ves_late", 1)]
+        for name in names:
+            importlib.import_module(name)
+    assert seen == [(name, name) for name in names]
     assert watch not in sys.meta_path
 
 
@@ -523,3 +532,13 @@ def test_a_scan_is_nearly_all_frames_from_first_to_last(places: Sequence[int], k
 def test_a_timestamp_that_no_frame_has_is_none(ticks: int, expected: float | None) -> None:
     assert TENTHS.by_pts(ticks, Fraction(1, 10)) == TENTHS.by_pts(10 * ticks, Fraction(1, 100)) == expected
     assert TENTHS.by_pts(10 * ticks + 5, Fraction(1, 100)) is None
+
+
+@pytest.mark.parametrize(
+    ("ticks", "expected"), [(0, 0.0), (1, 0.0), (2, None), (8, None), (9, 0.1), (11, 0.1), (21, 0.2), (22, None)]
+)
+def test_seconds_may_be_off_by_a_tick(ticks: int, expected: float | None) -> None:
+    table = FrameTable(np.array([0, 10, 20]), np.array([0, 0.1, 0.2]), Fraction(1, 100), 7, is_timed=True)
+    assert table.by_seconds(ticks / 100, from_start_time=False) == expected
+    assert table.by_seconds((ticks - 7) / 100, from_start_time=True) == expected
+    assert replace(table, is_timed=False).by_seconds(ticks / 100, from_start_time=False) is None

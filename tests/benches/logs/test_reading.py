@@ -23,7 +23,7 @@ from trace_ves.benches.logs import read_log, read_logs
 from trace_ves.benches.logs.formats import Fields
 from trace_ves.benches.logs.letters import read_letter
 from trace_ves.benches.logs.reading import _short_names, assumed_times
-from trace_ves.benches.logs.recorded_frames import _place, read_frame_lists
+from trace_ves.benches.logs.recorded_frames import read_frame_lists
 from trace_ves.cli import main
 from trace_ves.core.errors import InputError
 from trace_ves.core.schedules import FrameTimes, schedule
@@ -43,18 +43,10 @@ LINSPACE = schedule("linspace-5")
 
 def lmms_eval_line(number: int, qid: int, response: str, parsed: str) -> dict[str, Any]:
     """As lmms-eval 0.7 logs a document of its task cgbench."""
+    doc = {"qid": qid, "question": "Who comes first?", "choices": list(OPTIONS), "right_answer": "B"}
     metric = {"question_id": qid, "video_uid": "v", "pred_answer": parsed, "answer": "B", "score": float(parsed == "B")}
-    return {
-        "doc_id": number,
-        "doc": {"qid": qid, "question": "Who comes first?", "choices": list(OPTIONS), "right_answer": "B"},
-        "target": "B",
-        "arguments": ["Who comes first?"],
-        "resps": [[response]],
-        "filtered_resps": [response],
-        "token_counts": [None],
-        "doc_hash": "0" * 64,
-        "cgbench_accuracy": metric,
-    }
+    line = {"doc_id": number, "doc": doc, "target": "B", "arguments": ["Who comes first?"], "cgbench_accuracy": metric}
+    return line | {"resps": [[response]], "filtered_resps": [response], "token_counts": [None], "doc_hash": "0" * 64}
 
 
 def test_lmms_eval_samples_have_the_parsed_answer_and_the_schedules_frames(tmp_path: Path) -> None:
@@ -110,7 +102,8 @@ TABLE = [
 
 @pytest.mark.parametrize("ending", [".xlsx", ".tsv", ".csv", ".json"])
 def test_tables_of_vlmevalkit_read_the_same_in_every_form(ending: str, tmp_path: Path) -> None:
-    path = write_rows(tmp_path / f"Model_CGBench{ending}", TABLE)
+    formula = [TABLE[3] | {"prediction": '="B"'}] if ending == ".xlsx" else TABLE[3:]  # which nobody has computed
+    path = write_rows(tmp_path / f"Model_CGBench{ending}", TABLE[:3] + formula)
     heard: list[tuple[str, int, int]] = []
     run = read_log(path, "vlmevalkit", ITEMS, sampler=schedule("inner-4"), on_progress=lambda *said: heard.append(said))
     assert heard == [(f"reading {path.name}", done, 4) for done in (1, 2, 3, 4)]
@@ -122,7 +115,8 @@ def test_tables_of_vlmevalkit_read_the_same_in_every_form(ending: str, tmp_path:
 
 def zip_of(path: Path, members: dict[str, bytes], *, zstd: bool) -> Path:
     """A zip; with `zstd`, its members are compressed as recent versions of inspect_ai do (method 93)."""
-    packed = {name: zstandard.compress(raw) for name, raw in members.items()} if zstd else members
+    frames = {name: (raw[:10], raw[10:]) for name, raw in members.items()} if zstd else {}
+    packed = {name: b"".join(map(zstandard.compress, parts)) for name, parts in frames.items()} or members
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED if zstd else zipfile.ZIP_DEFLATED) as archive:
         for name, raw in packed.items():
             archive.writestr(name, raw)
@@ -141,17 +135,9 @@ def zip_of(path: Path, members: dict[str, bytes], *, zstd: bool) -> Path:
 
 
 def inspect_sample(name: str, *, epoch: int = 1, **more: Any) -> dict[str, Any]:
-    return {
-        "id": name,
-        "epoch": epoch,
-        "input": "Who comes first?",
-        "choices": list(OPTIONS),
-        "target": "B",
-        "output": {"model": "mockllm/model", "completion": "ANSWER: B"},
-        "scores": {"choice": {"value": "C", "answer": "B"}},
-        "metadata": {},
-        "store": {},
-    } | more
+    sample = {"id": name, "epoch": epoch, "input": "Who comes first?", "choices": list(OPTIONS), "target": "B"}
+    scores = {"scores": {"choice": {"value": "C", "answer": "B"}}, "metadata": {}, "store": {}}
+    return sample | {"output": {"model": "mockllm/model", "completion": "ANSWER: B"}} | scores | more
 
 
 STORED = {"question_id": "8", "answer": "A", "timestamps": [0.04, 51.0], "frames_supplied": 3, "method": "trace"}
@@ -313,15 +299,18 @@ def test_published_logs_are_scored_without_frames_and_compared(
 
 
 FRAME_LISTS: list[tuple[object, str | None]] = [
-    ([[0, 30, 1500.0], [1530], []], None),
-    ({"7": [0, 30, 1500], "8": [1530], "9": []}, None),
-    ([{"question_id": 7, "frame_idx": "[0, 30, 1500]"}, {"question_id": "8", "frame_idx": [1530]}], None),
+    ([[0, 30, 1500.0, 3030], [1530], []], None),
+    ({"7": [0, 30, 1500, 3030], "8": [1530], "9": []}, None),
+    ([{"question_id": 7, "frame_idx": "[0, 30, 1500, 3030]"}, {"question_id": "8", "frame_idx": [1530]}], None),
     ([[0]] * 4, "4 lists for 3 questions"),
-    ([[0.5]], "a frame index is a whole number from 0 up, found 0.5"),
-    ([[-1]], "found -1"),
-    ([[True]], "found True"),
-    ([["0"]], "found '0'"),
-    ([[6000]], r"frame 6000 would be at 200.0 s, after the end of its video \(100 s\); give the right frame rate"),
+    *(
+        ([[0, index]], rf"aks\.json: question '7': a frame index is a whole number from 0 up, found {shown}\.$")
+        for index, shown in ((0.5, "0.5"), (-1, "-1"), (True, "True"), ("0", "'0'"), (None, "None"), (10**9, "10+"))
+    ),
+    *(
+        ([[index]], rf"frame {shown} would be at {seconds} s, after the end of its video \(100 s\); give the right")
+        for index, shown, seconds in ((3031, 3031, "101.0"), (10**9 - 1, "1e.09", "33333333.3"))
+    ),
     ({"q": [1]}, "no question of the bench is in this file"),
     ([{"question_id": "7"}], "expected a list of frame indices under one of frames,"),
     ("text", "expected a list of frame indices for each question"),
@@ -337,7 +326,7 @@ def test_lists_of_frame_indices_are_a_run_without_answers(content: object, fault
             read_frame_lists(path, ITEMS, assumed_times)
         return
     run = read_frame_lists(path, ITEMS, assumed_times)
-    assert [each.timestamps for each in run.predictions][:2] == [(0.0, 1.0, 50.0), (51.0,)]
+    assert [each.timestamps for each in run.predictions][:2] == [(0.0, 1.0, 50.0, 101.0), (51.0,)]
     figures = audit(ITEMS, [run], resamples=9).runs[0]
     assert figures.is_sampler
     assert (figures.metrics["Acc"], figures.metrics["Cov@1"]) == (None, pytest.approx(100 / 3))
@@ -373,13 +362,23 @@ def test_a_hostile_log_is_one_sentence(log_format: str, name: str, content: byte
     assert "\n" not in str(caught.value)
 
 
-def test_a_member_that_unpacks_to_more_than_it_says_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (1000, "its size is not what the archive says"),
+        (1 << 28, "its size is not what the archive says"),
+        ((1 << 28) + 1, "it would unpack to 268435457 bytes; at most 268435456 are read"),
+    ],
+)
+def test_a_member_that_unpacks_to_more_than_it_says_or_too_much_is_refused(
+    said: int, words: str, tmp_path: Path
+) -> None:
     path = zip_of(tmp_path / "log.eval", {"samples/7_epoch_1.json": b" " * 1_000_000}, zstd=True)
     content = bytearray(path.read_bytes())
     for mark, at in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
-        struct.pack_into("<I", content, content.index(mark) + at, 1000)
+        struct.pack_into("<I", content, content.index(mark) + at, said)
     path.write_bytes(content)
-    with pytest.raises(InputError, match="its size is not what the archive says"):
+    with pytest.raises(InputError, match=words):
         read_log(path, "inspect", ITEMS)
 
 
@@ -394,13 +393,8 @@ def test_the_command_marks_timestamps_as_reconstructed(tmp_path: Path, capsys: p
     assert caught.value.code == 0
     assert "Timestamps reconstructed, not logged: s (linspace-5 on 25fps)." in out
     assert "|timestamps:reconstructed(linspace-5)|frames-of:25fps|" in out
-
-
-def test_two_schedules_for_one_log_are_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    bench = write_rows(tmp_path / "questions.jsonl", [ITEMS[0].to_json()])
-    with pytest.raises(SystemExit) as caught:
-        main(["audit", str(bench), "x.jsonl", "--format", "lmms-eval", "--sampler", "linspace-5,inner-5"])
-    assert caught.value.code == 2
+    with pytest.raises(SystemExit, match="2"):
+        main([each.replace("linspace-5", "linspace-5,inner-5") for each in arguments])
     assert "give one of --sampler, --frames and --recorded" in capsys.readouterr().err
 
 
@@ -446,17 +440,3 @@ def test_a_video_that_is_there_gives_its_true_frame_times(tmp_path: Path, capsys
 )
 def test_names_lose_the_words_that_all_share(names: list[str], expected: list[str]) -> None:
     assert list(_short_names(names)) == expected
-
-
-UNTIMED = Item(Question("q", "v", "?", ("x", "y")), "A", (), math.inf)
-
-
-@pytest.mark.parametrize("index", [-1, 0.5, 10**9, True, None, "1"])
-def test_a_frame_index_is_a_whole_number_below_a_thousand_million(index: object) -> None:
-    times = FrameTimes.assumed(10.0, 2.0)
-    assert _place(Path("log"), UNTIMED, [0, 3, 4.0, 10**9 - 1], times) == (0.0, 1.5, 2.0, (10**9 - 1) / 2)
-    assert _place(Path("log"), UNTIMED, "[2]", times) == (1.0,)
-    assert _place(Path("log"), replace(UNTIMED, duration=10.0), [20, 22], times) == (10.0, 11.0)  # a second of slack
-    with pytest.raises(InputError) as caught:
-        _place(Path("log"), UNTIMED, [0, index], times)
-    assert str(caught.value) == f"log: question 'q': a frame index is a whole number from 0 up, found {index!r}."

@@ -18,19 +18,13 @@ FILM = "https://www.youtube.com/watch?v=aqz-KE-bpKQ"
 RULES = FetchRules(timeout_seconds=5.0, attempts=2)
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        FILM,
-        "http://youtube.com/watch?list=PL1&v=aqz-KE-bpKQ&t=30s",
-        "https://youtu.be/aqz-KE-bpKQ?si=x",
-        "https://m.youtube.com/shorts/aqz-KE-bpKQ",
-        "https://www.youtube.com/embed/aqz-KE-bpKQ",
-        "https://www.youtube.com/live/aqz-KE-bpKQ?feature=share",
-    ],
-)
-def test_every_way_to_name_a_film(url: str) -> None:
-    assert youtube.find_film(url) == FILM
+WAYS = "www.youtube.com/watch?v={} youtube.com/watch?list=PL1&v={}&t=30s youtu.be/{}?si=x m.youtube.com/shorts/{}"
+WAYS += " music.youtube.com/v/{} www.youtube.com/embed/{} www.youtube.com/live/{}?feature=share"
+
+
+@pytest.mark.parametrize("way", WAYS.split())
+def test_every_way_to_name_a_film(way: str) -> None:
+    assert youtube.find_film(f"http://{way.format('aqz-KE-bpKQ')}") == FILM
 
 
 def test_other_hosts_are_not_youtube_and_an_address_without_a_film_is_told_of() -> None:
