@@ -12,7 +12,7 @@ from tests.web.desk.conftest import Client, World
 
 schemathesis = pytest.importorskip("schemathesis")
 
-EXAMPLES = 40 if os.environ.get("HYPOTHESIS_PROFILE") == "random" else 15
+EXAMPLES = 40 if os.environ.get("HYPOTHESIS_PROFILE") == "random" else 6
 """Requests for each address and person; the long search belongs to `make new-examples`."""
 
 
