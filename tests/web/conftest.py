@@ -1,5 +1,6 @@
 """A bench with runs, the page over it on a real socket, and a real browser where there is one."""
 
+import fcntl
 import os
 import shutil
 import threading
@@ -30,14 +31,22 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # The last list of features counts: Playwright's own for pages, and two pages of the address bar in every window,
+    # which take more processor time than most pages of a test.
+    "--disable-features=AvoidUnnecessaryBeforeUnloadCheckSync,HttpsUpgrades,PaintHolding,ThirdPartyStoragePartitioning,"
+    "AimEnabled,OptimizationHints,PreconnectToSearch,WebUIOmniboxPopup,WebUIOmniboxAimPopup",
 ]
 
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with `bench` and `runs`; nobody writes to it."""
-    folder = tmp_path_factory.mktemp("world")
-    make_runs(folder / "bench", folder / "runs", make_bench(folder / "bench"))
+    """A folder with `bench` and `runs`; nobody writes to it. The workers of one session make it once."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "world"
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "runs").exists():
+            make_runs(folder / "bench", folder / "runs", make_bench(folder / "bench"))
     return folder
 
 

@@ -21,7 +21,7 @@ from trace_ves.web.library import Library
 from trace_ves.web.listing import BUCKETS, DENSE, FACETS, NO_VALUE, SORTS, Filters, Listed, QuestionInfo
 from trace_ves.web.open_library import open_library
 from trace_ves.web.search_view import clock, view_search
-from trace_ves.web.timeline import MOST_ROWS, Bar, axis, pack, timeline
+from trace_ves.web.timeline import MOST_ROWS, Bar, pack, timeline
 
 quiet = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """Other processes may take the machine for a while; that is no fault of the code."""
@@ -256,15 +256,6 @@ def test_packed_bars_of_one_row_do_not_overlap(spans: list[tuple[float, float]])
     for row in range(MOST_ROWS - 1):  # whatever is left over shares the last row
         ends = [(bar.start, bar.end) for bar in packed if bar.row == row]
         assert all(after[0] >= before[1] + 1.0 for before, after in pairwise(ends))
-
-
-@quiet
-@given(st.floats(0.1, 200_000))
-def test_the_axis_has_a_readable_number_of_marks(duration: float) -> None:
-    marks = axis(duration)
-    assert 1 <= len(marks) <= 30
-    assert marks[0][0] == 0
-    assert marks[-1][0] <= duration
 
 
 def test_the_timeline_counts_frames_in_evidence(library: Library) -> None:

@@ -92,12 +92,14 @@ def test_a_body_says_how_long_it_is() -> None:
 @pytest.mark.parametrize(("secure", "prefix", "suffix"), [(False, "", ""), (True, "__Host-", "; Secure")])
 def test_a_token_becomes_a_cookie(secure: bool, prefix: str, suffix: str) -> None:
     caller = client(token="sesame", secure=secure, hosts=None)
-    wrong = caller.get("/run?token=guess")
-    assert (wrong.status_code, wrong.text[:18]) == (401, "A token is needed:")
+    for path in ("/", "/static/page.css", "/run?token=guess", "/run?token=", "/run?token=%C3%A9"):
+        wrong = caller.get(path)
+        assert (wrong.status_code, wrong.text[:18]) == (401, "A token is needed:"), path
     welcome = caller.get("/a b?name=x&token=sesame&page=2")
     assert (welcome.status_code, welcome.headers["location"]) == (303, "/a%20b?name=x&page=2")
-    caller.cookies.clear()
-    assert caller.get("/?token=sesame").headers["location"] == "/"
+    for path, place in (("/", "/"), ("http://localhost//evil.example/", "/evil.example/")):
+        caller.cookies.clear()
+        assert caller.get(f"{path}?token=sesame").headers["location"] == place
     name = f"{prefix}trace_ves_{hashlib.sha256(b'sesame').hexdigest()[:8]}"
     assert welcome.headers["set-cookie"] == f"{name}=sesame; HttpOnly; Path=/; SameSite=lax{suffix}"
     caller.cookies.clear()

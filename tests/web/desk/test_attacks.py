@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests import program
+from tests.cli.conftest import Call
 from tests.web.conftest import serving_app
 from tests.web.desk.conftest import EVIDENCE, NAME, SPANS, Client, World, serving_process, wait_until
 from tests.web.desk.test_server import accept, to_leave_one_out
@@ -185,7 +185,7 @@ def guessed(seen: list[str], is_gold: list[bool]) -> float:
 
 
 def test_gold_items_cannot_be_told_apart(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An annotator judges 200 gold items among 800, and a classifier sees every page, its order and what is left."""
+    """An annotator judges 60 gold items among 240, and a classifier sees every page, its order and what is left."""
     chance = random.Random(5)
     monkeypatch.setattr(gold, "_CHANCE", chance)
     monkeypatch.setattr("secrets.token_hex", lambda size: chance.randbytes(size).hex())
@@ -199,19 +199,19 @@ def test_gold_items_cannot_be_told_apart(world: World, tmp_path: Path, monkeypat
         words = {"video": "videos/a.mp4", "question": f"In which order, from {order[0]} on?", "rationales": rationales}
         return words | {"options": options, "answer": chance.choice("ABCD"), "evidence": spans}
 
-    (tmp_path / "gold.jsonl").write_text("".join(json.dumps(draw()) + "\n" for _ in range(200)))
-    drafts = [ItemDraft.model_validate(draw()) for _ in range(600)]
+    (tmp_path / "gold.jsonl").write_text("".join(json.dumps(draw()) + "\n" for _ in range(60)))
+    drafts = [ItemDraft.model_validate(draw()) for _ in range(180)]
     items = [check_draft(each, video=NAME, duration=32.0, family="") for each in drafts]
     world.store.append([Change(new_item_id(), PROPOSAL_SLOT, "build", made.to_json()) for made in items])
     right, wrong = gold.add_gold(world.project, world.store, tmp_path / "gold.jsonl")
-    assert min(right, wrong) > 60
+    assert min(right, wrong) > 15
     project = replace(world.project, settings=world.project.settings.model_copy(update={"gold_share": 0.25}))
     judged_items, pages, homes = [], [], []
     app = create_desk(project, world.store, scratch=tmp_path, hosts=LOOPBACK_NAMES)
     with serving_app(app) as world.address:
         ann = world.client("ann")
         go = ann.post("/api/next").json()["go"]
-        while len(pages) < 800 and go == "/task":
+        while go == "/task":
             if len(homes) < 80:
                 homes.append(re.search(r'id="left">(\d+)', ann.get("/").text)[1])
             pages.append(ann.get("/task").text)
@@ -219,15 +219,15 @@ def test_gold_items_cannot_be_told_apart(world: World, tmp_path: Path, monkeypat
             judged_items.append(judged_item(world.store.ledger(), item))
             go = ann.post("/api/verification", item=item, revision=0, reason="no").json()["go"]
     is_gold = [judged.gold is not None for judged in judged_items]
-    assert is_gold.count(True) >= 195
+    assert is_gold.count(True) >= 58
     assert [int(here) - int(after) for here, after in pairwise(homes)] == [1] * (len(homes) - 1)
     shown = [re.search(r"<main.*</main>", page, re.DOTALL)[0] for page in pages]
     order = [
         f"{judged.id} {place % 4} {page}" for place, (judged, page) in enumerate(zip(judged_items, shown, strict=True))
     ]
-    assert abs(guessed(order, is_gold) - 0.5) < 0.12
+    assert abs(guessed(order, is_gold) - 0.5) < 0.15
     broken = [(page, not judged.gold.accept) for judged, page in zip(judged_items, order, strict=True) if judged.gold]
-    assert abs(guessed(*map(list, zip(*broken, strict=True))) - 0.5) < 0.17
+    assert abs(guessed(*map(list, zip(*broken, strict=True))) - 0.5) < 0.2
     stock = [page + " stock" * gold for page, gold in zip(order, is_gold, strict=True)]
     assert guessed(stock, is_gold) > 0.9  # the classifier finds what there is to find
 
@@ -320,12 +320,15 @@ def test_what_is_private_is_the_owners_alone(world: World) -> None:
         assert stat.S_IMODE((world.project.folder / name).stat().st_mode) == 0o600, name
 
 
-@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT])
-def test_the_scratch_folder_goes_however_the_desk_ends(world: World, tmp_path: Path, kind: signal.Signals) -> None:
+@pytest.mark.allow_hosts(["127.0.0.1", "127.0.0.2", "::1"])
+@pytest.mark.parametrize(("host", "kind"), [("127.0.0.2", signal.SIGTERM), ("localhost", signal.SIGINT)])
+def test_the_printed_address_works_and_the_scratch_folder_goes_however_the_desk_ends(
+    world: World, tmp_path: Path, host: str, kind: signal.Signals
+) -> None:
     scratch = tmp_path / "scratch-home"
     scratch.mkdir()
-    with serving_process(world.project.folder, TMPDIR=str(scratch)) as (address, process):
-        assert address.startswith("http://")
+    with serving_process(world.project.folder, "--host", host, TMPDIR=str(scratch)) as (address, process):
+        assert httpx.get(address, follow_redirects=True, headers={"Accept": "text/html"}).status_code == 200
         [folder] = scratch.glob("trace-ves-clips-*")
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         process.send_signal(kind)
@@ -335,18 +338,10 @@ def test_the_scratch_folder_goes_however_the_desk_ends(world: World, tmp_path: P
     assert list(scratch.iterdir()) == []
 
 
-@pytest.mark.allow_hosts(["127.0.0.1", "127.0.0.2", "::1"])
-@pytest.mark.parametrize("host", ["127.0.0.2", "localhost"])
-def test_the_printed_address_works(world: World, host: str) -> None:
-    with serving_process(world.project.folder, "--host", host) as (address, _):
-        assert httpx.get(address, follow_redirects=True, headers={"Accept": "text/html"}).status_code == 200
-
-
-def test_beyond_this_machine_tls_is_needed(world: World) -> None:
-    done = program.run("build", "serve", world.project.folder, "--host", "0.0.0.0")
-    assert done.returncode == 2
-    assert "--tls-cert" in done.stderr
-    assert done.stderr.count("\n") == 1
+def test_beyond_this_machine_tls_is_needed(world: World, cli: Call) -> None:
+    said = cli("build", "serve", world.project.folder, "--host", "0.0.0.0", status=2).stderr
+    assert "--tls-cert" in said
+    assert said.count("\n") == 1
 
 
 def test_a_desk_that_ends_while_a_clip_is_cut_prints_no_traceback(world: World, tmp_path: Path) -> None:
@@ -389,7 +384,7 @@ def test_a_client_that_holds_connections_blocks_nobody(world: World) -> None:
         assert again.recv(12) == b"HTTP/1.1 200"
 
 
-KILLS = 4
+KILLS = 2
 
 
 def judge_until_it_ends(client: Client, saved: list[str]) -> None:
@@ -404,7 +399,7 @@ def judge_until_it_ends(client: Client, saved: list[str]) -> None:
 
 
 def test_a_killed_desk_loses_no_judgement(world: World) -> None:
-    world.propose(*(f"c{number:04}" for number in range(2, 400)))
+    world.propose(*(f"c{number:04}" for number in range(2, 200)))
     chance = random.Random(3)
     saved: dict[str, list[str]] = {"ann": [], "bob": []}
     for turn in range(KILLS):

@@ -161,13 +161,6 @@ def test_hostile_words_do_nothing(new_page: Callable[..., Any], world: World) ->
     assert page.locator("img[src=x]").count() == 0
 
 
-def test_every_key_is_in_the_help(page: Any, world: World) -> None:
-    page.keyboard.press("?")
-    told = set(page.locator("#help dd").all_inner_texts())
-    assert {"Start one frame earlier", "End one second later", "Play the chosen interval in a loop"} <= told
-    assert {"Accept the item with these intervals", "Reject: say why", "Next interval"} <= told
-
-
 def test_a_film_that_the_browser_cannot_play_loops_as_pictures(new_page: Callable[..., Any], world: World) -> None:
     write_video(world.project.folder / "videos" / "h.mp4", codec="libx265", seconds=8)
     world.propose("c0000", made=proposal("videos/h.mp4", (Interval(1, 2), Interval(4, 6))))
@@ -216,7 +209,12 @@ def test_edits_of_every_kind_and_they_survive_a_reload(page: Any, world: World) 
     assert entry.after["looking"]["watched_share"] >= 0.95
 
 
-def test_unsure_and_skip_need_a_reason(page: Any, world: World) -> None:
+def test_every_key_is_in_the_help_and_unsure_and_skip_need_a_reason(page: Any, world: World) -> None:
+    page.keyboard.press("?")
+    told = set(page.locator("#help dd").all_inner_texts())
+    assert {"Start one frame earlier", "End one second later", "Play the chosen interval in a loop"} <= told
+    assert {"Accept the item with these intervals", "Reject: say why", "Next interval"} <= told
+    page.keyboard.press("Escape")
     page.keyboard.press("h")
     assert "what are you unsure about" in page.locator("#notice").inner_text()
     page.keyboard.type("too dark")

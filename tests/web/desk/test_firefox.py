@@ -1,4 +1,4 @@
-"""The desk in Firefox: items are judged with the keyboard. Debian's Firefox is driven over WebDriver BiDi."""
+"""Firefox: items are judged with the keyboard; from the studio to the viewer. It is driven over WebDriver BiDi."""
 
 import json
 import re
@@ -12,11 +12,23 @@ from typing import Any
 
 import pytest
 
+from tests.web.conftest import serving_app
 from tests.web.desk.conftest import World
 from tests.web.desk.test_server import accept
+from tests.web.web_bench import ORDERS, RED, witness, write_video
+from trace_ves.backbone.protocol import ScriptedBackbone
+from trace_ves.runs.prices import load_prices
+from trace_ves.video.folders import VideoFolders
+from trace_ves.web.guard import LOOPBACK_NAMES
+from trace_ves.web.studio import Model, SampleQuestion, Studio
+from trace_ves.web.studio_app import create_studio_app
 
 FIREFOX = shutil.which("firefox-esr") or shutil.which("firefox")
-PREFERENCES = {"media.autoplay.default": 0, "datareporting.policy.dataSubmissionEnabled": False}
+PREFERENCES = {
+    "media.autoplay.default": 0,
+    "datareporting.policy.dataSubmissionEnabled": False,
+    "dom.ipc.processPrelaunch.enabled": False,
+}
 
 
 class Firefox:
@@ -70,13 +82,12 @@ class Firefox:
         self.send("input.performActions", context=self._context, actions=[source])
 
 
-@pytest.fixture
-def firefox(world: World, tmp_path: Path) -> Iterator[Firefox]:
+@pytest.fixture(scope="module")
+def firefox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Firefox]:
     client = pytest.importorskip("websockets.sync.client")
     if FIREFOX is None:
         pytest.skip("no firefox on this machine")
-    profile = tmp_path / "profile"
-    profile.mkdir()
+    profile = tmp_path_factory.mktemp("profile")
     lines = (f'user_pref("{name}", {json.dumps(value)});\n' for name, value in PREFERENCES.items())
     (profile / "user.js").write_text("".join(lines))
     command = [FIREFOX, "--headless", "--no-remote", "--profile", str(profile), "--remote-debugging-port", "0"]
@@ -134,3 +145,47 @@ def test_items_are_judged_in_firefox(world: World, firefox: Firefox) -> None:
     firefox.press("0")
     firefox.wait("location.pathname === '/'")
     assert world.written("without/cat").after["answer"] is None
+
+
+PLAYER_READY = "!!document.querySelector('#player[data-ready]')"
+BALLOON = f"✓ {RED} (0:21.0-0:26.0)"
+
+
+def test_a_sample_question_from_the_studio_to_the_viewer_and_its_saved_page(firefox: Firefox, tmp_path: Path) -> None:
+    write_video(tmp_path / "film.mp4")
+    studio = Studio(
+        VideoFolders([tmp_path / "film.mp4"]),
+        Model("glance", ScriptedBackbone(witness("plain"))),
+        tmp_path / "answers",
+        load_prices(),
+        save=tmp_path / "saved",
+        samples=[SampleQuestion("In which order?", ORDERS, "film.mp4")],
+    )
+    with serving_app(create_studio_app(studio, hosts=LOOPBACK_NAMES)) as address:
+        firefox.goto(address)
+        firefox.wait("!document.querySelector('#send').disabled")
+        assert firefox.value("document.querySelector('#estimate').innerText").startswith("Costs nothing")
+        firefox.value("document.querySelector('.samples button').click()")
+        firefox.wait("!document.querySelector('#send').disabled && document.querySelector('#options input').value")
+        firefox.value("document.querySelector('#send').click()")
+        firefox.wait("!document.querySelector('#outcome').hidden")
+        assert firefox.value("document.querySelector('#outcome').dataset.found") == "found"
+        assert firefox.value("document.querySelector('#outcome .answer').innerText") == f"A. {ORDERS[0]}"
+        assert firefox.value("document.querySelectorAll('#evidence-clips li').length") == 3
+        assert firefox.value("document.querySelector('#evidence-clips .fact').innerText") == BALLOON
+        firefox.value("document.querySelectorAll('#evidence-clips button')[2].click()")
+        firefox.wait("document.querySelector('#at').innerText === 'at 1:40.0'")
+        firefox.wait("document.querySelector('#film').videoWidth > 300 || !document.querySelector('#still').hidden")
+
+        firefox.goto(firefox.value("document.querySelector('#story').href") + "#t=51.05")
+        firefox.wait(PLAYER_READY)
+        firefox.wait("document.querySelector('#moment .time').textContent === '0:51.000'")
+        assert firefox.value("[...document.querySelectorAll('.what')].some(e => e.innerText.trim() === 'looks')")
+
+    firefox.goto((tmp_path / "saved" / "answer-001" / "story.html").as_uri())
+    firefox.wait(PLAYER_READY)
+    assert firefox.value("document.querySelectorAll('.seen-clips li').length") == 3
+    assert BALLOON in firefox.value("document.querySelector('.seen-clips li').innerText")
+    firefox.value("document.querySelectorAll('.seen-clips [data-seek]')[1].click()")
+    firefox.wait("document.querySelector('#moment .time').textContent.startsWith('1:0')")
+    firefox.wait("document.querySelector('#player .still').naturalWidth > 300")

@@ -12,7 +12,7 @@ from tests.web.desk.conftest import Client, World
 
 schemathesis = pytest.importorskip("schemathesis")
 
-EXAMPLES = 40 if os.environ.get("HYPOTHESIS_PROFILE") == "random" else 15
+EXAMPLES = 40 if os.environ.get("HYPOTHESIS_PROFILE") == "random" else 6
 """Requests for each address and person; the long search belongs to `make new-examples`."""
 
 
@@ -63,5 +63,5 @@ def fuzz(client: Client, mode: str, only: set[str]) -> int:
 @pytest.mark.parametrize(("who", "only"), [("ann", set()), ("dora", set()), ("olga", OPERATORS)])
 def test_no_request_is_a_server_error(world: World, who: str, only: set[str], mode: str) -> None:
     world.client("ann").post("/api/next")
-    assert fuzz(world.client(who), mode, only) > 40
+    assert fuzz(world.client(who), mode, only) > 4 * EXAMPLES  # most addresses take something
     assert world.client("bob").get("/").status_code == 200
