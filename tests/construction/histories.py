@@ -86,8 +86,10 @@ class Pen:
             made = Shortcut("B" if solves else "A", ("B",) * 4 if solves else (), solves)
             self.write(item, slot, "build", made.to_json())
 
-    def settle(self, item: str, kind: str, about: tuple[int, ...], *, keep: bool, evidence: Evidence = ()) -> None:
-        decision = Settlement(keep, about, evidence, "" if keep else "no")
+    def settle(
+        self, item: str, kind: str, about: tuple[int, ...], *, keep: bool, evidence: Evidence = (), answer: str = ""
+    ) -> None:
+        decision = Settlement(keep, about, evidence, "" if keep else "no", answer)
         self.write(item, f"settlement/{kind}", "dora", decision.to_json())
 
     def seat(self, item: str, key: str, place: int, who: str, spans: Evidence = ()) -> None:
