@@ -29,6 +29,27 @@ def test_who_saw_the_video_never_judges_its_partial_sets(team: Team) -> None:
     for name in ("cat", "dan"):
         held = team.next(name)
         assert held.stage is Stage.LEAVE_ONE_OUT
+    team.propose("c0", made=proposal("videos/b.mp4"))
+    assert team.next("eve").stage is Stage.LEAVE_ONE_OUT  # those who can answer one are the fewest
+
+
+def test_a_video_is_verified_by_as_few_people_as_possible(team: Team) -> None:
+    team.propose("c1")
+    for name in ("ann", "bob"):
+        team.next(name)
+        team.verify(name, "c1", Verdict("reject", reason="no"))
+    team.propose("c2")
+    assert [team.next(name) for name in ("cat", "ann", "cat", "bob")] == [
+        None,
+        Assignment("c2", Stage.VERIFICATION),
+        None,
+        Assignment("c2", Stage.VERIFICATION),
+    ]
+    team.judgements.skip(team["bob"], "c2", "no sound")
+    assert team.next("cat") == Assignment("c2", Stage.VERIFICATION)
+    team.propose("c3")
+    assert team.next("dan") is None
+    assert team.judgements.queue.assign("c3", "dan", by="olga").item == "c3"  # an operator may decide otherwise
 
 
 OTHER = (Interval(10.5, 13.5), Interval(60, 64), Interval(81, 84))
@@ -208,17 +229,18 @@ def test_an_item_is_given_to_a_person_by_name(team: Team) -> None:
     team.propose("c1", "c2")
     queue, held = team.judgements.queue, Assignment("c1", Stage.VERIFICATION)
     assert queue.assign("c1", "eve", by="olga") == held
-    assert team.next("eve") == held
+    assert team.next("eve") == team.next("bob") == held  # both places are taken
     assert queue.assign("c1", "dan", by="olga", instead_of="eve") == held
     assert team.judgements.queue.current("eve") is None
     assert team.judgements.queue.current("dan") == held
     told = [
         (entry.who, entry.after) for entry in team.judgements.store.ledger().entries if entry.slot.startswith("seat/")
     ]
-    assert told == [("olga", {"who": "eve"}), ("olga", {"who": "dan", "instead_of": "eve"})]
+    places = [("olga", {"who": "eve"}), ("bob", {"who": "bob"}), ("olga", {"who": "dan", "instead_of": "eve"})]
+    assert told == places
     team.verify("dan", "c1")
     # eve held it, and so has had the video on screen
-    assert queue.exposures.whole_viewers["videos/a.mp4"] == {"eve", "dan"}
+    assert queue.exposures.whole_viewers["videos/a.mp4"] == {"eve", "bob", "dan"}
 
 
 def test_nobody_is_given_what_the_queue_would_not_give_them(team: Team) -> None:
@@ -332,3 +354,7 @@ def test_an_operator_reads_for_which_videos(make_team: Callable[..., Team]) -> N
                 f" videos/c3.mp4, videos/c4.mp4 (for c0, c1, c2, c3, c4): {INVITE}..."
             )
     assert "videos/c4.mp4, … (for c0, c1, c2, c3, c4, …)" in steps_of(team)[0]
+    assert team.judgements.queue.stuck() == []
+    for name in ("cat", "p4", "p5"):
+        revoke(team.judgements.store, name)
+    assert team.judgements.queue.stuck() == [(f"c{number}", Stage.LEAVE_ONE_OUT) for number in range(6)]

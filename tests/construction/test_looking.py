@@ -2,13 +2,15 @@
 
 import json
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY, MagicMock, Mock
 
 import numpy as np
 import pytest
 
-from tests.web.web_bench import write_video
+from tests.web.web_bench import number_in, write_video
 from trace_ves.construction import looking
 from trace_ves.construction.desk.audit_log import Audited, AuditLog
 from trace_ves.construction.desk.pages import Day, today, verdict_text
@@ -87,14 +89,27 @@ def test_a_container_that_does_not_say_where_frames_are(monkeypatch: pytest.Monk
     assert spans_of_bytes(path, [[25, 75]]) == ([[1.0, 3.0]], 4.0)
 
 
-def test_a_clip_has_twelve_frames_a_second_and_480_rows_at_most(footage: Path, tmp_path: Path) -> None:
-    (tmp_path / "c.mp4").write_bytes(cut_clip(footage, Interval(3, 5)))
-    with open_video(tmp_path / "c.mp4") as video:
-        assert (len(video.timestamps), video.height) == (20, 180)  # the film has 10 frames a second
-        assert video.timestamps[0] == 0
-    (tmp_path / "d.mp4").write_bytes(cut_clip(footage, Interval(3.01, 3.02)))  # between two frames
-    with open_video(tmp_path / "d.mp4") as video:
-        assert len(video.timestamps) == 1
+@pytest.mark.parametrize(("start", "end", "numbers"), [(3.05, 6, range(31, 60)), (3.01, 3.02, [30])])
+def test_a_clip_holds_the_frames_of_its_interval_alone(
+    footage: Path, tmp_path: Path, start: float, end: float, numbers: Sequence[int]
+) -> None:
+    """Of 10 frames a second; between two of them, the one that is on screen."""
+    (tmp_path / "clip.mp4").write_bytes(cut_clip(footage, Interval(start, end)))
+    with open_video(tmp_path / "clip.mp4") as clip:
+        assert [number_in(frame.rgb()) for frame in clip.frames_at(list(clip.timestamps))] == list(numbers)
+        assert (clip.timestamps[0], clip.height) == (0, 180)
+        assert clip.duration == pytest.approx(len(numbers) / 10, abs=0.11)
+
+
+def test_a_clip_has_twelve_frames_a_second_and_480_rows_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    film = MagicMock()
+    monkeypatch.setattr(looking, "open_video", film)
+    monkeypatch.setattr("trace_ves.video.clip_file.encode_frames", encode := Mock())
+    cut_clip(Path("a.mp4"), Interval(3, 5))
+    video = film.return_value.__enter__.return_value
+    video.frames_between.assert_called_once_with(Interval(3, 5), fps=12.0, height=480, limit=1200)
+    video.frames_at.assert_called_once_with([4.0], height=480)
+    encode.assert_called_once_with([], ANY, preset="ultrafast", crf=23)
 
 
 # --- sessions, sign-ins, audit log, own judgements ----------------------------------------------

@@ -307,7 +307,7 @@ def test_an_open_leave_one_out_task_comes_before_everything() -> None:
     pen.verify("c2", "bob")
     assert current_assignment(list_items(pen.ledger), "cat") == Assignment("c1", Stage.VERIFICATION)
     pen.seat("c2", judged_item(pen.ledger, "c2").assignment_key(Stage.LEAVE_ONE_OUT, 1), 1, "cat")
-    assert sorted(order_of("c2", "cat", 3)) == [0, 1, 2]
+    assert [order_of("c3", who, 3) for who in ("cat", "dan")] == [[1, 2, 0], [2, 0, 1]]
     assert current_assignment(list_items(pen.ledger), "cat") == Assignment("c2", Stage.LEAVE_ONE_OUT, 1)
     pen.answer("c2", "cat", NO)
     assert current_assignment(list_items(pen.ledger), "cat") == Assignment("c1", Stage.VERIFICATION)
