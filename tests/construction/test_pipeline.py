@@ -2,8 +2,9 @@
 
 import json
 import os
+import re
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock, Mock
@@ -323,9 +324,38 @@ def test_footage_outside_of_the_folder_is_not_seen(project: Project, tmp_path: P
         assert project.path_of(name) is None
     with pytest.raises(InputError, match="exists already"):
         create_project(project.folder)
-    (project.folder / "build.toml").write_text("audited = 3")
-    with pytest.raises(InputError, match=r"build\.toml"):
-        open_project(project.folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed", "refused"),
+    [
+        ("id", ["", "0123456789abcdef"], ["0123456789abcde", "0123456789abcdeg"]),
+        ("gold_share", [0, 0.5], [-0.01, 0.51]),
+        ("gold_accuracy", [0, 1], [-0.01, 1.01]),
+        ("watched_share", [0.01, 1], [0, 1.01]),
+        ("least_pace", [0, 9], [-0.01]),
+        ("seat_hours", [0.01, 999], [0]),
+        ("more", [], [1]),
+    ],
+)
+def test_settings_have_limits(folder: Path, name: str, allowed: list[Any], refused: list[Any]) -> None:
+    for value in (*allowed, *refused):
+        (folder / "build.toml").write_text(f"{name} = {json.dumps(value)}\n")
+        with pytest.raises(InputError, match=rf"build\.toml: {name}: ") if value in refused else nullcontext():
+            assert getattr(open_project(folder).settings, name) == value
+
+
+def test_settings_are_written_as_they_are_read(project: Project) -> None:
+    assert (
+        project.settings.to_toml()
+        == (project.folder / "build.toml").read_text()
+        == (
+            f'id = "{project.settings.id}"\ndatabase = ""\naudited = []\ngold_share = 0.0\ngold_accuracy = 0.8\n'
+            "watched_share = 0.95\nleast_pace = 0.5\nallow_not_blind = false\nseat_hours = 24.0\n"
+        )
+    )
+    assert re.fullmatch("[0-9a-f]{16}", project.settings.id)
+    assert open_project(project.folder) == project
 
 
 def test_a_build_lives_on_either_database(folder: Path, url: str) -> None:

@@ -31,6 +31,7 @@ from trace_ves.construction.judged_item import (
 from trace_ves.construction.ledger import Stage
 from trace_ves.construction.probes import above_chance, original_letter, rotate_options
 from trace_ves.construction.proposal import (
+    CaptionReply,
     DraftError,
     ItemDraft,
     check_draft,
@@ -145,6 +146,21 @@ def test_a_draft_that_breaks_its_schema_is_refused(changes: dict[str, object], s
 )
 def test_intervals_that_an_annotator_may_set(spans: list[tuple[float, float]], sentence: str) -> None:
     assert refusal(check_evidence, [Interval(*span) for span in spans], 100.0) == sentence
+
+
+def test_a_model_reads_what_it_drafts() -> None:
+    parts = ItemDraft.model_json_schema()["properties"]
+    assert {name: part.get("description") for name, part in parts.items()} == {
+        "question": None,
+        "options": "Four options.",
+        "answer": "The letter of the right option, A to D.",
+        "evidence": "Start and end of each interval, in seconds of the video.",
+        "rationales": "For each interval, the visual fact that it should attest.",
+    }
+    caption = CaptionReply.model_json_schema()["properties"]["caption"]
+    texts = [parts["question"], caption]
+    assert [(text["minLength"], text["maxLength"]) for text in texts] == [(1, 1000), (1, 8000)]
+    assert caption["description"] == "What is seen, with seconds of the video."
 
 
 def refusal(rule: Callable[..., object], *arguments: Any) -> str:
