@@ -1,17 +1,21 @@
 """What was played, at the limits of the rules and one step beyond; and the sessions and the log of the desk."""
 
+import io
 import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import ANY, MagicMock, Mock
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from tests.web.web_bench import number_in, write_video
 from trace_ves.construction import looking
+from trace_ves.construction.desk import media
 from trace_ves.construction.desk.audit_log import Audited, AuditLog
 from trace_ves.construction.desk.pages import Day, today, verdict_text
 from trace_ves.construction.desk.sessions import Sessions, SignInAttempts
@@ -87,6 +91,7 @@ def test_a_container_that_does_not_say_where_frames_are(monkeypatch: pytest.Monk
     path = tmp_path / "odd.avi"
     path.write_bytes(b"x" * 100)
     assert spans_of_bytes(path, [[25, 75]]) == ([[1.0, 3.0]], 4.0)
+    assert spans_of_bytes(path, [[1, 25], [75, 99]]) == ([], 4.0)
 
 
 @pytest.mark.parametrize(("start", "end", "numbers"), [(3.05, 6, range(31, 60)), (3.01, 3.02, [30])])
@@ -110,6 +115,30 @@ def test_a_clip_has_twelve_frames_a_second_and_480_rows_at_most(monkeypatch: pyt
     video.frames_between.assert_called_once_with(Interval(3, 5), fps=12.0, height=480, limit=1200)
     video.frames_at.assert_called_once_with([4.0], height=480)
     encode.assert_called_once_with([], ANY, preset="ultrafast", crf=23)
+
+
+def test_pictures_of_the_desk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A single frame shows 0.3 s on either side of it; the pictures of a timeline lie at even distances."""
+    monkeypatch.setattr(media, "_whole", lambda _caller, item: Path(f"{item}.mp4"))
+    footage, served = Mock(), Mock()
+    footage.video.return_value.timestamps = np.array([0.0, 1.5, 9.0])
+    context = SimpleNamespace(footage=footage, served=served)
+    caller: Any = SimpleNamespace(context=context, person=Person("ann", Role.ANNOTATOR, ""))
+    for seconds, span in ((1.5, (1.2, 1.8)), (0.1, (0.0, 0.4))):
+        footage.frames_at.return_value = [Mock(seconds=seconds, pts=7, **{"jpeg.return_value": b"jpeg"})]
+        shown = media.frame(caller, "c1", 2.0)
+        footage.frames_at.assert_called_with(Path("c1.mp4"), [2.0], None)
+        served.add.assert_called_with("ann", "c1", "stills", *map(pytest.approx, span))
+        assert (shown.body, shown.media_type) == (b"jpeg", "image/jpeg")
+        assert (shown.headers["x-frame-seconds"], shown.headers["x-frame-pts"]) == (str(seconds), "7")
+    media.frame(caller, "c1", 2.0, 48)
+    assert served.add.call_count == 2  # a small picture is not enough to judge by
+    times = media.times(caller, "c1")
+    assert (np.frombuffer(times.body).tolist(), times.media_type) == ([0.0, 1.5, 9.0], "application/octet-stream")
+    footage.frames_at.return_value = [Mock(**{"rgb.return_value": np.zeros((54, 96, 3), np.uint8)})] * 4
+    strip = media.strip(caller, "c1", start=2.0, end=12.0, count=4)
+    footage.frames_at.assert_called_with(Path("c1.mp4"), [3.25, 5.75, 8.25, 9.0], 54)
+    assert (Image.open(io.BytesIO(strip.body)).size, strip.media_type) == ((384, 54), "image/jpeg")
 
 
 # --- sessions, sign-ins, audit log, own judgements ----------------------------------------------
