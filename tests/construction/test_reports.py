@@ -186,16 +186,9 @@ def test_the_numbers_for_machines() -> None:
                 "hurried": 1,
                 "not_blind": 2,
             },
-            {
-                "annotator": 2,
-                "judgements": 0,
-                "watched_share": None,
-                "gold_accuracy": None,
-                "gold_judged": 0,
-                "minutes_per_item": None,
-                "hurried": 0,
-                "not_blind": 0,
-            },
+            {"annotator": 2}
+            | dict.fromkeys(("watched_share", "gold_accuracy", "minutes_per_item"))
+            | dict.fromkeys(("judgements", "gold_judged", "hurried", "not_blind"), 0),
         ],
         "not_blind": 4,
         "partial_answers": 9,

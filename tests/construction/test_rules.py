@@ -2,10 +2,9 @@
 
 import math
 import re
-from collections.abc import Callable
+from contextlib import nullcontext
 from itertools import permutations
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -133,19 +132,15 @@ def spans_of(*pairs: tuple[float, float]) -> dict[str, object]:
     ],
 )
 def test_a_draft_that_breaks_its_schema_is_refused(changes: dict[str, object], sentence: str) -> None:
-    assert refusal(check, draft(**changes)) == sentence
+    with pytest.raises(DraftError, match=f"^{re.escape(sentence)}$") if sentence else nullcontext():
+        check(draft(**changes))
 
 
-@pytest.mark.parametrize(
-    ("spans", "sentence"),
-    [
-        ([(0, 0.1), (1, 51)], ""),
-        ([(0, 0.09), (1, 2)], "the interval 0-0.09 s must be 0.1 to 50 s long"),
-        ([(0, 1), (90, 100.1)], "the interval 90-100.1 s does not lie in the video of 100 s"),
-    ],
-)
-def test_intervals_that_an_annotator_may_set(spans: list[tuple[float, float]], sentence: str) -> None:
-    assert refusal(check_evidence, [Interval(*span) for span in spans], 100.0) == sentence
+def test_the_shortest_interval_that_an_annotator_may_set() -> None:
+    check_evidence((Interval(0, 0.1), Interval(1, 51)), 100.0)
+    for span, sentence in ((Interval(90, 90.09), "must be 0.1 to 50 s long"), (Interval(90, 100.1), "does not lie in")):
+        with pytest.raises(DraftError, match=sentence):
+            check_evidence((Interval(0, 1), span), 100.0)
 
 
 def test_a_model_reads_what_it_drafts() -> None:
@@ -161,14 +156,6 @@ def test_a_model_reads_what_it_drafts() -> None:
     texts = [parts["question"], caption]
     assert [(text["minLength"], text["maxLength"]) for text in texts] == [(1, 1000), (1, 8000)]
     assert caption["description"] == "What is seen, with seconds of the video."
-
-
-def refusal(rule: Callable[..., object], *arguments: Any) -> str:
-    try:
-        rule(*arguments)
-    except DraftError as error:
-        return str(error)
-    return ""
 
 
 def test_how_well_edges_agree() -> None:
