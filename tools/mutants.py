@@ -56,7 +56,7 @@ TESTS = {
         "tests/web/test_cli.py",
     ],
     "construction": [
-        *(f"tests/construction/test_{name}.py" for name in ("assignments", "gold", "interchange", "judging", "ledger")),
+        *(f"tests/construction/test_{name}.py" for name in ("assignments", "gold", "interchange", "judging")),
         *(f"tests/construction/test_{name}.py" for name in ("looking", "pipeline", "reports", "rules", "store")),
         *(f"tests/web/desk/test_{name}.py" for name in ("admin", "day", "server")),
     ],

@@ -15,8 +15,7 @@ from trace_ves.construction.people import RefusedError, Role, invite, revoke
 from trace_ves.construction.reports import make_report
 from trace_ves.core import Interval
 
-from .histories import EVIDENCE, LOOKED, Pen, StorePen, proposal
-from .teams import ACCEPT, Team, new_team
+from .histories import ACCEPT, EVIDENCE, LOOKED, Pen, StorePen, Team, new_team, proposal
 
 
 def test_who_saw_the_video_never_judges_its_partial_sets(team: Team) -> None:

@@ -20,8 +20,7 @@ from trace_ves.construction.reports import make_report
 from trace_ves.construction.store import Store
 from trace_ves.core import InputError, Interval
 
-from .histories import EVIDENCE, StorePen, proposal
-from .teams import Team
+from .histories import EVIDENCE, StorePen, Team, proposal
 
 
 def test_gold_items_are_mixed_in_and_never_come_into_the_bench(make_team: Callable[..., Team]) -> None:

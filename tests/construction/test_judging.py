@@ -15,8 +15,7 @@ from trace_ves.construction.looking import Looking
 from trace_ves.construction.people import RefusedError
 from trace_ves.core import EVENT_COUNTING
 
-from .histories import EVIDENCE
-from .teams import ACCEPT, SPANS, Team
+from .histories import ACCEPT, EVIDENCE, SPANS, Team
 
 
 def test_no_undo_once_another_verdict_or_a_settlement_rests_on_it(team: Team) -> None:
