@@ -18,7 +18,7 @@ from tests.web.web_bench import write_video
 from trace_ves.construction.project import Project, create_project
 from trace_ves.construction.store import Store
 
-from .teams import Team, new_team
+from .histories import Team, new_team
 
 PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trace_ves.construction.assignments import Assignment, judges_of
-from trace_ves.construction.judged_item import evidence_to_json, judged_item
+from trace_ves.construction.judged_item import HumanAnswer, evidence_to_json, judged_item
 from trace_ves.construction.judging import Verdict
 from trace_ves.construction.ledger import Stage
 from trace_ves.construction.next_steps import next_steps
@@ -15,8 +15,7 @@ from trace_ves.construction.people import RefusedError, Role, invite, revoke
 from trace_ves.construction.reports import make_report
 from trace_ves.core import Interval
 
-from .histories import Pen, proposal
-from .teams import ACCEPT, Team, new_team
+from .histories import ACCEPT, EVIDENCE, LOOKED, Pen, StorePen, Team, new_team, proposal
 
 
 def test_who_saw_the_video_never_judges_its_partial_sets(team: Team) -> None:
@@ -29,6 +28,27 @@ def test_who_saw_the_video_never_judges_its_partial_sets(team: Team) -> None:
     for name in ("cat", "dan"):
         held = team.next(name)
         assert held.stage is Stage.LEAVE_ONE_OUT
+    team.propose("c0", made=proposal("videos/b.mp4"))
+    assert team.next("eve").stage is Stage.LEAVE_ONE_OUT  # those who can answer one are the fewest
+
+
+def test_a_video_is_verified_by_as_few_people_as_possible(team: Team) -> None:
+    team.propose("c1")
+    for name in ("ann", "bob"):
+        team.next(name)
+        team.verify(name, "c1", Verdict("reject", reason="no"))
+    team.propose("c2")
+    assert [team.next(name) for name in ("cat", "ann", "cat", "bob")] == [
+        None,
+        Assignment("c2", Stage.VERIFICATION),
+        None,
+        Assignment("c2", Stage.VERIFICATION),
+    ]
+    team.judgements.skip(team["bob"], "c2", "no sound")
+    assert team.next("cat") == Assignment("c2", Stage.VERIFICATION)
+    team.propose("c3")
+    assert team.next("dan") is None
+    assert team.judgements.queue.assign("c3", "dan", by="olga").item == "c3"  # an operator may decide otherwise
 
 
 OTHER = (Interval(10.5, 13.5), Interval(60, 64), Interval(81, 84))
@@ -77,16 +97,6 @@ def test_who_saw_a_clip_of_the_video_judges_no_second_set_of_it(make_team: Calla
         assert all(len(judged.answers_without(judged.state.evidence, left_out)) == 2 for left_out in range(3))
     assert make_report(team.judgements.store.ledger()).not_blind == 0
     assert not team.judgements.queue.stuck()
-
-
-def test_the_need_for_annotators_follows_from_the_rules(make_team: Callable[..., Team]) -> None:
-    """Ten items with 29 intervals over one video: two verify, and each of 29 partial sets takes two who saw nothing."""
-    team = make_team("ann")
-    team.propose(*(f"c{number}" for number in range(9)))
-    team.propose("c9", made=proposal(evidence=OTHER[:2]))
-    invitation, others, *_ = steps_of(team)
-    assert invitation == "Invite 59 more annotators: trace-ves build invite DIR NAME..."
-    assert "allow_not_blind = true in DIR/build.toml (then 4 are enough" in others
 
 
 def test_where_it_is_allowed_clips_that_show_what_is_hidden_still_count(make_team: Callable[..., Team]) -> None:
@@ -158,6 +168,8 @@ def test_a_set_with_one_free_place_waits_for_one_who_has_seen_nothing(make_team:
     team.answer("cat", team.next("cat"))
     assert team.next("dan") == Assignment("c3", Stage.LEAVE_ONE_OUT, 2)
     assert team.next("cat") == Assignment("c3", Stage.LEAVE_ONE_OUT, 0)  # the other place of 2 is for eve
+    team.answer("cat", Assignment("c3", Stage.LEAVE_ONE_OUT, 0))
+    team.judgements.undo(team["cat"], "c3")  # what cat had seen before does not count
 
 
 def test_a_partial_set_is_taken_by_who_holds_it_and_who_answered_it() -> None:
@@ -216,17 +228,18 @@ def test_an_item_is_given_to_a_person_by_name(team: Team) -> None:
     team.propose("c1", "c2")
     queue, held = team.judgements.queue, Assignment("c1", Stage.VERIFICATION)
     assert queue.assign("c1", "eve", by="olga") == held
-    assert team.next("eve") == held
+    assert team.next("eve") == team.next("bob") == held  # both places are taken
     assert queue.assign("c1", "dan", by="olga", instead_of="eve") == held
     assert team.judgements.queue.current("eve") is None
     assert team.judgements.queue.current("dan") == held
     told = [
         (entry.who, entry.after) for entry in team.judgements.store.ledger().entries if entry.slot.startswith("seat/")
     ]
-    assert told == [("olga", {"who": "eve"}), ("olga", {"who": "dan", "instead_of": "eve"})]
+    places = [("olga", {"who": "eve"}), ("bob", {"who": "bob"}), ("olga", {"who": "dan", "instead_of": "eve"})]
+    assert told == places
     team.verify("dan", "c1")
     # eve held it, and so has had the video on screen
-    assert queue.exposures.whole_viewers["videos/a.mp4"] == {"eve", "dan"}
+    assert queue.exposures.whole_viewers["videos/a.mp4"] == {"eve", "bob", "dan"}
 
 
 def test_nobody_is_given_what_the_queue_would_not_give_them(team: Team) -> None:
@@ -252,3 +265,95 @@ def test_nobody_is_given_what_the_queue_would_not_give_them(team: Team) -> None:
     moved = queue.assign("c1", "dan", by="olga", instead_of="cat")
     assert moved == given
     assert team.next("cat") == given  # the other seat of the same set, of whose video cat has seen no more
+
+
+# --- what to do next ----------------------------------------------------------------------------
+
+INVITE = "trace-ves build invite DIR NAME"
+OTHERWISE = (
+    "Or need fewer: propose fewer items per video, use more videos, or set allow_not_blind = true in DIR/build.toml"
+    " (then 4 are enough, and the report counts the answers of annotators who had seen other clips of the video)"
+)
+ENOUGH = ("ann", "bob", "cat", "dan", "eve", "fay", "gil", "hal")
+"""Two verify a video, and two judge each of its three partial sets."""
+
+
+def judge_item(team: Team, item: str, *, until: Stage | None) -> None:
+    """Propose an item over a video of its own, and bring it to a stage; None accepts it."""
+    pen = StorePen(team.judgements.store).propose(item, proposal(f"videos/{item}.mp4"))
+    if until is Stage.VERIFICATION:
+        return
+    pen.verify(item, "ann")
+    pen.verify(item, "bob", None if until is Stage.ADJUDICATION else EVIDENCE)
+    if until is Stage.SHORTCUT or until is None:
+        pen.probe(item, [False] * 3)
+        for left_out, names in enumerate((("cat", "dan"), ("eve", "fay"), ("gil", "hal"))):
+            for name in names:
+                answer = HumanAnswer(EVIDENCE, None, LOOKED).to_json()
+                pen.write(item, f"without/{name}/{left_out}", name, answer)
+    if until is None:
+        pen.shortcut(item)
+
+
+def test_an_operator_reads_what_to_do(make_team: Callable[..., Team]) -> None:
+    team = make_team(*ENOUGH)
+    assert steps_of(team) == ["Propose items: trace-ves build propose DIR --captioner SPEC --proposer SPEC"]
+    judge_item(team, "c0", until=Stage.ADJUDICATION)
+    settle = "settle 1 disagreement: trace-ves build"
+    assert steps_of(team) == [f"Let an adjudicator {settle} serve DIR"]
+    revoke(team.judgements.store, "dora")
+    assert steps_of(team) == [f"Invite an adjudicator to {settle} invite DIR NAME --adjudicator"]
+    judge_item(team, "c1", until=Stage.ADJUDICATION)
+    for number, stage in enumerate((Stage.VERIFICATION, Stage.LEAVE_ONE_OUT, Stage.SHORTCUT, None), 2):
+        judge_item(team, f"c{number}", until=stage)
+    assert steps_of(team) == [
+        "Invite an adjudicator to settle 2 disagreements: trace-ves build invite DIR NAME --adjudicator",
+        "Ask a vision model about 1 item: trace-ves build probe DIR --backbone SPEC",
+        "Probe 1 item for shortcuts: trace-ves build shortcut DIR --language SPEC --gist SPEC",
+        "Let annotators judge 2 items: trace-ves build serve DIR",
+    ]
+    done = make_team("ann")
+    StorePen(done.judgements.store).propose("c9")
+    for name in ("ann", "bob"):
+        StorePen(done.judgements.store).verify("c9", name, None)
+    assert steps_of(done) == ["No item was accepted; propose others, or put more footage into the build."]
+    judge_item(done, "c1", until=None)
+    assert steps_of(done) == ["Export the bench: trace-ves build export DIR OUT"]
+
+
+def test_an_operator_reads_whom_to_invite(make_team: Callable[..., Team]) -> None:
+    """Ten items with 29 intervals over one video: two verify, and each of 29 partial sets takes two who saw nothing."""
+    team = make_team("ann")
+    team.propose(*(f"c{number}" for number in range(9)))
+    team.propose("c9", made=proposal(evidence=OTHER[:2]))
+    for name in ("x", "y"):
+        StorePen(team.judgements.store).propose("rejected").verify("rejected", name, None)
+    judge = "Let annotators judge 10 items: trace-ves build serve DIR"
+    assert steps_of(team) == [f"Invite 59 more annotators: {INVITE}...", OTHERWISE, judge]
+    team = make_team("ann", "bob", "cat", allow_not_blind=True)
+    judge_item(team, "c1", until=Stage.VERIFICATION)
+    judge = "Let annotators judge 1 item: trace-ves build serve DIR"
+    assert steps_of(team) == [f"Invite 1 more annotator: {INVITE}...", judge]
+    for name in ("ann", "bob", "cat"):
+        StorePen(team.judgements.store).write("c1", f"skip/{name}", name, {"reason": "no"})
+    stuck = "Invite annotators who may judge 1 item that no one here may judge: c1"
+    assert steps_of(team) == [f"Invite 1 more annotator: {INVITE}...", stuck, judge]
+
+
+def test_an_operator_reads_for_which_videos(make_team: Callable[..., Team]) -> None:
+    team = make_team("ann", "bob", "cat", "p1", "p2", "p3", "p4", "p5")
+    pen = StorePen(team.judgements.store)
+    for number in range(6):
+        judge_item(team, f"c{number}", until=Stage.LEAVE_ONE_OUT)
+        for name in ("p1", "p2", "p3"):  # 4 places are left, for cat, p4 and p5
+            pen.answer(f"c{number}", name, [None])
+        if number == 4:
+            assert steps_of(team)[0] == (
+                "Invite 1 more annotator, who have seen nothing of videos/c0.mp4, videos/c1.mp4, videos/c2.mp4,"
+                f" videos/c3.mp4, videos/c4.mp4 (for c0, c1, c2, c3, c4): {INVITE}..."
+            )
+    assert "videos/c4.mp4, … (for c0, c1, c2, c3, c4, …)" in steps_of(team)[0]
+    assert team.judgements.queue.stuck() == []
+    for name in ("cat", "p4", "p5"):
+        revoke(team.judgements.store, name)
+    assert team.judgements.queue.stuck() == [(f"c{number}", Stage.LEAVE_ONE_OUT) for number in range(6)]

@@ -1,16 +1,17 @@
 """Files of Label Studio: what is written reads as it was; files from elsewhere are refused in a sentence."""
 
 import json
-from itertools import pairwise
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests import program
+from trace_ves.cli.build import build_command
 from trace_ves.construction.interchange import (
     Frames,
     ImportResult,
@@ -23,74 +24,50 @@ from trace_ves.construction.interchange import (
     read_spans,
     visible_frames,
 )
-from trace_ves.construction.judged_item import JudgedItem, list_items
-from trace_ves.construction.ledger import PROPOSAL_SLOT, Change
+from trace_ves.construction.judged_item import JudgedItem, ProposedItem, list_items
+from trace_ves.construction.ledger import PROPOSAL_SLOT, Change, StaleError
 from trace_ves.construction.project import Project
 from trace_ves.construction.store import Store
 from trace_ves.core import InputError, Interval
 
 from .histories import StorePen, proposal
 
-TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=30)
+TIMES = ScreenTimes(np.array([0.0, 0.5, 0.6, 2.0]), 2.5)
 
 
-@st.composite
-def frame_times(draw: st.DrawFn) -> ScreenTimes:
-    """A video whose frames come at uneven distances."""
-    steps = draw(st.lists(st.integers(10, 400), min_size=8, max_size=60))
-    stamps = np.concatenate([[0.0], np.cumsum(steps) / 1000 + draw(st.floats(0, 0.0004))])
-    return ScreenTimes(stamps, float(stamps[-1]) + 0.1)
+def test_frames_of_an_interval_and_back() -> None:
+    assert [ScreenTimes(np.array(at), 1.0).frame_rate for at in ([0.0], [0.0, 0.5, 1.0])] == [1.0, 2.0]
+    assert TIMES.frames(Interval(0.5, 0.6)) == (1, 1)
+    assert TIMES.frames(Interval(0.4995, 0.6005)) == (1, 1)
+    assert TIMES.frames(Interval(0.498, 0.602)) == (0, 2)
+    assert TIMES.frames(Interval(0.0, 2.5)) == (0, 3)
+    assert TIMES.frames(Interval(2.2, 2.3)) == (3, 3)
+    assert TIMES.interval(Frames(0, 3)) == Interval(0, 2.5)
+    assert TIMES.interval(Frames(2, None), fps=2) == Interval(1.0, 2.5)
+    assert TIMES.interval(Interval(0.12345, 2.99)) == Interval(0.123, 2.5)  # up to a frame beyond the end
+    assert TIMES.interval(Frames(0, 5), fps=2) == Interval(0, 2.5)
 
 
-@given(frame_times(), st.data())
-def test_what_is_written_reads_as_it_was(
-    tmp_path_factory: pytest.TempPathFactory, times: ScreenTimes, data: st.DataObject
-) -> None:
-    """Edges are timestamps in milliseconds."""
-    items = []
-    for number in range(data.draw(st.integers(1, 3))):
-        places = st.lists(st.integers(0, len(times.timestamps) - 1), min_size=2, max_size=6, unique=True)
-        edges = [round(float(times.timestamps[place]), 3) for place in sorted(data.draw(places))]
-        spans = tuple(Interval(start, end) for start, end in zip(edges[::2], edges[1::2], strict=False))
-        items.append(JudgedItem(f"c{number:04}", proposal("videos/a b.mp4", spans)))
-    path = tmp_path_factory.mktemp("out") / "export.json"
-    path.write_text(json.dumps([make_task("videos/a b.mp4", times, items)]))
-    assert [(each.media, each.label, times.interval(each.span), each.note) for each in read_spans(path)] == [
-        ("videos/a b.mp4", judged.id, span, note)
-        for judged in items
-        for span, note in zip(judged.proposal.evidence, judged.proposal.rationales, strict=True)
-    ]
+@pytest.mark.parametrize(
+    ("span", "fps", "sentence"),
+    [
+        (Frames(3, 4), None, "frames 3-4 are not in a video of 4 frames"),
+        (Frames(-1, 2), None, "frames -1-2 are not in a video of 4 frames"),
+        (Frames(2, 1), None, "frames 2-1 are not in a video of 4 frames"),
+        (Interval(1, 1), None, "1-1 s is not an interval"),
+        (Interval(1, 3.2), None, "1-3.2 s is not in a video of 2.5 s"),
+        (Frames(0, 6), 2.0, "0-3.5 s is not in a video of 2.5 s"),
+    ],
+)
+def test_a_span_outside_of_the_video(span: Any, fps: float | None, sentence: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
+        TIMES.interval(span, fps)
 
 
-@given(frame_times(), st.data())
-def test_frames_cover_an_interval_and_no_more_than_a_frame_beyond(times: ScreenTimes, data: st.DataObject) -> None:
-    start = data.draw(st.floats(0, times.duration - 0.02))
-    interval = Interval(start, data.draw(st.floats(start + 0.01, times.duration)))
-    back = times.interval(Frames(*times.frames(interval)))
-    longest = float(np.diff(times.timestamps).max()) + 0.11
-    assert interval.start - longest <= back.start <= interval.start + 0.002
-    assert interval.end - 0.002 <= back.end <= interval.end + longest
-
-
-def test_frames_become_seconds_by_their_true_timestamps() -> None:
-    times = ScreenTimes(np.array([0.0, 0.5, 0.6, 2.0]), 2.5)
-    assert times.interval(Frames(1, 2)) == Interval(0.5, 2.0)
-    assert times.interval(Frames(2, None)) == Interval(0.6, 2.5)
-    assert times.interval(Frames(1, 2), fps=10) == Interval(0.1, 0.3)
-    for span in (Frames(3, 4), Frames(2, 1), Interval(1.0, 1.0), Interval(2.0, 9.0)):
-        with pytest.raises(ValueError, match=r"not in a video|not an interval"):
-            times.interval(span)
-
-
-@given(st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=12, unique_by=lambda each: each[0]))
-def test_an_object_is_visible_from_key_frame_to_key_frame(shapes: list[tuple[int, bool]]) -> None:
-    at, is_visible, expected = dict(shapes), False, set()
-    for frame in range(40):
-        is_visible = at.get(frame, is_visible)
-        if is_visible:
-            expected.add(frame)
-    spans = [(span.first, 39 if span.last is None else span.last) for span in visible_frames(shapes)]
-    assert {frame for first, last in spans for frame in range(first, last + 1)} == expected
+def test_an_object_is_visible_from_key_frame_to_key_frame() -> None:
+    shapes = [(9, True), (0, False), (2, True), (4, True), (6, False), (7, False)]
+    assert list(visible_frames(shapes)) == [Frames(2, 5), Frames(9, None)]
+    assert list(visible_frames([*shapes, (9, False)])) == [Frames(2, 5), Frames(9, None)]
 
 
 REGIONS: list[dict[str, Any]] = [
@@ -152,6 +129,55 @@ def test_whatever_a_file_holds_is_spans_or_a_sentence(
         assert str(path) in str(error)  # noqa: PT017  most files end here, some do not
 
 
+def test_notes_stay_with_their_intervals() -> None:
+    noted = [(Interval(5, 6), "c"), (Interval(0, 2), "a"), (Interval(2, 3), "b"), (Interval(1, 2), "a")]
+    assert merge_noted(noted) == [(Interval(0, 3), "a; b"), (Interval(5, 6), "c")]
+
+
+def test_a_task_for_label_studio(project: Project, store: Store, tmp_path: Path) -> None:
+    made = proposal("videos/a.mp4", (Interval(0.5, 0.6), Interval(0.6, 2.0)))
+    task = make_task("videos/a.mp4", TIMES, [JudgedItem("c1", made)])
+    shared = {"type": "timelinelabels", "from_name": "interval", "to_name": "video", "origin": "manual"}
+    assert task == {
+        "data": {"video": "videos/a.mp4", "fps": 1.5, "questions": {"c1": "In which order?"}},
+        "annotations": [
+            {
+                "result": [
+                    {
+                        "id": f"c1-{place}",
+                        **shared,
+                        "value": {"ranges": [{"start": frame, "end": last}], "timelinelabels": ["c1"]},
+                        "meta": {"text": [f"fact {place}"]},
+                    }
+                    for place, (frame, last) in enumerate([(2, 2), (3, 3)])
+                ]
+            }
+        ],
+    }
+    with pytest.raises(InputError, match="no item is proposed yet"):
+        export_intervals(project, store.ledger(), tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("region", "found"),
+    [
+        ({"ranges": [{"start": 9, "end": 5}], "labels": ["x"]}, [Frames(4, 8)]),
+        ({"ranges": [{"start": "5", "end": 9}], "labels": ["x", "x"]}, [Frames(4, 8)]),
+        ({"sequence": [{"frame": 3}], "videorectangle": ["x"]}, [Frames(2, None)]),
+        ({"start": "1", "end": 2, "labels": "x", "timelinelabels": ["x"]}, [Interval(1, 2)]),
+    ],
+)
+def test_regions_of_every_kind(tmp_path: Path, region: dict[str, Any], found: list[Any]) -> None:
+    path = tmp_path / "e.json"
+    results = [{"result": [{"value": region, "meta": {"text": ["a", 1]}}, {"value": 3}]}, "no object"]
+    path.write_text(json.dumps([{"data": {"title": "t", "clip": "b.mp4"}, "predictions": results}]))
+    assert [(each.media, each.label, each.span, each.note) for each in read_spans(path)] == [
+        ("b.mp4", "x", span, "a 1") for span in found
+    ]
+    path.write_text(json.dumps([{"data": {"a": "a.mp4", "video": "v.mp4"}, "predictions": results}]))
+    assert {each.media for each in read_spans(path)} == {"v.mp4"}
+
+
 # Into a build, and out of it
 
 
@@ -163,22 +189,49 @@ def tasks(*spans: tuple[int, int, str], video: str = "a.mp4") -> str:
     return json.dumps([{"data": {"video": video}, "annotations": [{"result": result}]}])
 
 
-def test_labels_become_questions_that_count(project: Project, store: Store, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "media",
+    ["a.mp4", "/data/upload/3/1a2b3c4d-a.mp4", "C:\\films\\a.mp4", "https://x.example/v/a.mp4?t=1", "%61.mp4", ""],
+)
+def test_labels_become_questions_that_count(
+    monkeypatch: pytest.MonkeyPatch, project: Project, store: Store, tmp_path: Path, media: str
+) -> None:
+    monkeypatch.setattr("secrets.token_hex", lambda _: "0001")
     file = tmp_path / "export.json"
-    file.write_text(tasks((11, 30, "the fox"), (25, 40, "the fox"), (101, 120, "the fox"), (1, 9, "once only")))
-    result = import_intervals(project, store, file)
-    assert len(result.proposed) == 1
-    assert len(result.refused) == 1
-    assert "2 to 24 intervals" in result.refused[0]
+    spans = (11, 30, " the  fox "), (25, 40, "the fox"), (101, 120, "the fox"), (131, 140, "the fox"), (1, 9, "once")
+    file.write_text(tasks(*spans, video=media))
+    refused = "videos/a.mp4, 'once': it needs 2 to 24 intervals, found 1"
+    assert import_intervals(project, store, file) == ImportResult(proposed=["c0001"], refused=[refused])
     [judged] = list_items(store.ledger())
-    made = judged.proposal
-    assert made.text == "How many separate times is the fox seen?"
-    assert made.evidence == (Interval(1.0, 4.0), Interval(10.0, 12.0))
-    assert made.question("c0001").option(made.answer) == "2"
-    assert import_intervals(project, store, file).unchanged == 1
-    assert import_intervals(project, store, file, question="How often does {label} appear?").proposed[0] != judged.id
-    with pytest.raises(InputError, match=r"needs \{label\}"):
+    assert judged.proposal == ProposedItem(
+        video="videos/a.mp4",
+        duration=32.0,
+        family="event-counting",
+        text="How many separate times is the fox seen?",
+        options=("1", "2", "3", "4"),
+        answer="C",
+        evidence=(Interval(1, 4), Interval(10, 12), Interval(13, 14)),
+        rationales=("the fox is seen here.",) * 3,
+    )
+    assert import_intervals(project, store, file) == ImportResult(unchanged=1, refused=[refused])
+    with pytest.raises(StaleError, match="c0001"):  # an id that is taken
+        import_intervals(project, store, file, question="How often does {label} appear?")
+    with pytest.raises(InputError, match=r"^the question needs \{label\} where the label goes\.$"):
         import_intervals(project, store, file, question="How often?")
+
+
+@pytest.mark.parametrize(
+    ("label", "count", "options", "answer"),
+    [("fox", 2, "2345", "A"), ("owl", 3, "2345", "B"), ("hen", 3, "1234", "C"), ("hen", 4, "1234", "D")],
+)
+def test_the_place_of_the_right_number_follows_from_the_words(
+    project: Project, store: Store, tmp_path: Path, label: str, count: int, options: str, answer: str
+) -> None:
+    """The first byte of the question's SHA-256, modulo 4, unless a number would be below 1."""
+    (tmp_path / "export.json").write_text(tasks(*((20 * n + 1, 20 * n + 10, label) for n in range(count))))
+    import_intervals(project, store, tmp_path / "export.json")
+    [judged] = list_items(store.ledger())
+    assert ("".join(judged.proposal.options), judged.proposal.answer) == (options, answer)
 
 
 def test_a_build_goes_out_and_comes_back_with_edits(project: Project, store: Store, tmp_path: Path) -> None:
@@ -220,28 +273,14 @@ def test_a_file_that_does_not_fit_changes_nothing(
     assert store.ledger().entries == []
 
 
-@given(st.lists(st.tuples(st.floats(0, 100), st.floats(0.1, 20), TEXT), max_size=8))
-def test_merged_intervals_are_apart_and_cover_the_same(spans: list[tuple[float, float, str]]) -> None:
-    noted = [(Interval(start, start + length), note) for start, length, note in spans]
-    merged = merge_noted(noted)
-    assert all(one.end < two.start for (one, _), (two, _) in pairwise(merged))
-    for interval, _ in noted:
-        assert any(each.start <= interval.start and interval.end <= each.end for each, _ in merged)
-
-
 def test_the_commands(project: Project, tmp_path: Path) -> None:
+    def build(*arguments: object) -> str:
+        return CliRunner().invoke(build_command, [str(each) for each in arguments]).stdout
+
     (tmp_path / "export.json").write_text(tasks((11, 30, "the fox"), (101, 120, "the fox")))
-    done = program.run("build", "import-intervals", project.folder, tmp_path / "export.json")
-    assert (done.returncode, done.stdout) == (
-        0,
-        f"{project.folder}: 1 new items, 0 with other intervals, 0 as they were.\n",
+    assert build("import-intervals", project.folder, tmp_path / "export.json") == (
+        f"{project.folder}: 1 new items, 0 with other intervals, 0 as they were.\n"
     )
-    done = program.run("build", "export-intervals", project.folder, tmp_path / "out", "--for", "label-studio")
-    assert done.stdout.splitlines() == [
-        str(tmp_path / "out" / "label-studio.json"),
-        str(tmp_path / "out" / "label-studio-config.xml"),
-    ]
-    (tmp_path / "bad.json").write_text("{")
-    done = program.run("build", "import-intervals", project.folder, tmp_path / "bad.json")
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
+    out = tmp_path / "out"
+    files = f"{out / 'label-studio.json'}\n{out / 'label-studio-config.xml'}\n"
+    assert build("export-intervals", project.folder, out, "--for", "label-studio") == files

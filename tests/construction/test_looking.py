@@ -1,15 +1,21 @@
 """What was played, at the limits of the rules and one step beyond; and the sessions and the log of the desk."""
 
+import io
 import json
 import logging
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import ANY, MagicMock, Mock
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from tests.web.web_bench import write_video
+from tests.web.web_bench import number_in, write_video
 from trace_ves.construction import looking
+from trace_ves.construction.desk import media
 from trace_ves.construction.desk.audit_log import Audited, AuditLog
 from trace_ves.construction.desk.pages import Day, today, verdict_text
 from trace_ves.construction.desk.sessions import Sessions, SignInAttempts
@@ -85,41 +91,74 @@ def test_a_container_that_does_not_say_where_frames_are(monkeypatch: pytest.Monk
     path = tmp_path / "odd.avi"
     path.write_bytes(b"x" * 100)
     assert spans_of_bytes(path, [[25, 75]]) == ([[1.0, 3.0]], 4.0)
+    assert spans_of_bytes(path, [[1, 25], [75, 99]]) == ([], 4.0)
 
 
-def test_a_clip_has_twelve_frames_a_second_and_480_rows_at_most(footage: Path, tmp_path: Path) -> None:
-    (tmp_path / "c.mp4").write_bytes(cut_clip(footage, Interval(3, 5)))
-    with open_video(tmp_path / "c.mp4") as video:
-        assert (len(video.timestamps), video.height) == (20, 180)  # the film has 10 frames a second
-        assert video.timestamps[0] == 0
-    (tmp_path / "d.mp4").write_bytes(cut_clip(footage, Interval(3.01, 3.02)))  # between two frames
-    with open_video(tmp_path / "d.mp4") as video:
-        assert len(video.timestamps) == 1
+@pytest.mark.parametrize(("start", "end", "numbers"), [(3.05, 6, range(31, 60)), (3.01, 3.02, [30])])
+def test_a_clip_holds_the_frames_of_its_interval_alone(
+    footage: Path, tmp_path: Path, start: float, end: float, numbers: Sequence[int]
+) -> None:
+    """Of 10 frames a second; between two of them, the one that is on screen."""
+    (tmp_path / "clip.mp4").write_bytes(cut_clip(footage, Interval(start, end)))
+    with open_video(tmp_path / "clip.mp4") as clip:
+        assert [number_in(frame.rgb()) for frame in clip.frames_at(list(clip.timestamps))] == list(numbers)
+        assert (clip.timestamps[0], clip.height) == (0, 180)
+        assert clip.duration == pytest.approx(len(numbers) / 10, abs=0.11)
+
+
+def test_a_clip_has_twelve_frames_a_second_and_480_rows_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    film = MagicMock()
+    monkeypatch.setattr(looking, "open_video", film)
+    monkeypatch.setattr("trace_ves.video.clip_file.encode_frames", encode := Mock())
+    cut_clip(Path("a.mp4"), Interval(3, 5))
+    video = film.return_value.__enter__.return_value
+    video.frames_between.assert_called_once_with(Interval(3, 5), fps=12.0, height=480, limit=1200)
+    video.frames_at.assert_called_once_with([4.0], height=480)
+    encode.assert_called_once_with([], ANY, preset="ultrafast", crf=23)
+
+
+def test_pictures_of_the_desk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A single frame shows 0.3 s on either side of it; the pictures of a timeline lie at even distances."""
+    monkeypatch.setattr(media, "_whole", lambda _caller, item: Path(f"{item}.mp4"))
+    footage, served = Mock(), Mock()
+    footage.video.return_value.timestamps = np.array([0.0, 1.5, 9.0])
+    context = SimpleNamespace(footage=footage, served=served)
+    caller: Any = SimpleNamespace(context=context, person=Person("ann", Role.ANNOTATOR, ""))
+    for seconds, span in ((1.5, (1.2, 1.8)), (0.1, (0.0, 0.4))):
+        footage.frames_at.return_value = [Mock(seconds=seconds, pts=7, **{"jpeg.return_value": b"jpeg"})]
+        shown = media.frame(caller, "c1", 2.0)
+        footage.frames_at.assert_called_with(Path("c1.mp4"), [2.0], None)
+        served.add.assert_called_with("ann", "c1", "stills", *map(pytest.approx, span))
+        assert (shown.body, shown.media_type) == (b"jpeg", "image/jpeg")
+        assert (shown.headers["x-frame-seconds"], shown.headers["x-frame-pts"]) == (str(seconds), "7")
+    media.frame(caller, "c1", 2.0, 48)
+    assert served.add.call_count == 2  # a small picture is not enough to judge by
+    times = media.times(caller, "c1")
+    assert (np.frombuffer(times.body).tolist(), times.media_type) == ([0.0, 1.5, 9.0], "application/octet-stream")
+    footage.frames_at.return_value = [Mock(**{"rgb.return_value": np.zeros((54, 96, 3), np.uint8)})] * 4
+    strip = media.strip(caller, "c1", start=2.0, end=12.0, count=4)
+    footage.frames_at.assert_called_with(Path("c1.mp4"), [3.25, 5.75, 8.25, 9.0], 54)
+    assert (Image.open(io.BytesIO(strip.body)).size, strip.media_type) == ((384, 54), "image/jpeg")
 
 
 # --- sessions, sign-ins, audit log, own judgements ----------------------------------------------
 
 
 def test_a_session_ends_after_two_idle_hours_or_twelve_in_all() -> None:
-    now = 1000.0
-    sessions = Sessions(clock=lambda: now)
-    person = Person("ann", Role.ANNOTATOR, "digest")
-    idle, busy = sessions.start(person), sessions.start(person)
-    for _ in range(7):
-        now += 7199
-        assert sessions.find(busy) is not None or now >= 1000 + 12 * 3600
-    assert sessions.find(idle) is None
-    assert sessions.find(busy) is None
     now = 0.0
-    other = sessions.start(person)
-    now = 7199.0
-    assert sessions.find(other) is not None
-    now = 7199.0 + 7200.0
-    assert sessions.find(other) is None
-    ended = sessions.start(person)
+    sessions = Sessions(clock=lambda: now)
+    idle, busy, ended = (sessions.start(Person("ann", Role.ANNOTATOR, "digest")) for _ in range(3))
     sessions.end(ended)
     sessions.end("never started")
-    assert sessions.find(ended) is None
+    for now in (7199.0, 14398.0, 21597.0, 28796.0, 35995.0, 43194.0):  # noqa: B007
+        assert sessions.find(busy) is not None
+    now = 43200.0
+    assert [sessions.find(cookie) for cookie in (busy, idle, ended)] == [None] * 3
+    late = sessions.start(Person("ann", Role.ANNOTATOR, "digest"))
+    now += 7199
+    assert sessions.find(late) is not None
+    now += 7200
+    assert sessions.find(late) is None
 
 
 def test_guesses_wait_for_the_window() -> None:
@@ -152,35 +191,31 @@ def call(log: AuditLog, status: int, **scope: Any) -> None:
 def test_refusals_and_footage_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "log.jsonl"
     log = AuditLog(path)
-    refusals = (401, 403, 409, 411, 413, 421, 422, 429, 500, 503)
-    for status in range(200, 600):
-        call(log, status, path="/")
-    assert [json.loads(line)["status"] for line in path.read_text().splitlines()] == [*refusals]
+
+    def logged(*calls: tuple[int, dict[str, Any]]) -> list[dict[str, Any]]:
+        path.write_text("")
+        for status, scope in calls:
+            call(log, status, **scope)
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+    call(log, 500)
     assert path.stat().st_mode & 0o777 == 0o600
-    path.unlink()
-    for name in ("/video", "/clip", "/frame", "/times", "/strip", "/task"):
-        call(log, 206, path=name)
-        call(log, 299, path=name)
-        call(log, 304, path=name)
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines = logged(*((status, {"path": "/"}) for status in range(200, 600)))
+    assert [line["status"] for line in lines] == [401, 403, 409, 411, 413, 421, 422, 429, 500, 503]
     media = ("/video", "/clip", "/frame", "/times", "/strip")
+    lines = logged(*((status, {"path": name}) for name in (*media, "/task") for status in (206, 299, 300)))
     assert [(line["event"], line["path"]) for line in lines] == [("served", name) for name in media for _ in range(2)]
-    path.unlink()
-    query = b"token=secret&id=c1&" + b"x" * 500
-    headers = [(b"range", b"bytes=" + b"1" * 100)]
-    call(
-        log,
-        403,
-        path="/" + "p" * 300,
-        query_string=query,
-        headers=headers,
-        client=("10.0.0.1", 9),
-        state={"who": "ann"},
-    )
-    line = json.loads(path.read_text())
-    at = line.pop("at")
-    assert at == round(at, 3)
+    hostile = {
+        "path": "/" + "p" * 300,
+        "query_string": b"token=secret&id=c1&" + b"x" * 500,
+        "headers": [(b"range", b"bytes=" + b"1" * 100)],
+        "client": ("10.0.0.1", 9),
+        "state": {"who": "ann"},
+    }
+    line, plain = logged((403, hostile), (403, {}), (403, {"type": "lifespan"}))
+    assert (plain["who"], plain["address"], plain["at"]) == ("", "", round(plain["at"], 3))
     assert line == {
+        "at": line["at"],
         "event": "refused",
         "who": "ann",
         "address": "10.0.0.1",
@@ -190,10 +225,6 @@ def test_refusals_and_footage_are_logged(tmp_path: Path, caplog: pytest.LogCaptu
         "range": ("bytes=" + "1" * 100)[:60],
         "status": 403,
     }
-    call(log, 403)
-    assert [json.loads(path.read_text().splitlines()[-1])[key] for key in ("who", "address")] == ["", ""]
-    call(log, 403, type="lifespan")
-    assert len(path.read_text().splitlines()) == 2
     with caplog.at_level(logging.WARNING, "trace_ves.desk"):
         AuditLog(tmp_path / "no" / "log").write("refused")
     assert caplog.messages == ["the audit log could not be written: No such file or directory"]

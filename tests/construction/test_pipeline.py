@@ -2,27 +2,28 @@
 
 import json
 import os
-from contextlib import closing
+import re
+from collections.abc import Callable
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import pytest
 
+from tests.agent.test_budget import ClockVideo
 from tests.fake_models import StageModel
-from tests.web.web_bench import number_in
 from trace_ves import video
 from trace_ves.backbone.protocol import ModelFault, Request, ScriptedBackbone
 from trace_ves.benches import load_bench
-from trace_ves.construction import looking
+from trace_ves.construction import looking, probes
 from trace_ves.construction.export import export_bench
-from trace_ves.construction.judged_item import judged_item
-from trace_ves.construction.ledger import PROPOSAL_SLOT, Change, Stage
-from trace_ves.construction.looking import cut_clip
+from trace_ves.construction.judged_item import Evidence, Probe, Shortcut, judged_item
+from trace_ves.construction.ledger import Change, Stage, StaleError
 from trace_ves.construction.people import Role, authenticate, find_person, invite, list_people
 from trace_ves.construction.probes import probe_leave_one_out, probe_shortcuts
 from trace_ves.construction.project import BuildSettings, Project, create_project, open_project
-from trace_ves.construction.proposal import caption_video, propose_items
+from trace_ves.construction.proposal import SCHEMAS, ItemDraft, caption_video, check_draft, propose_items
 from trace_ves.construction.store import Store
 from trace_ves.core import InputError, Interval
 
@@ -39,6 +40,7 @@ DRAFT = {
 }
 
 
+DRAFTED = ItemDraft.model_validate(DRAFT)
 REPLIES = {"dense_caption": {"caption": "a road"}, "item_proposal": {"items": [DRAFT]}}
 
 
@@ -50,83 +52,130 @@ def quiet(_done: int, _total: int) -> None:
     pass
 
 
-def probe(project: Project, store: Store, model: StageModel) -> int:
-    return probe_leave_one_out(project, store, ScriptedBackbone(model), on_progress=quiet)
+def probe(project: Project, store: Store, model: StageModel, *, on_progress: Callable[[int, int], None] = quiet) -> int:
+    return probe_leave_one_out(project, store, ScriptedBackbone(model), on_progress=on_progress)
 
 
-def shortcut(store: Store, model: StageModel) -> tuple[int, int]:
-    return probe_shortcuts(store, ScriptedBackbone(model), ScriptedBackbone(model), on_progress=quiet)
+def shortcut(store: Store, model: StageModel, *, on_progress: Callable[[int, int], None] = quiet) -> tuple[int, int]:
+    return probe_shortcuts(store, ScriptedBackbone(model), ScriptedBackbone(model), on_progress=on_progress)
 
 
-def propose(project: Project, store: Store, model: StageModel) -> tuple[int, list[str]]:
-    with video.open(project.need_path(NAME)) as source:
-        caption_video(store, NAME, source, ScriptedBackbone(model), on_progress=quiet)
-        return propose_items(store, NAME, source.duration, "event-counting", ScriptedBackbone(model))
+def propose(store: Store, model: StageModel, progress: list[tuple[int, int]] | None = None) -> tuple[int, list[str]]:
+    """Caption a film of 130 seconds, and draft items from the captions."""
+    done = progress if progress is not None else []
+    source = Mock(wraps=ClockVideo(130.0), duration=130.0)
+    caption_video(store, NAME, source, ScriptedBackbone(model), on_progress=lambda *each: done.append(each))
+    assert {call.kwargs["height"] for call in source.frames_at.call_args_list} <= {360}
+    return propose_items(store, NAME, source.duration, "event-counting", ScriptedBackbone(model))
 
 
-def test_captions_then_items_and_nothing_twice(project: Project, store: Store) -> None:
+def written(store: Store) -> list[tuple[str, str, Any]]:
+    return [(entry.subject, entry.slot, entry.after) for entry in store.ledger().entries]
+
+
+WINDOWS = [(0, 30), (25, 55), (50, 80), (75, 105), (100, 130)]
+FILM = f"video:{NAME}"
+CAPTIONS = [(FILM, f"caption/{place}", {"caption": "a road"}) for place in range(5)]
+
+
+def test_captions_then_items_and_nothing_twice(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("secrets.token_hex", lambda _: "0001")
     model = scripted(item_proposal={"items": [DRAFT, DRAFT | {"answer": "D"}]})
-    taken, refused = propose(project, store, model)
-    assert (taken, len(refused)) == (1, 1)
-    stages = [request.stage for request in model.requests]
-    assert stages == ["dense-caption"] * 3 + ["item-proposal"]  # 0-30, 25-32, and 16 frames of the whole
-    assert [request.frames_supplied for request in model.requests] == [30, 7, 16, 0]
-    captions = model.requests[-1].variables["captions"]
-    assert [(each["start"], each["end"]) for each in captions] == [(0, 30), (25, 32)]
-    assert "$" not in model.requests[-1].text
-    assert propose(project, store, model) == (0, [])
-    assert len(model.requests) == 4
-    [item] = [entry.subject for entry in store.ledger().entries if entry.slot == PROPOSAL_SLOT]
-    assert judged_item(store.ledger(), item).proposal.evidence == (Interval(3, 6), Interval(12, 15))
-    assert store.ledger().caption(NAME) == "a road"
-    assert [call["stage"] for entry in store.ledger().entries for call in entry.calls] == stages
+    refused, progress = "the right count is '4', but there are 2 intervals", []
+    assert propose(store, model, progress) == (1, [refused])
+    assert progress == [(4, 5), (5, 5)]
+    *windows, whole, last = model.requests
+    assert [request.variables for request in windows] == [{"start": f"{a}.0", "end": f"{b}.0"} for a, b in WINDOWS]
+    assert [(request.stage, request.frames_supplied) for request in model.requests] == [
+        *[("dense-caption", 30)] * 5,
+        ("dense-caption", 16),
+        ("item-proposal", 0),
+    ]
+    assert whole.variables == {"start": "0.0", "end": "130.0"}
+    assert last.variables == {
+        "captions": [{"start": a, "end": b, "caption": "a road"} for a, b in WINDOWS],
+        "family": "event-counting",
+        "schema": SCHEMAS["event-counting"],
+        "duration": "130.0",
+    }
+    assert "$" not in last.text
+    assert written(store) == [
+        *CAPTIONS,
+        (FILM, "gist", {"caption": "a road"}),
+        ("c0001", "proposal", check_draft(DRAFTED, video=NAME, duration=130.0, family="event-counting").to_json()),
+        (FILM, "proposed/event-counting", {"items": ["c0001"], "refused": [refused]}),
+    ]
+    calls = [(call["backbone"], call["stage"]) for entry in store.ledger().entries for call in entry.calls]
+    assert calls == [("scripted", request.stage) for request in model.requests]
+    assert propose(store, model) == (0, [])
+    assert len(model.requests) == 7
+    with pytest.raises(StaleError, match="c0001"):  # an id that is taken
+        propose_items(store, NAME, 130.0, "other", ScriptedBackbone(scripted()))
 
 
-def test_a_stopped_run_goes_on_where_it_was(project: Project, store: Store) -> None:
+def test_a_stopped_run_goes_on_where_it_was(store: Store) -> None:
     class StoppedError(Exception):
         pass
 
     def stops(request: Request[Any]) -> Any:
-        if request.frames_supplied == 16:
+        if request.variables["start"] == "100.0":
             raise StoppedError
         return {"caption": "a road"}
 
-    first = scripted(dense_caption=stops)
     with pytest.raises(StoppedError):
-        propose(project, store, first)
+        propose(store, scripted(dense_caption=stops))
+    assert written(store) == CAPTIONS[:4]
+    progress: list[tuple[int, int]] = []
     second = scripted()
-    assert propose(project, store, second) == (1, [])
-    assert [request.stage for request in second.requests] == ["dense-caption", "item-proposal"]
+    assert propose(store, second, progress) == (1, [])
+    assert [request.stage for request in second.requests] == ["dense-caption", "dense-caption", "item-proposal"]
+    assert progress == [(5, 5)]
 
 
-def test_a_fault_is_on_record_and_asked_again(project: Project, store: Store) -> None:
+def test_a_fault_is_on_record_and_asked_again(store: Store) -> None:
     broken = scripted(dense_caption=ModelFault("no words"), item_proposal=ModelFault("no items"))
-    assert propose(project, store, broken) == (0, ["no items"])
-    faults = [entry.after for entry in store.ledger().entries]
-    assert {"fault": "no words"} in faults
+    assert propose(store, broken) == (0, ["no items"])
+    slots = [*(slot for _, slot, _ in CAPTIONS), "gist"]
+    assert written(store) == [
+        *((FILM, slot, {"fault": "no words"}) for slot in slots),
+        (FILM, "proposed/event-counting", {"fault": "no items"}),
+    ]
+    assert len(broken.requests) == len([call for entry in store.ledger().entries for call in entry.calls]) == 7
+    assert broken.requests[-1].variables["captions"] == []
     mended = scripted()
-    assert propose(project, store, mended) == (1, [])
-    assert len(mended.requests) == 4
+    assert propose(store, mended) == (1, [])
+    assert len(mended.requests) == 7
 
 
-def accepted_by_people(store: Store) -> None:
+def accepted_by_people(store: Store, evidence: Evidence = EVIDENCE) -> None:
     """An item that two people verified and found closed."""
-    pen = StorePen(store).propose("c0001", proposal(NAME, EVIDENCE))
+    pen = StorePen(store).propose("c0001", proposal(NAME, evidence))
     for who in ("ann", "bob"):
-        pen.verify("c0001", who, EVIDENCE, seconds=60)
-        pen.answer("c0001", who, [None] * 3, EVIDENCE, seconds=30)
+        pen.verify("c0001", who, evidence, seconds=60)
+        pen.answer("c0001", who, [None] * 3, evidence, seconds=30)
 
 
-def test_the_probe_sees_the_partial_set_and_nothing_else(project: Project, store: Store) -> None:
-    accepted_by_people(store)
+def test_the_probe_sees_the_partial_set_and_nothing_else(
+    project: Project, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two frames a second with 360 rows, and at most 24 of an interval."""
+    film, opened, progress = Mock(wraps=ClockVideo(120.0), duration=120.0), MagicMock(), Mock()
+    opened.return_value.__enter__.return_value = film
+    monkeypatch.setattr(probes, "open_video", opened)
+    evidence = (Interval(3, 6), Interval(12, 14), Interval(22, 36))
+    accepted_by_people(store, evidence)
     model = scripted()
-    assert probe(project, store, model) == 1
+    assert probe(project, store, model, on_progress=progress) == 1
+    progress.assert_called_once_with(1, 1)
+    opened.assert_called_once_with(project.need_path(NAME))
+    assert {call.kwargs["height"] for call in film.frames_at.call_args_list} == {360}
+    supplied = list(zip(evidence, (6, 4, 24), strict=True))
     assert len(model.requests) == 9  # three partial sets, three draws each
     for place, request in enumerate(model.requests):
-        kept = [span for n, span in enumerate(EVIDENCE) if n != place // 3]
-        assert [clip.span for clip in request.clips] == kept
-        assert all(any(frame.seconds in span for span in kept) for clip in request.clips for frame in clip.frames)
-    assert len({json.dumps(request.variables["options"]) for request in model.requests[:3]}) == 3
+        kept = [pair for n, pair in enumerate(supplied) if n != place // 3]
+        assert [(clip.span, len(clip.frames)) for clip in request.clips] == kept
+        assert next(iter(request.variables["options"].values())) == proposal().options[place % 3]
+    assert [request.sample for request in model.requests] == [0, 1, 2] * 3
     assert probe(project, store, model) == 0
     assert judged_item(store.ledger(), "c0001").state.waits_at is Stage.SHORTCUT
 
@@ -139,21 +188,24 @@ def knows(request: Request[Any]) -> dict[str, str]:
 def test_a_model_that_always_finds_the_option_opens_the_item(project: Project, store: Store) -> None:
     accepted_by_people(store)
     probe(project, store, scripted(leave_one_out_probe=knows))
+    assert judged_item(store.ledger(), "c0001").probes[2] == Probe(EVIDENCE, ("B", "B", "B"), determines=True)
     assert judged_item(store.ledger(), "c0001").state.rejected_at is Stage.LEAVE_ONE_OUT
 
 
 def test_a_liking_for_a_letter_is_no_knowledge(project: Project, store: Store) -> None:
     """B is the right letter of the question itself, and the wrong one of its other turns."""
     accepted_by_people(store)
-    likes_b = scripted(
-        leave_one_out_probe={"answer": "B"}, language_only_probe={"answer": "B"}, gist_probe={"answer": "B"}
-    )
+    stages = ("leave_one_out_probe", "language_only_probe", "gist_probe")
+    likes_b = scripted(**{stage: {"answer": "B"} for stage in stages})
     probe(project, store, likes_b)
-    store.append([Change(f"video:{NAME}", "gist", "build", {"caption": "a film"})])
-    assert shortcut(store, likes_b) == (1, 0)
+    store.append([Change(FILM, "gist", "build", {"caption": "a film"})])
+    progress = Mock()
+    assert shortcut(store, likes_b, on_progress=progress) == (1, 0)
+    progress.assert_called_once_with(1, 1)
     found = judged_item(store.ledger(), "c0001")
     assert found.state.accepted
-    assert (found.language.first, sorted(map(str, found.language.repeat))) == ("B", ["A", "B", "C", "D"])
+    assert found.probes[0] == Probe(EVIDENCE, ("B", "C", "D"), determines=False)
+    assert found.language == found.gist == Shortcut("B", ("C", "D", "A", "B"), solves=False)
 
 
 @pytest.mark.parametrize("which", ["language_only_probe", "gist_probe"])
@@ -162,28 +214,30 @@ def test_a_shortcut_that_holds_on_the_repeat_rejects(project: Project, store: St
     probe(project, store, scripted())
     model = scripted(**{which: knows})
     assert shortcut(store, model) == (1, 1)  # no summary yet
-    store.append([Change(f"video:{NAME}", "gist", "build", {"caption": "a film with a fox"})])
+    asked = len(model.requests)
+    store.append([Change(FILM, "gist", "build", {"caption": "a film with a fox"})])
     shortcut(store, model)
-    assert judged_item(store.ledger(), "c0001").state.rejected_at is Stage.SHORTCUT
-    gists = [request for request in model.requests if request.stage == "gist-probe"]
-    assert all("a film with a fox" in request.text for request in gists)
+    found = judged_item(store.ledger(), "c0001")
+    assert found.state.rejected_at is Stage.SHORTCUT
+    solved = found.language if which == "language_only_probe" else found.gist
+    assert solved == Shortcut("B", ("B",) * 4, solves=True)
+    assert {request.stage for request in model.requests[asked:]} <= {"gist-probe"}  # what is known is not asked again
+    assert all("a film with a fox" in request.text for request in model.requests[asked:])
     assert all(not request.clips for request in model.requests)
 
 
-def test_a_probe_that_fails_judges_nothing(project: Project, store: Store) -> None:
+@pytest.mark.parametrize("right", [0, 1])
+def test_a_probe_that_fails_judges_nothing(project: Project, store: Store, right: int) -> None:
     accepted_by_people(store)
     probe(project, store, scripted(leave_one_out_probe=ModelFault("down")))
     assert judged_item(store.ledger(), "c0001").state.waits_at is Stage.LEAVE_ONE_OUT
-    assert any(entry.slot == "fault/probe/0" and entry.calls for entry in store.ledger().entries)
-
-
-def test_a_clip_holds_the_frames_of_its_interval_alone(footage: Path, tmp_path: Path) -> None:
-    (tmp_path / "clip.mp4").write_bytes(cut_clip(footage, Interval(3.05, 6)))
-    with video.open(tmp_path / "clip.mp4") as clip:
-        frames = clip.frames_at(list(clip.timestamps))
-        numbers = [number_in(frame.rgb()) for frame in frames]
-    assert numbers == list(range(31, 60))
-    assert clip.duration == pytest.approx(3.0, abs=0.2)
+    assert written(store)[-3:] == [("c0001", f"fault/probe/{place}", {"fault": "down"}) for place in range(3)]
+    assert [len(entry.calls) for entry in store.ledger().entries[-3:]] == [3, 3, 3]
+    probe(project, store, scripted())
+    replies = iter([{"answer": "B"}] * right + [ModelFault("down")] * 4)
+    shortcut(store, scripted(language_only_probe=lambda _: next(replies)))
+    assert written(store)[-1] == ("c0001", "fault/shortcut/language-only", {"fault": "down"})
+    assert judged_item(store.ledger(), "c0001").state.waits_at is Stage.SHORTCUT
 
 
 def test_a_cut_that_failed_is_tried_again_and_one_that_succeeded_is_kept(
@@ -270,9 +324,38 @@ def test_footage_outside_of_the_folder_is_not_seen(project: Project, tmp_path: P
         assert project.path_of(name) is None
     with pytest.raises(InputError, match="exists already"):
         create_project(project.folder)
-    (project.folder / "build.toml").write_text("audited = 3")
-    with pytest.raises(InputError, match=r"build\.toml"):
-        open_project(project.folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed", "refused"),
+    [
+        ("id", ["", "0123456789abcdef"], ["0123456789abcde", "0123456789abcdeg"]),
+        ("gold_share", [0, 0.5], [-0.01, 0.51]),
+        ("gold_accuracy", [0, 1], [-0.01, 1.01]),
+        ("watched_share", [0.01, 1], [0, 1.01]),
+        ("least_pace", [0, 9], [-0.01]),
+        ("seat_hours", [0.01, 999], [0]),
+        ("more", [], [1]),
+    ],
+)
+def test_settings_have_limits(folder: Path, name: str, allowed: list[Any], refused: list[Any]) -> None:
+    for value in (*allowed, *refused):
+        (folder / "build.toml").write_text(f"{name} = {json.dumps(value)}\n")
+        with pytest.raises(InputError, match=rf"build\.toml: {name}: ") if value in refused else nullcontext():
+            assert getattr(open_project(folder).settings, name) == value
+
+
+def test_settings_are_written_as_they_are_read(project: Project) -> None:
+    assert (
+        project.settings.to_toml()
+        == (project.folder / "build.toml").read_text()
+        == (
+            f'id = "{project.settings.id}"\ndatabase = ""\naudited = []\ngold_share = 0.0\ngold_accuracy = 0.8\n'
+            "watched_share = 0.95\nleast_pace = 0.5\nallow_not_blind = false\nseat_hours = 24.0\n"
+        )
+    )
+    assert re.fullmatch("[0-9a-f]{16}", project.settings.id)
+    assert open_project(project.folder) == project
 
 
 def test_a_build_lives_on_either_database(folder: Path, url: str) -> None:

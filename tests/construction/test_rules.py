@@ -1,7 +1,9 @@
 """The rules of the five stages: what is a proposal, when people agree, when an item is closed, where it stands."""
 
 import math
-from itertools import pairwise
+import re
+from contextlib import nullcontext
+from itertools import pairwise, permutations
 from pathlib import Path
 
 import pytest
@@ -14,41 +16,37 @@ from trace_ves.construction.judged_item import (
     BOUNDARIES,
     GROUNDING,
     SUFFICIENCY,
+    Dispute,
     Evidence,
     ItemState,
     ProposedItem,
+    Verification,
     judged_item,
     list_items,
     mean_iou,
     merge_intervals,
-    partial_set,
     same_intervals,
 )
-from trace_ves.construction.ledger import Stage
+from trace_ves.construction.ledger import Change, Ledger, Stage, StaleError
 from trace_ves.construction.probes import above_chance, original_letter, rotate_options
 from trace_ves.construction.proposal import (
-    OVERLAP_SECONDS,
-    SHORTEST_SECONDS,
-    WINDOW_SECONDS,
+    CaptionReply,
     DraftError,
     ItemDraft,
     check_draft,
+    check_evidence,
     list_windows,
+    new_item_id,
 )
 from trace_ves.core import Interval, Question
-from trace_ves.core.interval import iou, union_length
 
 from .histories import EVIDENCE, Pen, moved
 
 
-@given(st.floats(0.5, 2e4))
-def test_windows_cover_the_video_with_the_overlap_of_the_paper(duration: float) -> None:
-    found = list_windows(duration)
-    assert union_length(found) == pytest.approx(duration)
-    assert (found[0].start, found[-1].end) == (0, duration)
-    assert all(span.length == WINDOW_SECONDS for span in found[:-1])
-    for earlier, later in pairwise(found):
-        assert earlier.end - later.start == pytest.approx(OVERLAP_SECONDS)
+def test_windows_of_30_seconds_overlap_by_5() -> None:
+    assert list_windows(30) == [Interval(0, 30)]
+    assert list_windows(30.5) == [Interval(0, 30), Interval(25, 30.5)]
+    assert list_windows(70) == [Interval(0, 30), Interval(25, 55), Interval(50, 70)]
 
 
 def draft(**changes: object) -> ItemDraft:
@@ -56,7 +54,7 @@ def draft(**changes: object) -> ItemDraft:
         "question": "How many times does a bus pass?",
         "options": ["1", "2", "3", "4"],
         "answer": "b",
-        "evidence": [[10, 14], [60.0, 60.0]],
+        "evidence": [[10, 14], [60, 65]],
         "rationales": ["a bus passes", "a bus passes again"],
     }
     return ItemDraft.model_validate(plain | changes)
@@ -66,47 +64,108 @@ def check(made: ItemDraft, family: str = "event-counting") -> ProposedItem:
     return check_draft(made, video="videos/a.mp4", duration=100.0, family=family)
 
 
-def test_a_good_draft_becomes_a_proposal_and_a_sliver_something_to_play() -> None:
-    found = check(draft())
-    assert (found.answer, found.evidence) == ("B", (Interval(10, 14), Interval(59.5, 60.5)))
+@pytest.mark.parametrize(
+    ("pair", "made"),
+    [
+        ([60, 60], (59.5, 60.5)),
+        ([10, 11], (10, 11)),
+        ([10, 10.9], (9.95, 10.95)),
+        ([0, 0.4], (0, 1)),
+        ([99.9, 100], (99, 100)),
+        ([1.23456, 3.45678], (1.235, 3.457)),
+    ],
+)
+def test_a_short_interval_is_widened_to_a_second(pair: list[float], made: tuple[float, float]) -> None:
+    assert check(draft(evidence=sorted([pair, [20, 22]]))).evidence == tuple(
+        Interval(*each) for each in sorted([made, (20, 22)])
+    )
+
+
+def test_a_good_draft_becomes_a_proposal() -> None:
+    texts = {"question": " Q? ", "options": [" 1", "2 ", "3", "4"], "rationales": [" a ", "b" * 600]}
+    found = check(draft(answer=" (b). ", **texts))
+    assert found == ProposedItem(
+        video="videos/a.mp4",
+        duration=100.0,
+        family="event-counting",
+        text="Q?",
+        options=("1", "2", "3", "4"),
+        answer="B",
+        evidence=(Interval(10, 14), Interval(60, 65)),
+        rationales=("a", "b" * 500),
+    )
     assert ProposedItem.from_json(found.to_json()) == found
-    [*_, last] = check(draft(evidence=[[0, 0], [100, 100]])).evidence
-    assert (last.start, last.end) == (100 - SHORTEST_SECONDS, 100)
     assert check(draft(answer="D"), "my-family").answer == "D"  # a family of one's own has no further shape
+    assert re.fullmatch("c[0-9a-f]{8}", new_item_id())
+
+
+def spans_of(*pairs: tuple[float, float]) -> dict[str, object]:
+    return {"evidence": [list(pair) for pair in pairs], "rationales": ["x"] * len(pairs)}
 
 
 @pytest.mark.parametrize(
-    ("changes", "reason"),
+    ("changes", "sentence"),
     [
-        ({"options": ["1", "2", "3"]}, "4 different options"),
-        ({"options": ["1", "2", "2", "3"]}, "4 different options"),
-        ({"options": ["1", "2", " ", "3"]}, "4 different options"),
-        ({"answer": "E"}, "one of A-D"),
-        ({"answer": "AB"}, "one of A-D"),
-        ({"answer": ""}, "one of A-D"),
-        ({"answer": "C"}, "the right count"),
-        ({"evidence": [[10, 14]], "rationales": ["x"]}, "2 to 24 intervals"),
-        ({"evidence": [[10, 14], [13, 20]]}, "overlap"),
-        ({"evidence": [[60, 70], [10, 14]]}, "order of time"),
-        ({"evidence": [[10, 14], [90, 101]]}, "does not lie in the video"),
-        ({"evidence": [[10, 14], [-1, 5]]}, "does not lie in the video"),
-        ({"evidence": [[10, 14], [math.nan, 20]]}, "does not lie in the video"),
-        ({"evidence": [[10, 14], [5]]}, "two numbers"),
-        ({"rationales": ["x"]}, "a rationale for each"),
-        ({"rationales": ["x", " "]}, "a rationale for each"),
+        ({"options": ["1", "2", "3"]}, "it needs 4 different options, found 3"),
+        ({"options": ["a", "A", "3", "4"]}, "it needs 4 different options, found 4"),
+        ({"options": ["1", "2", " ", "3"]}, "it needs 4 different options, found 4"),
+        ({"answer": "E"}, "its answer must be one of A-D, found 'E'"),
+        ({"answer": "AB"}, "its answer must be one of A-D, found 'AB'"),
+        ({"answer": ""}, "its answer must be one of A-D, found ''"),
+        ({"answer": "x" * 30}, f"its answer must be one of A-D, found {'x' * 20!r}"),
+        ({"answer": "C"}, "the right count is '3', but there are 2 intervals"),
+        ({"options": ["1", "none", "3", "4"]}, "the right count is 'none', but there are 2 intervals"),
+        ({"options": ["1", "2 times", "3", "4"]}, ""),
+        (spans_of((10, 14)), "it needs 2 to 24 intervals, found 1"),
+        (spans_of(*((n, n + 1) for n in range(25))), "it needs 2 to 24 intervals, found 25"),
+        (spans_of(*((n, n + 1) for n in range(24))) | {"options": ["1", "24", "3", "4"]}, ""),
+        (spans_of((10, 14), (13, 20)), "its intervals overlap or are not in order of time"),
+        (spans_of((60, 70), (10, 14)), "its intervals overlap or are not in order of time"),
+        (spans_of((0, 50), (50, 100)), ""),
+        (spans_of((0, 1), (1, 51.1)), "the interval 1-51.1 s must be 0.1 to 50 s long"),
+        (spans_of((10, 14), (90, 101)), "the interval 90-101 s does not lie in the video of 100 s"),
+        (spans_of((-1, 5), (10, 14)), "the interval -1-5 s does not lie in the video of 100 s"),
+        (spans_of((10, 14), (math.nan, 20)), "the interval nan-20 s does not lie in the video of 100 s"),
+        ({"evidence": [[1], [2, 3]]}, "an interval has two numbers, found 1"),
+        ({"rationales": ["x"]}, "it needs a rationale for each of 2 intervals, found 1"),
+        ({"rationales": ["x", " "]}, "it needs a rationale for each of 2 intervals, found 2"),
     ],
 )
-def test_a_draft_that_breaks_its_schema_is_refused(changes: dict[str, object], reason: str) -> None:
-    with pytest.raises(DraftError, match=reason):
+def test_a_draft_that_breaks_its_schema_is_refused(changes: dict[str, object], sentence: str) -> None:
+    with pytest.raises(DraftError, match=f"^{re.escape(sentence)}$") if sentence else nullcontext():
         check(draft(**changes))
 
 
-def test_iou_by_hand() -> None:
-    assert iou(Interval(0, 4), Interval(2, 6)) == pytest.approx(1 / 3)
-    assert iou(Interval(0, 1), Interval(5, 6)) == 0
-    assert mean_iou((Interval(0, 4), Interval(8, 9)), (Interval(2, 6), Interval(8, 9))) == pytest.approx(2 / 3)
+def test_the_shortest_interval_that_an_annotator_may_set() -> None:
+    check_evidence((Interval(0, 0.1), Interval(1, 51)), 100.0)
+    for span, sentence in ((Interval(90, 90.09), "must be 0.1 to 50 s long"), (Interval(90, 100.1), "does not lie in")):
+        with pytest.raises(DraftError, match=sentence):
+            check_evidence((Interval(0, 1), span), 100.0)
+
+
+def test_a_model_reads_what_it_drafts() -> None:
+    parts = ItemDraft.model_json_schema()["properties"]
+    assert {name: part.get("description") for name, part in parts.items()} == {
+        "question": None,
+        "options": "Four options.",
+        "answer": "The letter of the right option, A to D.",
+        "evidence": "Start and end of each interval, in seconds of the video.",
+        "rationales": "For each interval, the visual fact that it should attest.",
+    }
+    caption = CaptionReply.model_json_schema()["properties"]["caption"]
+    texts = [parts["question"], caption]
+    assert [(text["minLength"], text["maxLength"]) for text in texts] == [(1, 1000), (1, 8000)]
+    assert caption["description"] == "What is seen, with seconds of the video."
+
+
+def test_how_well_edges_agree() -> None:
+    one, other = (Interval(0, 4), Interval(8, 9)), (Interval(2, 6), Interval(8, 9))
+    assert mean_iou(one, other) == pytest.approx(2 / 3)
+    pairs = [(EVIDENCE, EVIDENCE[1:]), (EVIDENCE[:2], EVIDENCE), (one, (Interval(2, 6),)), (EVIDENCE, ()), ((), ())]
+    assert [mean_iou(*pair) for pair in pairs] == pytest.approx([2 / 3, 2 / 3, 1 / 6, 0, 0])
     assert merge_intervals((Interval(0, 4),), (Interval(1, 5.0005),)) == (Interval(0.5, 4.5),)
-    assert not same_intervals(EVIDENCE, EVIDENCE[:2])
+    half, less = (Interval(0, 2),), (Interval(0, 1.9),)
+    assert [same_intervals((Interval(0, 4),), each) for each in (half, less, EVIDENCE[:2])] == [True, False, False]
 
 
 @given(st.integers(0, 9), st.integers(2, 8))
@@ -140,37 +199,52 @@ def verified(first: Evidence | None = EVIDENCE, second: Evidence | None = EVIDEN
 
 def test_an_item_waits_for_two_verdicts() -> None:
     pen = Pen().propose("c1")
-    assert state(pen).waits_at is Stage.VERIFICATION
+    assert state(pen) == ItemState(Stage.VERIFICATION)
     pen.verify("c1", "ann")
-    assert state(pen).waits_at is Stage.VERIFICATION
+    assert state(pen) == ItemState(Stage.VERIFICATION)
     pen.verify("c1", "bob", moved(EVIDENCE, 0.5))
-    assert (state(pen).waits_at, state(pen).evidence) == (Stage.LEAVE_ONE_OUT, moved(EVIDENCE, 0.25))
+    pen.verify("c1", "cat", None)  # the verdicts of two decide
+    assert state(pen) == ItemState(Stage.LEAVE_ONE_OUT, evidence=moved(EVIDENCE, 0.25), answer="B")
 
 
-def test_what_both_reject_is_rejected_and_what_one_rejects_is_a_dispute() -> None:
-    assert state(verified(None, None)).rejected_at is Stage.VERIFICATION
-    for first, second, kind in (
-        (None, EVIDENCE, GROUNDING),
-        (EVIDENCE, None, GROUNDING),
-        (EVIDENCE, moved(EVIDENCE, 3), BOUNDARIES),
-    ):
-        disputed = state(verified(first, second))
-        assert (disputed.waits_at, disputed.dispute.kind) == (Stage.ADJUDICATION, kind)
+ACCEPTED, REJECTED = Verification(True, EVIDENCE), Verification(False, reason="no")
+CORRECTED, UNSURE = Verification(True, EVIDENCE, answer="C"), Verification(False, reason="dark", is_unsure=True)
+NEAR, FAR = (Verification(True, moved(EVIDENCE, by)) for by in (1, 3))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (ACCEPTED, NEAR, ItemState(Stage.LEAVE_ONE_OUT, evidence=moved(EVIDENCE, 0.5), answer="B")),
+        (CORRECTED, CORRECTED, ItemState(Stage.LEAVE_ONE_OUT, evidence=EVIDENCE, answer="C")),
+        (REJECTED, REJECTED, ItemState(rejected_at=Stage.VERIFICATION)),
+        (ACCEPTED, FAR, BOUNDARIES),
+        *((one, other, GROUNDING) for one, other in permutations((ACCEPTED, REJECTED, CORRECTED, UNSURE), 2)),
+        (UNSURE, UNSURE, GROUNDING),
+    ],
+)
+def test_what_follows_from_two_verdicts(first: Verification, second: Verification, expected: ItemState | str) -> None:
+    pen = Pen().propose("c1")
+    for who, verdict in (("ann", first), ("bob", second)):
+        pen.write("c1", f"verification/{who}", who, verdict.to_json())
+    if isinstance(expected, str):
+        expected = ItemState(Stage.ADJUDICATION, dispute=Dispute(expected, (2, 3)))
+    assert state(pen) == expected
 
 
 def test_an_adjudicator_settles_and_a_new_disagreement_is_a_new_one() -> None:
     pen = verified(EVIDENCE, moved(EVIDENCE, 3))
-    dispute = state(pen).dispute
     final = moved(EVIDENCE, 1)
-    pen.settle("c1", dispute.kind, dispute.about, keep=True, evidence=final)
-    assert (state(pen).waits_at, state(pen).evidence) == (Stage.LEAVE_ONE_OUT, final)
+    pen.settle("c1", BOUNDARIES, (2, 3), keep=True, evidence=final)
+    assert state(pen) == ItemState(Stage.LEAVE_ONE_OUT, evidence=final, answer="B")
+    pen.settle("c1", BOUNDARIES, (2, 3), keep=True, evidence=final, answer="C")
+    assert state(pen) == ItemState(Stage.LEAVE_ONE_OUT, evidence=final, answer="C")
     pen.undo("c1", "verification/bob", "bob")
-    assert state(pen).waits_at is Stage.VERIFICATION
+    assert state(pen) == ItemState(Stage.VERIFICATION)
     pen.verify("c1", "bob", moved(EVIDENCE, 4))
-    assert state(pen).waits_at is Stage.ADJUDICATION
-    dispute = state(pen).dispute
-    pen.settle("c1", dispute.kind, dispute.about, keep=False)
-    assert state(pen).rejected_at is Stage.ADJUDICATION
+    assert state(pen) == ItemState(Stage.ADJUDICATION, dispute=Dispute(BOUNDARIES, (2, 7)))
+    pen.settle("c1", BOUNDARIES, (2, 7), keep=False)
+    assert state(pen) == ItemState(rejected_at=Stage.ADJUDICATION)
 
 
 NO = [None, None, None]
@@ -189,23 +263,28 @@ def test_closed_means_that_every_judge_says_so() -> None:
     pen = verified()
     pen.answer("c1", "ann", ["A", None, "C"])  # a wrong option is not the right one given away
     pen.answer("c1", "bob", NO)
-    assert state(pen).waits_at is Stage.LEAVE_ONE_OUT
+    pen.probe("c1", [False, False])
+    assert state(pen) == ItemState(Stage.LEAVE_ONE_OUT, evidence=EVIDENCE, answer="B")
     pen.probe("c1", [False, False, False])
-    assert state(pen).waits_at is Stage.SHORTCUT
+    assert state(pen) == ItemState(Stage.SHORTCUT, evidence=EVIDENCE, answer="B")
     pen.shortcut("c1")
+    assert state(pen) == ItemState(evidence=EVIDENCE, answer="B")
     assert state(pen).accepted
 
 
 def test_the_model_or_two_people_who_see_the_answer_reject_and_one_is_a_dispute() -> None:
     pen = verified()
     pen.probe("c1", [False, True, False])
-    assert state(pen).rejected_at is Stage.LEAVE_ONE_OUT
-    assert state(answered([None, "B", None], ["B", None, None])).rejected_at is Stage.LEAVE_ONE_OUT
+    rejected = ItemState(rejected_at=Stage.LEAVE_ONE_OUT, evidence=EVIDENCE, answer="B")
+    assert state(pen) == state(answered([None, "B", None], ["B", None, None])) == rejected
     pen = answered([None, "B", None], NO)
-    dispute = state(pen).dispute
-    assert (dispute.kind, dispute.evidence) == (SUFFICIENCY, EVIDENCE)
-    pen.settle("c1", SUFFICIENCY, dispute.about, keep=True)
-    assert (state(pen).waits_at, state(pen).evidence) == (Stage.SHORTCUT, EVIDENCE)
+    about = tuple(range(7, 13))
+    dispute = Dispute(SUFFICIENCY, about, EVIDENCE)
+    assert state(pen) == ItemState(Stage.ADJUDICATION, evidence=EVIDENCE, dispute=dispute, answer="B")
+    pen.settle("c1", SUFFICIENCY, about, keep=True)
+    assert state(pen) == ItemState(Stage.SHORTCUT, evidence=EVIDENCE, answer="B")
+    pen.settle("c1", SUFFICIENCY, about, keep=False)
+    assert state(pen) == ItemState(rejected_at=Stage.ADJUDICATION, evidence=EVIDENCE, answer="B")
 
 
 @pytest.mark.parametrize("which", ["language", "gist"])
@@ -224,10 +303,6 @@ def test_answers_about_other_intervals_do_not_count() -> None:
     assert judged_item(pen.ledger, "c1").probes_about(state(pen).evidence) == {}
 
 
-def test_partial_sets_leave_out_one_each() -> None:
-    assert [partial_set(EVIDENCE, n) for n in range(3)] == [EVIDENCE[1:], (EVIDENCE[0], EVIDENCE[2]), EVIDENCE[:2]]
-
-
 def test_an_open_leave_one_out_task_comes_before_everything() -> None:
     pen = Pen().propose("c1").propose("c2")
     pen.seat("c1", Stage.VERIFICATION, 1, "cat")
@@ -235,7 +310,7 @@ def test_an_open_leave_one_out_task_comes_before_everything() -> None:
     pen.verify("c2", "bob")
     assert current_assignment(list_items(pen.ledger), "cat") == Assignment("c1", Stage.VERIFICATION)
     pen.seat("c2", judged_item(pen.ledger, "c2").assignment_key(Stage.LEAVE_ONE_OUT, 1), 1, "cat")
-    assert sorted(order_of("c2", "cat", 3)) == [0, 1, 2]
+    assert [order_of("c3", who, 3) for who in ("cat", "dan")] == [[1, 2, 0], [2, 0, 1]]
     assert current_assignment(list_items(pen.ledger), "cat") == Assignment("c2", Stage.LEAVE_ONE_OUT, 1)
     pen.answer("c2", "cat", NO)
     assert current_assignment(list_items(pen.ledger), "cat") == Assignment("c1", Stage.VERIFICATION)
@@ -266,3 +341,35 @@ def test_a_bench_tells_what_it_was_built_with(tmp_path: Path) -> None:
     (tmp_path / "construction.json").write_text('{"backbones": {"gist-probe": ["glance"], "x": ["openai:gpt-4o"]}}')
     [warning] = construction_warnings(tmp_path, ["glance"])
     assert "this bench's gist-probe" in warning
+
+
+ACTIONS = st.lists(
+    st.tuples(st.sampled_from(["write", "undo"]), st.sampled_from("ab"), st.sampled_from("xy"), st.integers(0, 9)),
+    max_size=40,
+)
+
+
+@given(ACTIONS)
+def test_what_stands_is_what_a_plain_stack_says(actions: list[tuple[str, str, str, int]]) -> None:
+    ledger, stacks = Ledger(), {}
+    for what, subject, slot, value in actions:
+        stack = stacks.setdefault((subject, slot), [])
+        number = ledger.last_number + 1
+        if what == "write":
+            stack.append(value)
+            change = Change(subject, slot, "ann", {"value": value})
+            ledger.add(ledger.next_entry(change, number=number, at=0.0))
+        elif stack:
+            stack.pop()
+            ledger.add(ledger.undo_entry(subject, slot, "ann", number=number, at=0.0))
+        else:
+            with pytest.raises(StaleError, match=f"{subject}: there is nothing to undo"):
+                ledger.undo_entry(subject, slot, "ann", number=number, at=0.0)
+    for (subject, slot), stack in stacks.items():
+        if stack:
+            with pytest.raises(StaleError, match="by another annotator"):
+                ledger.undo_entry(subject, slot, "bob", number=99, at=0.0)
+        assert ledger.value(subject, slot) == ({"value": stack[-1]} if stack else None)
+        entries = [entry for entry in ledger.entries if (entry.subject, entry.slot) == (subject, slot)]
+        assert [entry.revision for entry in entries] == list(range(1, len(entries) + 1))
+        assert all(later.before == earlier.after for earlier, later in pairwise(entries))

@@ -76,7 +76,7 @@ def add_gold(project: Project, store: Store, file: Path) -> tuple[int, int]:
         name = new_item_id()
         changes += [
             Change(name, PROPOSAL_SLOT, MACHINE, proposal.to_json(), expected=0),
-            Change(name, GOLD_SLOT, MACHINE, GoldAnswer(is_right, made.without).to_json(), expected=0),
+            Change(name, GOLD_SLOT, MACHINE, GoldAnswer(is_right, made.without).to_json()),
         ]
         wanted[is_right] += 1
     if not changes:
@@ -118,7 +118,7 @@ def move_interval(proposal: ProposedItem) -> ProposedItem:
         # A gap is chosen by its length, and the moment has as many decimals as the true one.
         first, last = _CHANCE.choices(starts, [last - first for first, last in starts])[0]
         digits = count_decimals((interval,))
-        start = min(max(round(_CHANCE.uniform(first, last), digits), 0.0), proposal.duration - interval.length)
+        start = min(round(_CHANCE.uniform(first, last), digits), proposal.duration - interval.length)
         moved = Interval(round(start, 3), round(start + interval.length, 3))
         return replace(proposal, evidence=(*others[:place], moved, *others[place:]))
     raise DraftError("no interval of this item can be moved to where nothing happens; say accept true or false")
