@@ -38,10 +38,7 @@ TESTS = {
         "tests/runs/test_evaluate.py",
     ],
     "runs": [
-        *(
-            f"tests/runs/test_{name}.py"
-            for name in ("answering", "run", "evaluate", "logged_frames", "parts", "methods")
-        ),
+        *(f"tests/runs/test_{name}.py" for name in ("answering", "run", "evaluate", "logged_frames", "methods")),
         *(f"tests/runs/test_{name}.py" for name in ("ray_engine", "costs", "counterfactual")),
     ],
     "backbone": ["tests/backbone"],
@@ -49,7 +46,7 @@ TESTS = {
     "cli": [
         *(f"tests/cli/test_{name}.py" for name in ("ask", "ask_many", "ask_session", "audit", "import", "main")),
         *(f"tests/cli/test_{name}.py" for name in ("mistakes", "process", "video_argument", "videos")),
-        *(f"tests/runs/test_{name}.py" for name in ("costs", "release", "estimate")),
+        *(f"tests/runs/test_{name}.py" for name in ("cli", "costs", "release", "estimate")),
         "tests/backbone/test_registry.py",
         "tests/construction/test_cli.py",
         "tests/records/test_schemas.py",
