@@ -75,11 +75,15 @@ def test_a_table_is_answered_kept_and_continued(ask: Call, table: Path, tmp_path
     assert run.read_bytes().startswith(before)
     found = json.loads(more.stdout)
     assert [line["question_id"] for line in found["answers"]] == ["one", "two", "3", "four"]
+    told = {"question": "Which colour is seen?", "options": ["red", "blue"], "text": "red", "answer": "A"}
+    assert found["answers"][0] | told | {"stable": False, "duration": 120.0} == found["answers"][0]
     assert found["cost"] == {"frames_supplied": 16, "dollars": None, "price": None}
     assert "'=1+1" in (out / "answers.csv").read_text()
     # the same row in other words is another question
-    table.write_text(TABLE.replace("What is it?", "What was it?"))
-    assert "'two' is another question there" in ask("--save", out, status=2).stderr
+    for old, new in (("two,What is it?,", "two,What was it?,"), ("two,What is it?,", "two,What is it?,red|blue")):
+        table.write_text(TABLE.replace(old, new))
+        refused = ask("--save", out, status=2).stderr
+        assert "'two' is another question there, or has other options; give another folder for --save." in refused
     assert len(Counting.asked) == 4
 
 

@@ -34,7 +34,7 @@ from trace_ves.runs.answering import (
     TaskResult,
     answer_question,
 )
-from trace_ves.runs.asking import AskSession, VideoQuestion, answer_text, ask_many, with_question
+from trace_ves.runs.asking import VideoQuestion, answer_text, ask_many, with_question
 from trace_ves.runs.cost import CostLimit
 from trace_ves.runs.evaluate import Results
 from trace_ves.runs.prices import Price, Prices
@@ -57,16 +57,11 @@ class Opener:
         return ClockVideo(60)
 
 
-def letter(question: Question, observer: Observer) -> Answer:
-    """Answers the second option, stably, and an open question in a word; never looks."""
-    return Answer("so" if question.is_open else "B", Termination.STABLE_PREFIX_FOUND)
+OPTIONS = RunOptions(methods={"own": lambda *_: Answer("B")}, backbones={"model": MODEL}, transcripts=False)
 
 
-OPTIONS = RunOptions(methods={"own": letter}, backbones={"model": MODEL}, transcripts=False)
-
-
-def asked(*ids: str, text: str = "Which?", options: tuple[str, ...] = ("red", "blue")) -> list[VideoQuestion]:
-    return [VideoQuestion(Question(each, f"{each}.mp4", text, options), 60.0) for each in ids]
+def asked(*ids: str) -> list[VideoQuestion]:
+    return [VideoQuestion(Question(each, f"{each}.mp4", "Which?", ("red", "blue")), 60.0) for each in ids]
 
 
 def answered(method: Method, question: Question = QUESTION, **more: Any) -> Answered:
@@ -149,16 +144,6 @@ def test_a_line_says_which_subtitles_were_at_hand_even_where_the_method_failed(m
     assert answered(reads_and_fails).prediction.extra == {}  # nobody asked for them
 
 
-def test_a_session_that_shall_show_subtitles_needs_a_video_that_has_some(tmp_path: Path, bench_folder: Path) -> None:
-    film = tmp_path / "film.mp4"
-    film.symlink_to(bench_folder / "videos" / "a.mp4")
-    AskSession(film, backbone=MODEL, method=blind).close()
-    with pytest.raises(InputError, match=r"film\.mp4 has no subtitles"):
-        AskSession(film, backbone=MODEL, method=reads_and_answers, subtitles=True)
-    film.with_suffix(".srt").write_text("1\n00:00:00,000 --> 00:00:02,000\nHello\n")
-    AskSession(film, backbone=MODEL, method=reads_and_answers, subtitles=True).close()
-
-
 def test_a_method_has_the_budget_of_its_job_the_memory_and_whoever_listens() -> None:
     seen: list[Observer] = []
     heard: list[Progress] = []
@@ -204,23 +189,6 @@ def test_methods_and_backbones_are_opened_once_for_all_questions(monkeypatch: py
     assert all(result.transcript is not None for result in results)
     quiet = Answerer(replace(OPTIONS, transcripts=False))
     assert quiet(QuestionTask(JOB, QUESTION, "v.mp4")).transcript is None
-
-
-def test_questions_that_ended_in_an_error_are_asked_again(tmp_path: Path) -> None:
-    broken = True
-
-    def method(question: Question, _: Observer) -> Answer:
-        if broken and question.id == "two":
-            raise KeyError("gone")
-        return Answer("A")
-
-    options = replace(OPTIONS, methods={"own": method})
-    before: list[int] = []
-    for expected in (["one"], ["one", "two"]):
-        lines, _ = ask_many(asked("one", "two"), JOB, tmp_path, options=options, workers=1, begun=before.append)
-        assert [name for name, line in lines.items() if line.error is None] == expected
-        broken = False
-    assert before == [0, 1]
 
 
 def test_nothing_to_ask_has_no_lines(tmp_path: Path) -> None:
@@ -442,43 +410,6 @@ def test_a_configuration_says_how_many_frames_a_question_may_cost() -> None:
     assert configuration(Job("trace", "model", 50), None, None, OPTIONS).budget == 50
     free = configuration(Job("own", "model"), None, None, OPTIONS)
     assert (free.budget, free.method_sha256, free.backbone_sha256, free.bench) == ("the method's own", None, None, None)
-
-
-def test_many_questions_are_asked_once_and_each_line_says_what_was_asked(tmp_path: Path) -> None:
-    before: list[int] = []
-    heard: list[str] = []
-
-    def ask(questions: list[VideoQuestion]) -> dict[str, Prediction]:
-        lines, path = ask_many(
-            questions,
-            JOB,
-            tmp_path,
-            options=OPTIONS,
-            workers=1,
-            begun=before.append,
-            finished=lambda line: heard.append(line.question_id),
-        )
-        assert path == tmp_path / "own@model.jsonl"
-        return lines
-
-    assert list(ask(asked("one", "two"))) == ["one", "two"]
-    lines = ask(asked("two", "three"))
-    assert sorted(lines) == ["three", "two"]  # a line of another question is not given back
-    assert before == [0, 1]
-    assert heard == ["one", "two", "three"]
-    told = lines["three"].to_json()
-    assert {key: told[key] for key in ("question", "options", "text", "stable", "duration", "answer")} == {
-        "question": "Which?",
-        "options": ["red", "blue"],
-        "text": "blue",
-        "stable": True,
-        "duration": 60.0,
-        "answer": "B",
-    }
-    with pytest.raises(InputError, match="'two' is another question there, or has other options"):
-        ask(asked("two", text="Which one?"))
-    with pytest.raises(InputError, match="'two' is another question there, or has other options"):
-        ask(asked("two", options=("red", "green")))
 
 
 def prediction(question: Question, answer: Answer) -> Prediction:

@@ -80,8 +80,8 @@ def test_what_is_shown_adds_up_and_the_cheaper_tier_halves_it() -> None:
     assert json.loads(json.dumps(plain.to_json()))["by_stage"]["direct-answer"]["calls"] == 1
 
 
-def test_a_method_that_the_simulation_cannot_answer_is_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_stage_that_the_simulation_does_not_know_is_a_sentence_and_an_error_of_a_run(
+    twin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "poet.py").write_text(
         "import trace_ves as t\n"
@@ -91,6 +91,9 @@ def test_a_method_that_the_simulation_cannot_answer_is_a_sentence(
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(InputError, match=r"poet:look cannot be estimated: .*no rule for the stage 'write-a-poem'"):
         estimate("poet:look", GEMINI, [60.0], None)
+    results = evaluate(twin, "poet:look", "lab", out=tmp_path / "runs", limit=4)
+    errors = [prediction.error or "" for (failed,) in [results.errors.values()] for prediction in failed]
+    assert len(errors) == sum("no rule for the stage 'write-a-poem'" in error for error in errors) == 4
 
 
 def test_ask_prints_an_estimate_and_sends_nothing(
