@@ -40,6 +40,7 @@ TESTS = {
     "runs": [
         *(f"tests/runs/test_{name}.py" for name in ("answering", "run", "evaluate", "logged_frames", "methods")),
         *(f"tests/runs/test_{name}.py" for name in ("ray_engine", "costs", "counterfactual")),
+        "tests/cli/test_ask_many.py",
     ],
     "backbone": ["tests/backbone"],
     "benches": ["tests/benches"],
@@ -50,6 +51,7 @@ TESTS = {
         "tests/backbone/test_registry.py",
         "tests/construction/test_cli.py",
         "tests/records/test_schemas.py",
+        "tests/ves/test_docs.py",
         "tests/web/test_cli.py",
     ],
     "construction": [

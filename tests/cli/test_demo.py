@@ -30,6 +30,9 @@ def test_it_shows_every_method_beside_the_paper_and_where_to_look_and_asks_nothi
     assert {file.name: file.read_bytes() for file in Path("demo/runs").glob("*.jsonl")} == before
     for method in ("blind", "uniform-32", "uniform-128", "vca", "avp", "trace"):
         assert re.search(rf"^{method} .* / ", first, re.MULTILINE), method
+    assert re.findall(r"^\d/4  \w+ \w+", first, re.MULTILINE) == [
+        *("1/4  generating a", "2/4  6 methods", "3/4  the audit", "4/4  figures and")
+    ]
     assert "ours / the paper's" in first
     assert "glance is a small stand-in" in " ".join(first.split())
     assert f"file://{tmp_path}/demo/story.html" in first

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -108,3 +109,14 @@ def test_a_mistake_gets_one_sentence(cli: Call, place: Path, command: str, sente
     assert done.stdout == ""
     assert done.stderr.startswith("Usage: ") or len(done.stderr.splitlines()) == 1
     assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == before
+
+
+def test_a_desk_on_the_network_needs_tls(cli: Call, place: Path) -> None:
+    (place / "new" / "videos").mkdir(parents=True)
+    shutil.copy(place / "film.mp4", place / "new" / "videos")
+    created = cli("build", "init", "new")
+    assert created.stdout == "new: created a build over 1 video.\n"
+    assert created.stderr == "Next: trace-ves build propose new --captioner SPEC --proposer SPEC\n"
+    served = cli("build", "serve", "new", "--host", "0.0.0.0", status=2)
+    assert "0.0.0.0 can be reached from the network" in served.stderr
+    assert cli("build", "release", "new", "Ann").stdout == "new: nothing went back to the queue.\n"

@@ -253,9 +253,10 @@ def test_cost_lines_can_be_grouped_by_run_method_stage_and_question() -> None:
 
 def test_a_model_without_a_price_says_so() -> None:
     cost = RunCost.of("trace", PREDICTIONS, None)
-    table = cost_table([cost])
+    table = cost_table([cost, RunCost.of("dear", PREDICTIONS, Price(1e3, 1e2, 1e4, date=date(2026, 5, 1)))])
     assert table.sections[0].rows[0].cells[-1][0].text == "?"
-    assert "without a price" in table.note
+    unpriced = "? marks a model without a price; give one with --price or --prices."
+    assert table.note == f"In all: dear $9.00. List prices of 2026-05-01. {unpriced}"
     assert cost.to_json()["total"]["dollars"] is None  # type: ignore[index]  JSON
 
 
