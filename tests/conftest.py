@@ -33,7 +33,6 @@ LONGEST = (
     "tests/web/test_studio.py",
     "tests/docs/test_run_pages.py",
     "tests/runs/test_estimate.py",
-    "tests/runs/test_endings.py",
 )
 """Files whose tests take 20 seconds or more together, the longest first."""
 

@@ -1,55 +1,47 @@
-"""`trace-ves` in a process of its own, forked from one that has imported it: to import it anew takes most of a test.
+"""`trace-ves` in the process of the test: to import it anew takes most of a test.
 
 What depends on how Python starts, on signals or on the console is tested with real starts, as in cli/test_process.py.
 """
 
-import multiprocessing
-import os
-import subprocess
+import io
 import sys
-import tempfile
-from multiprocessing.context import ForkServerContext
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NamedTuple
 
-IMPORTED = ["trace_ves.cli.main", "trace_ves.cli.ask", "trace_ves.agent", "trace_ves.video.video", "openai"]
+import pytest
 
-ROOT = str(Path(__file__).parents[1])
-if ROOT not in sys.path:
-    sys.path.append(ROOT)  # where the forked process finds this module
-
-_SERVER: ForkServerContext = multiprocessing.get_context("forkserver")
-_SERVER.set_forkserver_preload(IMPORTED)
+from trace_ves.cli import main
 
 
-def run(
-    *arguments: object, stdin: str = "", cwd: Path | None = None, timeout: float = 120, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """Run `trace-ves` with these arguments, as `subprocess.run` would."""
-    words = [str(each) for each in arguments]
-    with tempfile.TemporaryDirectory() as folder:
-        streams = Path(folder)
-        (streams / "stdin").write_text(stdin, encoding="utf-8")
-        process = _SERVER.Process(target=_program, args=(words, folder, cwd or Path.cwd(), os.environ | environment))
-        process.start()
-        process.join(timeout)
-        if process.exitcode is None:
-            process.kill()
-            process.join()
-            raise subprocess.TimeoutExpired(words, timeout)
-        said = [(streams / name).read_text(encoding="utf-8") for name in ("stdout", "stderr")]
-        return subprocess.CompletedProcess(words, process.exitcode, *said)
+class Done(NamedTuple):
+    """How a command ended, and what it printed."""
+
+    returncode: int
+    stdout: str
+    stderr: str
 
 
-def _program(words: list[str], streams: str, cwd: Path, environment: dict[str, str]) -> NoReturn:
-    os.chdir(cwd)
-    os.environ.clear()
-    os.environ.update(environment)
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        os.dup2(os.open(Path(streams, name), os.O_RDWR | os.O_CREAT, 0o600), number)
-        setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8", closefd=False))
-    sys.argv = ["trace-ves", *words]
-    from trace_ves.cli.main import main
+def run(*arguments: object, stdin: str | bytes = "", cwd: Path | None = None, **environment: str) -> Done:
+    """Run `trace-ves` with these arguments; modules of the working folder are forgotten afterwards."""
+    typed = stdin.encode() if isinstance(stdin, str) else stdin
+    streams = {name: io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for name in ("stdout", "stderr")}
+    known = set(sys.modules)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(cwd or Path.cwd())
+        patch.setattr(sys, "path", [*sys.path])
+        for name, stream in {**streams, "stdin": io.TextIOWrapper(io.BytesIO(typed), encoding="utf-8")}.items():
+            patch.setattr(sys, name, stream)
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        with pytest.raises(SystemExit) as caught:
+            main([str(each) for each in arguments])
+        for name in set(sys.modules) - known:
+            if Path.cwd() == Path(getattr(sys.modules[name], "__file__", None) or "/").parent:
+                del sys.modules[name]
+    assert isinstance(caught.value.code, int)
+    return Done(caught.value.code, *map(_text, streams.values()))
 
-    main()
-    raise SystemExit(0)
+
+def _text(stream: Any) -> str:
+    stream.flush()
+    return stream.buffer.getvalue().decode("utf-8")

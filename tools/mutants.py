@@ -38,21 +38,20 @@ TESTS = {
         "tests/runs/test_evaluate.py",
     ],
     "runs": [
-        *(
-            f"tests/runs/test_{name}.py"
-            for name in ("answering", "run", "evaluate", "logged_frames", "parts", "methods")
-        ),
+        *(f"tests/runs/test_{name}.py" for name in ("answering", "run", "evaluate", "logged_frames", "methods")),
         *(f"tests/runs/test_{name}.py" for name in ("ray_engine", "costs", "counterfactual")),
+        "tests/cli/test_ask_many.py",
     ],
     "backbone": ["tests/backbone"],
     "benches": ["tests/benches"],
     "cli": [
         *(f"tests/cli/test_{name}.py" for name in ("ask", "ask_many", "ask_session", "audit", "import", "main")),
         *(f"tests/cli/test_{name}.py" for name in ("mistakes", "process", "video_argument", "videos")),
-        *(f"tests/runs/test_{name}.py" for name in ("costs", "release", "estimate")),
+        *(f"tests/runs/test_{name}.py" for name in ("cli", "costs", "release", "estimate")),
         "tests/backbone/test_registry.py",
         "tests/construction/test_cli.py",
         "tests/records/test_schemas.py",
+        "tests/ves/test_docs.py",
         "tests/web/test_cli.py",
     ],
     "construction": [

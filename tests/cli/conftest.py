@@ -1,52 +1,31 @@
 """The command line as a person runs it, and a model behind a real HTTP server."""
 
-import io
 import json
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from tests import program
 from tests.fake_models import default_value
 from tests.fakes import OPENAI, Received, Response, Server
 from tests.films import write_film
 
-from trace_ves.cli import main
-
-Call = Callable[..., "Done"]
-
-
-class Done(NamedTuple):
-    returncode: int
-    stdout: str
-    stderr: str
+Call = Callable[..., program.Done]
 
 
 @pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
+def call() -> Call:
     """Run `trace-ves` in this process. What depends on how a process starts or ends is in test_process.py."""
-
-    def run(*arguments: object, stdin: str | bytes = "", **environment: str) -> Done:
-        typed = stdin.encode() if isinstance(stdin, str) else stdin
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed), encoding="utf-8"))
-        for name, value in environment.items():
-            monkeypatch.setenv(name, value)
-        with pytest.raises(SystemExit) as caught:
-            main([str(argument) for argument in arguments])
-        code = caught.value.code
-        assert isinstance(code, int)
-        return Done(code, *capsys.readouterr())
-
-    return run
+    return program.run
 
 
 @pytest.fixture
-def cli(call: Call) -> Call:
+def cli() -> Call:
     """The same for a command that must end with `status`."""
 
-    def run(*arguments: object, status: int = 0, **options: Any) -> Done:
-        done = call(*arguments, **options)
+    def run(*arguments: object, status: int = 0, **options: Any) -> program.Done:
+        done = program.run(*arguments, **options)
         assert done.returncode == status, done.stderr
         return done
 

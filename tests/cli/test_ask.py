@@ -9,6 +9,7 @@ from typing import Any
 from tests.cli.conftest import Call, Model, serving
 from tests.fakes import OPENAI, Received, Response
 
+from trace_ves import ask
 from trace_ves.cli.answer_panel import LEAST_SECONDS
 
 OPTIONS = ("-o", "red", "-o", "blue")
@@ -19,8 +20,17 @@ def unwrapped(shown: str) -> str:
     return " ".join(shown.replace("│", "").split())
 
 
-def test_the_answer_its_stop_its_evidence_and_its_cost_are_shown(cli: Call, clip: Path, backbone: str) -> None:
-    done = cli("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", backbone)
+class SlowModel(Model):
+    def answer(self, text: str, images: int) -> dict[str, Any]:
+        time.sleep(2 * LEAST_SECONDS)  # long enough to be listed on any machine
+        return super().answer(text, images)
+
+
+def test_the_answer_its_stop_its_evidence_its_cost_and_the_seconds_of_each_stage_are_shown(
+    cli: Call, clip: Path
+) -> None:
+    for backbone in serving(SlowModel):
+        done = cli("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", backbone)
     assert "A. red" in done.stdout
     assert "One reading of the clip settled every claim" in unwrapped(done.stdout)
     assert re.search(r"0:1\d\.\d-0:\d\d\.\d +\d frames of 64 px", done.stdout)
@@ -28,17 +38,6 @@ def test_the_answer_its_stop_its_evidence_and_its_cost_are_shown(cli: Call, clip
     frames = int(re.search(r"(\d+) supplied", done.stdout)[1])  # type: ignore[index]
     assert 32 < frames <= 128
     assert f"{100 * frames:,} in" in done.stdout
-
-
-class SlowModel(Model):
-    def answer(self, text: str, images: int) -> dict[str, Any]:
-        time.sleep(2 * LEAST_SECONDS)  # long enough to be listed on any machine
-        return super().answer(text, images)
-
-
-def test_the_seconds_of_each_stage_are_shown(cli: Call, clip: Path) -> None:
-    for backbone in serving(SlowModel):
-        done = cli("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", backbone)
     assert re.search(r"seconds .*claims \d+\.\d, .*temporal proposal \d", unwrapped(done.stdout))
 
 
@@ -54,6 +53,10 @@ def test_json_is_one_object_that_a_run_file_could_hold(cli: Call, clip: Path, ba
     assert record["cost"]["total"]["input_tokens"] == record["usage"]["input_tokens"]
     assert set(record["cost"]["by_stage"]) == {call["stage"] for call in record["observations"]}
     assert done.stderr == ""
+    result = ask(clip, "Which colour is seen?", options=["red", "blue"], backbone=backbone)
+    assert (result.answer, result.text, result.stable) == ("A", "red", True)  # Python speaks the same
+    assert "stable-prefix-found" in str(result)
+    assert all(10 <= span.start <= span.end <= 26 for span in result.evidence)
 
 
 def test_a_recorded_search_is_given_again_without_the_model(
@@ -73,13 +76,12 @@ def test_a_recorded_search_is_given_again_without_the_model(
     assert len(other.stderr.splitlines()) == 1
 
 
-def test_the_sample_is_answered_offline_with_its_clips(cli: Call, tmp_path: Path) -> None:
-    done = cli("ask", "--sample", "--save", tmp_path / "out")
+def test_the_sample_is_answered_offline(cli: Call) -> None:
+    done = cli("ask", "--sample")
     assert "C. a white car" in done.stdout
     assert "settled every claim, and a second look agreed" in unwrapped(done.stdout)
     assert "are recorded: no model is called." in done.stderr
-    assert len(list((tmp_path / "out" / "clips").glob("*.mp4"))) == 4
-    assert "In which order" in (tmp_path / "out" / "story.html").read_text()
+    assert "Question: In which order" in done.stderr
 
 
 def test_save_writes_what_can_be_taken_away(cli: Call, clip: Path, backbone: str, tmp_path: Path) -> None:
@@ -88,8 +90,8 @@ def test_save_writes_what_can_be_taken_away(cli: Call, clip: Path, backbone: str
     from trace_ves import open_video
 
     folder = tmp_path / "out"
-    ask = ("ask", clip, "Which *colour* is seen?", *OPTIONS, "--backbone", backbone, "--save", folder)
-    cli(*ask)
+    asked = ("ask", clip, "Which *colour* is seen?", *OPTIONS, "--backbone", backbone, "--save", folder)
+    cli(*asked)
     [bundled] = json.loads((folder / "record.json").read_text())["bundle"]
     frames = sorted((folder / "frames").iterdir())
     assert len(frames) == len(bundled["timestamps"])
@@ -109,10 +111,10 @@ def test_save_writes_what_can_be_taken_away(cli: Call, clip: Path, backbone: str
     assert "Which *colour* is seen?" in story
     # what is there is not overwritten silently, and nothing was asked in vain
     (folder / "mine.txt").write_text("keep me")
-    again = cli(*ask, status=2)
+    again = cli(*asked, status=2)
     assert "is not empty" in again.stderr
     assert again.stdout == ""
-    cli(*ask, "--overwrite")
+    cli(*asked, "--overwrite")
     assert (folder / "mine.txt").read_text() == "keep me"
 
 
@@ -130,10 +132,10 @@ def test_save_keeps_the_prompt_and_the_raw_replies_of_each_call_and_no_key(
 ) -> None:
     secret = "my-own-secret-0123456789"
     for url in serving(Indiscreet):
-        ask = ("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", url, "--save")
+        asked = ("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", url, "--save")
         key = {f"TRACE_VES_127_0_0_1_{re.findall(r'[0-9]+', url)[-2]}_API_KEY": secret}
-        cli(*ask, tmp_path / "out", **key)
-        cli(*ask, tmp_path / "without", "--no-transcripts", **key)
+        cli(*asked, tmp_path / "out", **key)
+        cli(*asked, tmp_path / "without", "--no-transcripts", **key)
     texts = [file.read_text() for kind in ("json", "md", "html") for file in (tmp_path / "out").glob(f"*.{kind}")]
     assert not [text for text in texts if "0123456789" in text or "abcdefgh" in text]
     said, record = (json.loads((tmp_path / "out" / f"{name}.json").read_text()) for name in ("transcript", "record"))
@@ -148,12 +150,12 @@ def test_save_keeps_the_prompt_and_the_raw_replies_of_each_call_and_no_key(
 
 
 def test_one_question_stops_at_its_limit(cli: Call, clip: Path, backbone: str) -> None:
-    ask = ("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", backbone)
-    done = cli(*ask, "--price", "1,1,1", "--max-cost", "0.0005", status=3)
+    asked = ("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", backbone)
+    done = cli(*asked, "--price", "1,1,1", "--max-cost", "0.0005", status=3)
     assert done.stdout == ""
     assert "stopped: the calls of openai:" in done.stderr
     assert "and --max-cost is $0.0005" in done.stderr
-    assert "--max-cost needs a price" in cli(*ask, "--max-cost", "1", status=2).stderr
+    assert "--max-cost needs a price" in cli(*asked, "--max-cost", "1", status=2).stderr
 
 
 def test_without_evidence_the_contact_sheet_is_of_the_storyboard(
@@ -178,12 +180,12 @@ def test_without_a_model_the_first_ask_says_what_to_set_or_start(cli: Call, clip
 
 
 def test_a_model_whose_replies_cannot_be_used_is_named_with_a_sample(cli: Call, clip: Path, chatterbox: str) -> None:
-    ask = ("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", chatterbox)
-    done = cli(*ask, "--json", status=1)
+    asked = ("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", chatterbox)
+    done = cli(*asked, "--json", status=1)
     calls = len(json.loads(done.stdout)["observations"])
     said = (f"{calls} of {calls} replies of {chatterbox} could not be used", "I would be happy", "Try a larger model")
     assert all(words in done.stderr for words in said)
-    shown = cli(*ask, status=1)
+    shown = cli(*asked, status=1)
     assert "not found" in shown.stdout
     assert f"{calls} of {calls} replies could not be used" in shown.stdout
 
@@ -193,12 +195,3 @@ def test_a_test_call_tells_a_model_that_sees_from_one_that_does_not(cli: Call, b
     assert works.stderr == ""
     assert f"{backbone} works" in works.stdout
     assert "I would be happy" in cli("doctor", "--try", chatterbox, status=1).stdout
-
-
-def test_python_speaks_the_same(clip: Path, backbone: str) -> None:
-    from trace_ves import ask
-
-    result = ask(clip, "Which colour is seen?", options=["red", "blue"], backbone=backbone)
-    assert (result.answer, result.text, result.stable) == ("A", "red", True)
-    assert "stable-prefix-found" in str(result)
-    assert all(10 <= span.start <= span.end <= 26 for span in result.evidence)

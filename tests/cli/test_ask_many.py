@@ -75,11 +75,15 @@ def test_a_table_is_answered_kept_and_continued(ask: Call, table: Path, tmp_path
     assert run.read_bytes().startswith(before)
     found = json.loads(more.stdout)
     assert [line["question_id"] for line in found["answers"]] == ["one", "two", "3", "four"]
+    told = {"question": "Which colour is seen?", "options": ["red", "blue"], "text": "red", "answer": "A"}
+    assert found["answers"][0] | told | {"stable": False, "duration": 120.0} == found["answers"][0]
     assert found["cost"] == {"frames_supplied": 16, "dollars": None, "price": None}
     assert "'=1+1" in (out / "answers.csv").read_text()
     # the same row in other words is another question
-    table.write_text(TABLE.replace("What is it?", "What was it?"))
-    assert "'two' is another question there" in ask("--save", out, status=2).stderr
+    for old, new in (("two,What is it?,", "two,What was it?,"), ("two,What is it?,", "two,What is it?,red|blue")):
+        table.write_text(TABLE.replace(old, new))
+        refused = ask("--save", out, status=2).stderr
+        assert "'two' is another question there, or has other options; give another folder for --save." in refused
     assert len(Counting.asked) == 4
 
 
@@ -88,7 +92,8 @@ def test_what_was_killed_in_the_middle_goes_on(ask: Call, tmp_path: Path) -> Non
     [run] = (tmp_path / "o").glob("*.jsonl")
     lines = run.read_bytes().splitlines(keepends=True)
     run.write_bytes(lines[0] + lines[1][:40])  # as a kill leaves it
-    assert "1 of 3 were answered before" in ask("--save", tmp_path / "o").stderr
+    said = [line.partition(": ")[0] for line in ask("--save", tmp_path / "o").stderr.splitlines()]
+    assert said[:3] == ["1 of 3 were answered before", "2 of 3", "3 of 3"]
     assert len(Counting.asked) == 5
     assert sorted(json.loads(line)["question_id"] for line in run.read_text().splitlines()) == ["3", "one", "two"]
 
@@ -182,6 +187,7 @@ def test_tables_of_several_kinds_are_read(tmp_path: Path, name: str, content: st
         ("q.csv", b"question,id\nWhich?,1\nWho?,1\n", "q.csv:3: the id '1' appears twice"),
         ("q.csv", b"question\nWhich, or who?\n", "q.csv:2: the row has more cells"),
         ("q.csv", b"question,options\nWhich?,one\n", "q.csv:2: a question needs 2 to 26 options"),
+        ("q.csv", b"question,options\nWhich?,c|a|a\n", "q.csv:2: the option 'a' appears twice"),
         ("q.csv", b'question\n"Which?\n', "q.csv: not a row of CSV"),
         ("q.csv", b"question\nCaf\xe9?\n", "q.csv: not UTF-8 text"),
         ("q.csv", b"question\n" + b"x" * 140_000, "q.csv: not a row of CSV (field larger than field limit"),

@@ -7,16 +7,8 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Call
 
-QUESTION = {
-    "id": "q1",
-    "video": "videos/a.mp4",
-    "duration": 100.0,
-    "family": "event-counting",
-    "question": "How many?",
-    "options": ["1", "2", "3", "4"],
-    "answer": "C",
-    "evidence": [[10.0, 20.0]],
-}
+QUESTION = {"id": "q1", "video": "videos/a.mp4", "duration": 100.0, "family": "event-counting"}
+QUESTION |= {"question": "How many?", "options": ["1", "2", "3", "4"], "answer": "C", "evidence": [[10.0, 20.0]]}
 ANSWER = {"question_id": "q1", "answer": "C", "timestamps": [11.0, 12.0], "frames_supplied": 98}
 
 

@@ -13,7 +13,7 @@ from tests.cli.conftest import Call
 
 import trace_ves as package
 from trace_ves.agent.settings import DEFAULT_BUDGET
-from trace_ves.cli import doctor
+from trace_ves.cli import doctor, main
 from trace_ves.cli.main import COMMANDS, COMMON_OPTIONS, GROUPS, group
 
 
@@ -45,6 +45,9 @@ def test_doctor_says_what_is_there_and_never_a_key(cli: Call) -> None:
     done = cli("doctor", "--json", OPENAI_API_KEY="sk-very-secret")
     found = json.loads(done.stdout)
     assert {"package", "extras", "keys", "backbones", "decoders", "machine"} == set(found)
+    assert [(each["name"], each["present"]) for each in found["package"]] == [
+        *(("trace-ves", True), ("python", True), ("cache", True))
+    ]
     assert {"name": "openai:MODEL", "present": True, "detail": "ready"} in found["backbones"]
     assert {"name": "OPENAI_API_KEY", "present": True, "detail": "set"} in found["keys"]
     [vllm] = [each for each in found["backbones"] if each["name"] == "vllm:MODEL_OR_PATH"]
@@ -69,6 +72,12 @@ def test_doctor_survives_a_driver_that_does_not_answer(
 @pytest.mark.parametrize(("words", "meant"), [(("asks",), "ask"), (("build", "statu"), "status")])
 def test_a_misspelt_command_gets_the_one_that_was_meant(cli: Call, words: tuple[str, ...], meant: str) -> None:
     assert f"No such command {words[-1]!r}. Did you mean {meant!r}?" in cli(*words, status=2).stderr
+
+
+def test_a_fault_of_the_program_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group, "main", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        main(["--version"])
 
 
 def test_help_keeps_its_lines_and_tells_defaults(cli: Call) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,23 @@ MISTAKES = [
     (f"{TABLE} --method trase", "did you mean trace"),
     (f"{TABLE} --subtitles --method uniform-4 --backbone glance", "subtitles"),
     (f"{RUN} --out ''", "--out is empty"),
+    (f"{RUN} --out table.csv", "table.csv"),
+    (f"{RUN} --out x --out y", "--out was given 2 times; give it once."),
+    (f"{RUN} --out x --address 10.0.0.1:6379", "--address names a Ray cluster; add --engine ray."),
+    (f"{RUN} --out x --prices no-such.toml", "no-such.toml: cannot be read"),
+    (f"{RUN} --out x --workers 0", "0 is not in the range"),
+    (f"{RUN} --out x --temperature nan", "nan is not a number"),
+    ("run . --out x --backbone glance --method unifrom-8", "did you mean uniform-64?"),
+    ("run . --out x --backbone glance --method ' , '", "Give at least one method"),
+    ("run . --out x --backbone glance --method os:system", "A method is called with a question and an observer"),
+    ("run . --out x --method blind --backbone nothing --price 1,1,1", "There is no backbone 'nothing'"),
+    ("run . --out x --method blind --backbone json:dumps", "json:dumps"),
+    ("run . --out x --method blind --backbone json:Nothing --engine ray", "the module json has no Nothing"),
+    (
+        "run . --out x --method blind --price 1,1,1 --backbone openai:m@notaurl",
+        "The URL after openai:m@ cannot be",
+    ),
+    ("run nowhere --out x --method blind --backbone glance", "nowhere: no bench here; expected a folder with"),
     (f"{RUN} --out x --max-cost -1", "-1.0"),
     ("audit nowhere run.jsonl", "no bench here"),
     ("audit . nothing.jsonl", "nothing.jsonl: cannot be read: No such file"),
@@ -85,12 +103,20 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("command", "sentence"), MISTAKES)
 def test_a_mistake_gets_one_sentence(cli: Call, place: Path, command: str, sentence: str) -> None:
-    def contents() -> dict[Path, bytes | None]:
-        return {path: path.read_bytes() if path.is_file() else None for path in place.rglob("*")}
-
-    before = contents()
+    before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
     done = cli(*shlex.split(command), status=2)
     assert sentence in done.stderr
     assert done.stdout == ""
     assert done.stderr.startswith("Usage: ") or len(done.stderr.splitlines()) == 1
-    assert contents() == before
+    assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == before
+
+
+def test_a_desk_on_the_network_needs_tls(cli: Call, place: Path) -> None:
+    (place / "new" / "videos").mkdir(parents=True)
+    shutil.copy(place / "film.mp4", place / "new" / "videos")
+    created = cli("build", "init", "new")
+    assert created.stdout == "new: created a build over 1 video.\n"
+    assert created.stderr == "Next: trace-ves build propose new --captioner SPEC --proposer SPEC\n"
+    served = cli("build", "serve", "new", "--host", "0.0.0.0", status=2)
+    assert "0.0.0.0 can be reached from the network" in served.stderr
+    assert cli("build", "release", "new", "Ann").stdout == "new: nothing went back to the queue.\n"

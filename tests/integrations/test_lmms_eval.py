@@ -26,13 +26,8 @@ pytestmark = pytest.mark.skipif(find_spec("lmms_eval") is None, reason="lmms-eva
 def test_the_dummy_model_of_lmms_eval_is_audited_with_the_frames_it_decoded(tmp_path: Path) -> None:
     (tmp_path / "bench" / "videos").mkdir(parents=True)
     footage.make(tmp_path / "bench" / "videos" / "film.mp4")
-    line = {
-        "video": "videos/film.mp4",
-        "duration": 3.0,
-        "question": "?",
-        "options": ["x", "y"],
-        "evidence": [[0.1, 0.9]],
-    }
+    line = {"video": "videos/film.mp4", "duration": 3.0, "question": "?", "options": ["x", "y"]}
+    line["evidence"] = [[0.1, 0.9]]
     lines = [line | {"id": "q1", "answer": "A"}, line | {"id": "q2", "answer": "B"}]
     (tmp_path / "bench" / "questions.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
     bench = load_bench(tmp_path / "bench")

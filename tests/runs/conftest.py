@@ -143,9 +143,9 @@ def command(workplace: Path, ray_folder: Path) -> Iterator[Callable[..., subproc
     """`trace-ves …` in a process of its own, in the working folder."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+    def start(*arguments: object, **environment: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, "-c", "from trace_ves.cli import main; main()", *arguments],
+            [sys.executable, "-m", "trace_ves", *map(str, arguments)],
             cwd=workplace,
             env=os.environ | {"RAY_TMPDIR": str(ray_folder)} | environment,
             stdout=subprocess.PIPE,
@@ -157,8 +157,5 @@ def command(workplace: Path, ray_folder: Path) -> Iterator[Callable[..., subproc
 
     yield start
     for process in started:
-        process.kill()
-        process.wait()
-        for pipe in (process.stdout, process.stderr):
-            if pipe is not None:
-                pipe.close()
+        with process:  # closes its pipes
+            process.kill()

@@ -1,7 +1,8 @@
 """One question answered, and what a run hands to whoever answers: options, videos, durations, results."""
 
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.runs.test_parts import JOB, OPTIONS, Opener, asked
+from tests.agent.test_budget import ClockVideo
 from trace_ves import evaluate
 from trace_ves.backbone.protocol import ScriptedBackbone
 from trace_ves.baselines.direct import Uniform, blind
@@ -20,18 +21,47 @@ from trace_ves.core.errors import BackboneError, MethodError
 from trace_ves.core.plugins import source_digest
 from trace_ves.core.subtitles import Cue, Subtitles
 from trace_ves.observer import Memory, Method, Observer, Progress, RoundStarted
-from trace_ves.records import Call, Prediction
+from trace_ves.records import Call, Item, ObservationLog, Prediction, Usage
 from trace_ves.records.disk_cache import checksum
-from trace_ves.records.run_file import Run
+from trace_ves.records.run_file import Run, RunFile
 from trace_ves.runs import video_pool
-from trace_ves.runs.answering import Answered, Answerer, Job, QuestionTask, RunOptions, answer_question
-from trace_ves.runs.asking import AskSession, ask_many
+from trace_ves.runs.answering import (
+    Answered,
+    Answerer,
+    Job,
+    QuestionTask,
+    RunOptions,
+    TaskResult,
+    answer_question,
+)
+from trace_ves.runs.asking import VideoQuestion, answer_text, ask_many, with_question
+from trace_ves.runs.cost import CostLimit
 from trace_ves.runs.evaluate import Results
-from trace_ves.runs.run import answer_locally, configuration
-from trace_ves.runs.video_pool import SharedVideo, VideoPool, check_durations
+from trace_ves.runs.prices import Price, Prices
+from trace_ves.runs.run import answer_locally, answer_tasks, configuration
+from trace_ves.runs.video_pool import SharedVideo, VideoPool, check_durations, is_duration
 
 QUESTION = Question("q", "v.mp4", "Which?", ("red", "blue"))
 MODEL = ScriptedBackbone(lambda _: None, name="model")
+JOB = Job("own", "model", budget=10)
+
+
+class Opener:
+    """Opens videos that are clocks, and counts them."""
+
+    def __init__(self) -> None:
+        self.opened: list[str] = []
+
+    def open_video(self, path: Path) -> ClockVideo:
+        self.opened.append(path.name)
+        return ClockVideo(60)
+
+
+OPTIONS = RunOptions(methods={"own": lambda *_: Answer("B")}, backbones={"model": MODEL}, transcripts=False)
+
+
+def asked(*ids: str) -> list[VideoQuestion]:
+    return [VideoQuestion(Question(each, f"{each}.mp4", "Which?", ("red", "blue")), 60.0) for each in ids]
 
 
 def answered(method: Method, question: Question = QUESTION, **more: Any) -> Answered:
@@ -114,16 +144,6 @@ def test_a_line_says_which_subtitles_were_at_hand_even_where_the_method_failed(m
     assert answered(reads_and_fails).prediction.extra == {}  # nobody asked for them
 
 
-def test_a_session_that_shall_show_subtitles_needs_a_video_that_has_some(tmp_path: Path, bench_folder: Path) -> None:
-    film = tmp_path / "film.mp4"
-    film.symlink_to(bench_folder / "videos" / "a.mp4")
-    AskSession(film, backbone=MODEL, method=blind).close()
-    with pytest.raises(InputError, match=r"film\.mp4 has no subtitles"):
-        AskSession(film, backbone=MODEL, method=reads_and_answers, subtitles=True)
-    film.with_suffix(".srt").write_text("1\n00:00:00,000 --> 00:00:02,000\nHello\n")
-    AskSession(film, backbone=MODEL, method=reads_and_answers, subtitles=True).close()
-
-
 def test_a_method_has_the_budget_of_its_job_the_memory_and_whoever_listens() -> None:
     seen: list[Observer] = []
     heard: list[Progress] = []
@@ -169,23 +189,6 @@ def test_methods_and_backbones_are_opened_once_for_all_questions(monkeypatch: py
     assert all(result.transcript is not None for result in results)
     quiet = Answerer(replace(OPTIONS, transcripts=False))
     assert quiet(QuestionTask(JOB, QUESTION, "v.mp4")).transcript is None
-
-
-def test_questions_that_ended_in_an_error_are_asked_again(tmp_path: Path) -> None:
-    broken = True
-
-    def method(question: Question, _: Observer) -> Answer:
-        if broken and question.id == "two":
-            raise KeyError("gone")
-        return Answer("A")
-
-    options = replace(OPTIONS, methods={"own": method})
-    before: list[int] = []
-    for expected in (["one"], ["one", "two"]):
-        lines, _ = ask_many(asked("one", "two"), JOB, tmp_path, options=options, workers=1, begun=before.append)
-        assert [name for name, line in lines.items() if line.error is None] == expected
-        broken = False
-    assert before == [0, 1]
 
 
 def test_nothing_to_ask_has_no_lines(tmp_path: Path) -> None:
@@ -329,3 +332,143 @@ def test_files_that_are_absent_or_no_videos_are_passed_over(bench: Bench, tmp_pa
     moved = replace(bench, path=tmp_path / "questions.jsonl")
     check_durations(moved, ["videos/a.mp4", "videos/b.mp4"], lambda *told: heard.append(told))
     assert heard == [(1, 1)]
+
+
+# --- parts of a run ------------------------------------------------------------------------------
+
+
+def look(pool: VideoPool, name: str, opener: Opener) -> SharedVideo:
+    with pool.borrow(name, opener) as video:
+        assert video.duration == 60
+        return video
+
+
+def test_as_many_videos_as_allowed_stay_open_the_latest_ones() -> None:
+    opener, pool = Opener(), VideoPool(2)
+    for name in ("a", "b", "a", "c", "a", "b"):
+        look(pool, name, opener)
+    assert opener.opened == ["a", "b", "c", "b"]  # c took the place of b, which had been idle for longer
+
+
+def test_a_video_that_somebody_looks_at_is_not_closed() -> None:
+    opener, pool = Opener(), VideoPool(1)
+    with pool.borrow("a", opener) as first:
+        look(pool, "a", opener)
+        look(pool, "b", opener)
+        assert first.duration == 60
+    assert look(pool, "a", opener) is first
+    assert opener.opened == ["a", "b"]
+
+
+def test_a_video_is_opened_when_it_is_looked_at_and_again_after_it_was_closed() -> None:
+    opener, pool = Opener(), VideoPool(1)
+    with pool.borrow("a", opener) as video:
+        assert opener.opened == []
+        assert video.checksum() is None
+        assert [frame.seconds for frame in video.frames_at([3.0])] == [3.0]
+        assert video.subtitles() is None
+        video.close()
+        assert video.duration == 60
+    assert opener.opened == ["a", "a"]
+
+
+@pytest.mark.parametrize(
+    ("stated", "real", "precision", "is_right"),
+    [
+        (100, 100, 0, True),
+        (100, 101, 0, True),  # a second of slack
+        (100, 101.01, 0, False),
+        (100, 103, 3, True),
+        (105, 100, 0, True),  # a soundtrack outlasts its pictures by up to a twentieth
+        (105.1, 100, 0, False),
+        (11, 10, 0, True),
+        (11.01, 10, 0, False),
+        (math.inf, 10, 0, True),
+    ],
+)
+def test_a_duration_is_right_as_far_as_benches_are_rounded(
+    stated: float, real: float, precision: float, is_right: bool
+) -> None:
+    item = Item(Question("q", "v.mp4", "?", ("a", "b")), "A", (), stated, duration_precision=precision)
+    assert is_duration(item, real) == is_right
+
+
+@pytest.mark.parametrize(
+    ("method", "backbone", "name"),
+    [
+        ("trace", "openai:gpt-4o@http://host/v1", "trace@openai-gpt-4o-http-host-v1"),
+        ("my.module:method", "lab", "my.module-method@lab"),
+        ("...", "-x-", "unnamed@x"),
+    ],
+)
+def test_a_run_file_is_named_after_method_and_backbone(method: str, backbone: str, name: str) -> None:
+    assert Job(method, backbone).name == name
+
+
+def test_a_configuration_says_how_many_frames_a_question_may_cost() -> None:
+    assert configuration(Job("trace", "model"), None, None, OPTIONS).budget == 112
+    assert configuration(Job("trace", "model", 50), None, None, OPTIONS).budget == 50
+    free = configuration(Job("own", "model"), None, None, OPTIONS)
+    assert (free.budget, free.method_sha256, free.backbone_sha256, free.bench) == ("the method's own", None, None, None)
+
+
+def prediction(question: Question, answer: Answer) -> Prediction:
+    return Prediction.of(question, answer, ObservationLog(), method="m", backbone="b", seconds=0.0)
+
+
+def test_an_answer_in_words_is_the_options_text_or_the_open_answer() -> None:
+    closed, free = Question("q", "v", "?", ("red", "blue")), Question("q", "v", "?")
+    assert answer_text(prediction(closed, Answer("A")), closed) == "red"
+    assert answer_text(prediction(closed, Answer(None)), closed) is None
+    assert answer_text(prediction(free, Answer("in the rain")), free) == "in the rain"
+    forced = with_question(prediction(closed, Answer("A", Termination.NO_STABLE_PREFIX)), closed, 9.0)
+    assert forced.to_json()["stable"] is False
+
+
+# --- the loop that writes lines, and its limit ----------------------------------------------------
+
+
+def limit_of(dollars: float) -> CostLimit:
+    """A limit where each line costs a dollar."""
+    return CostLimit(dollars, Prices({"model": Price(1e6, 0, 0)}))
+
+
+def answer_some(folder: Path, count: int, limit: CostLimit | None) -> list[str]:
+    begun: list[str] = []
+
+    def engine(tasks: Sequence[QuestionTask], _: RunOptions) -> Iterator[tuple[QuestionTask, TaskResult]]:
+        for task in tasks:
+            begun.append(task.question.id)
+            yield task, TaskResult(replace(prediction(task.question, Answer("A")), usage=Usage(1)))
+
+    with RunFile(folder, JOB.name, configuration(JOB, None, None, OPTIONS)) as file:
+        tasks = [
+            QuestionTask(JOB, one.question, "v")
+            for one in asked(*(f"q{number}" for number in range(count)))
+            if one.question.id not in file.finished
+        ]
+        heard: list[str] = []
+        answer_tasks(
+            tasks,
+            {JOB: file},
+            engine,  # type: ignore[arg-type]
+            OPTIONS,
+            cost_limit=limit,
+            finished=lambda task, line: heard.append(line.question_id),
+        )
+        assert heard == begun
+        assert set(heard) <= set(file.finished)
+    return begun
+
+
+def test_a_run_ends_when_its_limit_is_reached_and_says_so(tmp_path: Path) -> None:
+    for dollars, asked_now, is_stopped in (
+        (2, ["q0", "q1"], True),
+        (2, [], True),  # what was paid for before counts
+        (3, ["q2"], False),  # it was reached with the last question
+        (3, [], False),  # nothing was left to ask
+    ):
+        limit = limit_of(dollars)
+        assert answer_some(tmp_path, 3, limit) == asked_now
+        assert (limit.stopped, limit.spent) == (is_stopped, dollars)
+    assert answer_some(tmp_path, 4, None) == ["q3"]

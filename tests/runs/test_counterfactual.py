@@ -361,7 +361,7 @@ def test_rates_are_written_to_four_places_and_nothing_masked_has_none() -> None:
 
 
 def test_the_table_prints_half_the_width_of_the_interval() -> None:
-    summary = Summary(10, 1, 5, 2, 3, 4, FlipRate(9, 50.0, 5.0, ci95=(20.0, 60.0)), FlipRate(0))
+    summary = Summary(10, 1, 5, 2, 3, 4, FlipRate(2, 50.0, 5.0, ci95=(20.0, 60.0)), FlipRate(1, 0.0, ci95=(0.0, 0.0)))
     table = flip_table(summary, "trace")
     evidence, control = table.sections[0].rows
     assert evidence.cells[1][0].text == "50.0"

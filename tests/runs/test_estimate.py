@@ -1,18 +1,17 @@
 """An estimate sends nothing, and comes near to what a run of the same method is then charged."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 from tests import program
 from tests.cache_servers import cache_server, environment
 from tests.lab_over_http import LabOverHttp, Replies
 from trace_ves import evaluate
 from trace_ves.backbone import open_backbone
-from trace_ves.cli.ask import ask_command as command
-from trace_ves.core import BackboneConfigError, InputError
+from trace_ves.core import InputError
 from trace_ves.records import Usage
 from trace_ves.runs.cost import Spent
 from trace_ves.runs.estimate import estimate, estimate_table
@@ -36,8 +35,8 @@ def twin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("method", "spec", "limit"),
     [
         ("trace", "anthropic:claude-sonnet-5", 12),
-        ("vote-3", GEMINI, 6),
-        ("uniform-16", "openai:gpt-5.6-terra", 6),
+        ("vote-3", GEMINI, 4),
+        ("uniform-16", "openai:gpt-5.6-terra", 4),
     ],
 )
 def test_the_estimate_is_near_to_what_a_run_through_the_providers_server_is_charged(
@@ -81,8 +80,8 @@ def test_what_is_shown_adds_up_and_the_cheaper_tier_halves_it() -> None:
     assert json.loads(json.dumps(plain.to_json()))["by_stage"]["direct-answer"]["calls"] == 1
 
 
-def test_a_method_that_the_simulation_cannot_answer_is_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_stage_that_the_simulation_does_not_know_is_a_sentence_and_an_error_of_a_run(
+    twin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "poet.py").write_text(
         "import trace_ves as t\n"
@@ -92,6 +91,9 @@ def test_a_method_that_the_simulation_cannot_answer_is_a_sentence(
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(InputError, match=r"poet:look cannot be estimated: .*no rule for the stage 'write-a-poem'"):
         estimate("poet:look", GEMINI, [60.0], None)
+    results = evaluate(twin, "poet:look", "lab", out=tmp_path / "runs", limit=4)
+    errors = [prediction.error or "" for (failed,) in [results.errors.values()] for prediction in failed]
+    assert len(errors) == sum("no rule for the stage 'write-a-poem'" in error for error in errors) == 4
 
 
 def test_ask_prints_an_estimate_and_sends_nothing(
@@ -99,13 +101,11 @@ def test_ask_prints_an_estimate_and_sends_nothing(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GEMINI_API_KEY", raising=False)  # without a key there is nobody to send it to
-    question = [str(bench_folder / "videos" / "a.mp4"), "Which?", "-o", "w", "-o", "x", "--estimate"]
+    question = ("ask", bench_folder / "videos" / "a.mp4", "Which?", "-o", "w", "-o", "x", "--estimate")
 
-    def ask(*options: str) -> Result:
-        return CliRunner().invoke(command, [*question, "--method", "uniform-8", "--backbone", GEMINI, *options])
-
+    ask = partial(program.run, *question, "--method", "uniform-8", "--backbone", GEMINI)
     plain = ask()
-    assert plain.exit_code == 0, plain.output
+    assert plain.returncode == 0, plain.stderr
     assert "uniform-8 with gemini:gemini-3-flash-preview (1 question)" in plain.stdout
     assert "nothing is sent" in plain.stderr
     (found,) = json.loads(ask("--json").stdout)
@@ -115,17 +115,8 @@ def test_ask_prints_an_estimate_and_sends_nothing(
     assert (found["questions"], stage["calls"], stage["frames"]) == (1, 1, 8)
     assert high["by_stage"]["direct-answer"]["input_tokens"] - stage["input_tokens"] == 8 * (1120 - 280)
     assert flex["dollars"] == pytest.approx(found["dollars"] / 2)
-    refused = ask("--detail", "claude=high").exception
-    assert isinstance(refused, BackboneConfigError)
-    assert "'claude' is not a backbone with a detail; choose from azure, gemini, groq," in str(refused)
+    refused = ask("--detail", "claude=high")
+    assert "'claude' is not a backbone with a detail; choose from azure, gemini, groq," in refused.stderr
     assert list(tmp_path.iterdir()) == []
     free = estimate("uniform-8", "glance", [60.0], None).by_stage["direct-answer"]
     assert (free.frames > 0, free.usage) == (True, Usage())
-
-
-def test_the_command_prints_an_estimate_and_writes_and_sends_nothing(twin: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    done = program.run("run", twin, "--method", "uniform-8", "--backbone", GEMINI, "--out", out, "--estimate")
-    assert "Estimated cost per question, by stage" in done.stdout
-    assert "direct-answer" in done.stdout
-    assert not out.exists()

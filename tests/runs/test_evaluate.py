@@ -13,7 +13,6 @@ from trace_ves.runs.answering import Job
 from trace_ves.runs.cost import CostLimit
 from trace_ves.runs.prices import Price, Prices
 from trace_ves.runs.run import Watcher
-from trace_ves.twin.synthetic.bench import make_twin, write_twin
 
 
 def test_one_call_gives_predictions_audit_and_costs(bench_folder: Path, workplace: Path) -> None:
@@ -107,23 +106,3 @@ def test_what_no_answer_means_stands_under_the_table(bench_folder: Path, workpla
     text = " ".join(str(found).split())
     assert "Unanswered questions (null, an error or a missing line) counted as wrong: models:liar 5." in text
     assert "unanswered" in json.dumps(found.to_json())
-
-
-def test_a_stage_that_a_backbone_of_rules_does_not_know_is_an_error_of_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "poets.py").write_text(
-        "import trace_ves as t\n"
-        "PROMPT = t.Prompt('write-a-poem', 'Rhyme: $question $options')\n"
-        "def look(question, observer):\n"
-        "    request = t.Request(PROMPT, t.question_variables(question), t.answer_reply(question))\n"
-        "    [reply] = observer.ask([request])\n"
-        "    return t.Answer(getattr(reply, 'answer', None))\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    bench = tmp_path / "twin"
-    write_twin(bench, make_twin(4, 3), videos=False)
-    results = evaluate(bench, "poets:look", "lab", out=tmp_path / "runs")
-    errors = [prediction.error or "" for (failed,) in [results.errors.values()] for prediction in failed]
-    assert len(errors) == 4
-    assert all("no rule for the stage 'write-a-poem'" in error for error in errors)

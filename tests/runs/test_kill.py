@@ -1,25 +1,30 @@
-"""Real runs, killed with SIGKILL many times, end with the same lines as one that was left in peace."""
+"""However a run ends, by a kill, Ctrl-C or a full disk: a status, a sentence, nothing lost, never a native abort."""
 
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests import program
+from trace_ves.benches import load_bench, write_bench
 
+Command = Callable[..., subprocess.Popen[str]]
 METHODS = "uniform-8,avp,vca"
+GLANCE = ("--method", "uniform-256,vote-5", "--backbone", "glance", "--workers", "4", "--out", "out")
 
 
 def by_question(path: Path) -> dict[str, Any]:
-    """The lines of a run without the time they took."""
+    """The lines of a run without the time they took; a part of a line would be an error here."""
     found = {}
     for text in path.read_text().splitlines():
         line = json.loads(text)
@@ -33,17 +38,22 @@ def lines_in(folder: Path) -> int:
     return sum(path.read_bytes().count(b"\n") for path in folder.glob("*.jsonl"))
 
 
-def test_a_run_killed_many_times_ends_like_one_in_peace(
-    command: Callable[..., subprocess.Popen[str]], bench_folder: Path, workplace: Path
-) -> None:
+def wait_for_lines(folder: Path, count: int, process: subprocess.Popen[str]) -> None:
+    end = time.monotonic() + 120
+    while lines_in(folder) < count:
+        time.sleep(0.02)
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+
+
+def test_a_run_killed_many_times_ends_like_one_in_peace(command: Command, bench_folder: Path, workplace: Path) -> None:
     arguments = ("run", str(bench_folder), "--method", METHODS, "--backbone", "models:Slow", "--workers", "4")
-    peaceful = command(*arguments, "--out", "peace", MODEL_SECONDS="0")
-    assert peaceful.wait(60) == 0, peaceful.stderr and peaceful.stderr.read()
+    assert program.run(*arguments, "--out", "peace", MODEL_SECONDS="0").returncode == 0
     draw = random.Random(7)
     kills = 0
     for _ in range(40):
         process = command(*arguments, "--out", "war", MODEL_SECONDS="0.02")
-        enough = lines_in(workplace / "war") + draw.randint(2, 7)
+        enough = lines_in(workplace / "war") + draw.randint(8, 12)
         while process.poll() is None and lines_in(workplace / "war") < enough:
             time.sleep(0.01)
         time.sleep(draw.uniform(0, 0.02))
@@ -54,23 +64,15 @@ def test_a_run_killed_many_times_ends_like_one_in_peace(
         if process.returncode == 0:
             break
     assert process.returncode == 0
-    assert kills >= 3
+    assert kills >= 2
     for method in METHODS.split(","):
         name = f"{method}@models-Slow.jsonl"
         assert by_question(workplace / "war" / name) == by_question(workplace / "peace" / name)
         assert len(by_question(workplace / "war" / name)) == 12
 
 
-def wait_for_lines(folder: Path, count: int, process: subprocess.Popen[str]) -> None:
-    end = time.monotonic() + 60
-    while lines_in(folder) < count:
-        time.sleep(0.02)
-        assert process.poll() is None
-        assert time.monotonic() < end
-
-
 def test_a_second_run_is_refused_and_ctrl_c_ends_the_first_at_once_with_what_was_finished(
-    command: Callable[..., subprocess.Popen[str]], bench_folder: Path, workplace: Path
+    command: Command, bench_folder: Path, workplace: Path
 ) -> None:
     run = workplace / "out/uniform-8@models-Held.jsonl"
     arguments = ("run", str(bench_folder), "--method", "uniform-8", "--backbone", "models:Held", "--out", "out")
@@ -78,14 +80,49 @@ def test_a_second_run_is_refused_and_ctrl_c_ends_the_first_at_once_with_what_was
     wait_for_lines(workplace / "out", 2, first)
     second = program.run(*arguments)
     assert second.returncode == 2
-    assert "Traceback" not in second.stderr
     assert "uniform-8@models-Held.jsonl: another process is writing there" in second.stderr
     first.send_signal(signal.SIGINT)
     _, said = first.communicate(timeout=60)
     assert first.returncode == 130
-    assert "interrupted; everything saved so far is kept" in said
+    assert said.endswith("trace-ves: interrupted; everything saved so far is kept.\n")
     assert "Traceback" not in said
     assert len(by_question(run)) == 2
+
+
+def test_ctrl_c_while_glance_looks_is_130_and_no_abort(command: Command, bench_folder: Path, workplace: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    (workplace / "long").mkdir()
+    (workplace / "long" / "videos").symlink_to(bench_folder / "videos")
+    items = load_bench(bench_folder).items
+    many = [
+        replace(each, question=replace(each.question, id=f"{copy}{each.question.id}"))
+        for each in items
+        for copy in range(40)
+    ]  # no run comes to their end before it is interrupted
+    write_bench(many, workplace / "long")
+    process = command("run", "long", *GLANCE)
+    wait_for_lines(workplace / "out", 1, process)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert said.endswith("trace-ves: interrupted; everything saved so far is kept.\n")
+    assert "Warning" not in said
+    assert any(map(by_question, (workplace / "out").glob("*.jsonl")))
+
+
+def test_a_full_disk_ends_a_run_with_a_sentence_and_the_lines_before_it(
+    command: Command, bench_folder: Path, workplace: Path
+) -> None:
+    """No file of the process may grow beyond this: what a full disk does, for one process alone."""
+    pytest.importorskip("onnxruntime")
+    process = command("run", bench_folder, *GLANCE)
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (40_000, 40_000))
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 2, said
+    assert "could not be written (File too large); the lines before it are kept" in said
+    assert "Traceback" not in said
+    assert any(map(by_question, (workplace / "out").glob("*.jsonl")))
 
 
 ray = pytest.mark.skipif("not __import__('importlib.util').util.find_spec('ray')", reason="the extra ray is missing")
@@ -101,7 +138,7 @@ def assert_same_lines(there: Path, here: Path, model: str) -> None:
 
 @ray
 def test_a_closed_cluster_gives_the_lines_of_the_local_engine_though_a_worker_is_killed(
-    command: Callable[..., subprocess.Popen[str]], bench_folder: Path, workplace: Path, ray_folder: Path
+    command: Command, bench_folder: Path, workplace: Path, ray_folder: Path
 ) -> None:
     stale = ray_folder / "ray" / "ray_current_cluster"  # what an old cluster left behind does not matter
     stale.parent.mkdir(exist_ok=True)
@@ -162,7 +199,7 @@ class Troubled(Steady):
 
 @ray
 def test_three_nodes_of_which_one_dies_and_one_runs_out_of_memory(
-    command: Callable[..., subprocess.Popen[str]], bench_folder: Path, workplace: Path, ray_folder: Path
+    command: Command, bench_folder: Path, workplace: Path, ray_folder: Path
 ) -> None:
     (workplace / "models.py").write_text((workplace / "models.py").read_text() + TROUBLED)
     arguments = ("run", str(bench_folder), "--method", METHODS, "--workers", "3")

@@ -1,7 +1,6 @@
 """Methods by name, and the sentences for names that are none."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,6 @@ from trace_ves.baselines.avp import Avp
 from trace_ves.baselines.direct import Random, Uniform, Vote, blind
 from trace_ves.baselines.vca import Vca
 from trace_ves.core import InputError
-from trace_ves.core.plugins import source_digest
 from trace_ves.observer import UNLIMITED
 from trace_ves.runs.methods import default_budget, known_names, open_method, states_budget
 
@@ -74,19 +72,3 @@ def test_every_agent_has_one_budget_and_the_others_are_bounded_by_definition() -
     assert states_budget("avp", open_method("avp"))
     assert states_budget("mine:variant", VARIANTS["trace"])
     assert not states_budget("mine:method", blind)
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    return tmp_path
-
-
-def test_a_variant_of_trace_is_a_method_of_ones_own(folder: Path) -> None:
-    source = "from dataclasses import replace\nfrom trace_ves import TRACE\nvariant = replace(TRACE)\n"
-    (folder / "own_variant.py").write_text(source)
-    assert open_method("own_variant:variant") == VARIANTS["trace"]
-    first = source_digest("own_variant:variant")
-    (folder / "own_variant.py").write_text(source + "# edited\n")
-    assert first != source_digest("own_variant:variant") is not None

@@ -74,38 +74,6 @@ def test_a_release_gives_the_same_audit_and_the_same_frames(place: Path) -> None
     assert str(place) not in (place / "out/runs/vca@models-Steady.run.toml").read_text()
 
 
-def test_check_names_what_was_changed_lost_added_or_is_no_longer_listed(place: Path) -> None:
-    call(release, "bench", UNIFORM, "out")
-    sums, questions, videos, added = (
-        place / "out" / name for name in ("SHA256SUMS", "questions.jsonl", "videos.jsonl", "runs/mine.jsonl")
-    )
-    whole, kept = sums.read_text(), {path: path.read_bytes() for path in (questions, videos)}
-    questions.write_text("{}\n")
-    videos.unlink()
-    added.write_text("{}\n")
-    done = call(release, "--check", "out")
-    assert done.return_value == 1
-    assert "questions.jsonl: differs" in done.output
-    assert "videos.jsonl: is missing" in done.output
-    assert "runs/mine.jsonl: is not a file of this release" in done.output
-    added.unlink()
-    for path, content in kept.items():
-        path.write_bytes(content)
-    for line in whole.splitlines(keepends=True):
-        sums.write_text(whole.replace(line, ""))
-        done = call(release, "--check", "out")
-        assert done.return_value == 1
-        assert line.split("  ")[1].strip() in done.output
-    for broken in ("", whole + whole, whole.replace("  ", " "), whole.upper()):
-        sums.write_text(broken)
-        done = call(release, "--check", "out")
-        assert isinstance(done.exception, InputError) or done.return_value == 1
-    sums.write_text(whole)
-    assert call(release, "--check", "out").return_value == 0
-    (place / "out/link").symlink_to("README.md")
-    assert call(release, "--check", "out").return_value == 1
-
-
 def test_a_release_without_videos_names_their_checksums_and_checks_those_put_beside_it(place: Path) -> None:
     (place / "out.partial").mkdir()
     (place / "out.partial/mine").touch()
@@ -122,7 +90,8 @@ def test_a_release_without_videos_names_their_checksums_and_checks_those_put_bes
     with (place / "out/videos/a.mp4").open("ab") as file:
         file.write(b"\0")
     done = call(release, "--check", "out")
-    assert (done.return_value, "videos/a.mp4" in done.output) == (1, True)
+    assert done.return_value == 1
+    assert "videos/a.mp4: " in done.output
 
 
 def test_nothing_of_this_machine_is_released(place: Path) -> None:
@@ -145,13 +114,6 @@ def test_nothing_of_this_machine_is_released(place: Path) -> None:
     assert released[3:] == run_file.read_bytes().splitlines()[3:]  # what names no path keeps its bytes
 
 
-def test_a_bench_that_names_its_videos_by_absolute_paths_is_not_released(place: Path) -> None:
-    questions = place / "bench/questions.jsonl"
-    questions.write_text(questions.read_text().replace('"videos/', f'"{place}/bench/videos/'))
-    done = call(release, "bench", "out")
-    assert "is outside the bench; a release names videos by their place below it" in str(done.exception)
-
-
 @pytest.mark.parametrize("video", ["/etc/hosts", "videos/../../a.mp4"])
 def test_a_release_reads_no_video_outside_of_it_and_a_run_names_those_of_a_bench(place: Path, video: str) -> None:
     questions = place / "bench/questions.jsonl"
@@ -163,16 +125,18 @@ def test_a_release_reads_no_video_outside_of_it_and_a_run_names_those_of_a_bench
         load_bench(place / "bench")
 
 
+def name_absolute_paths(place: Path) -> None:
+    questions = place / "bench/questions.jsonl"
+    questions.write_text(questions.read_text().replace('"videos/', f'"{place}/bench/videos/'))
+
+
 @pytest.mark.parametrize(
     ("prepare", "arguments", "sentence"),
     [
         (lambda place: (place / "out").mkdir(), (), "exists already"),
-        (
-            lambda place: (place / "bench/videos/b.mp4").write_bytes(b"other"),
-            (),
-            "not the video that the runs were made",
-        ),
+        (lambda place: (place / "bench/videos/b.mp4").write_bytes(b"."), (), "not the video that the runs were made"),
         (lambda place: (place / "bench/videos/b.mp4").unlink(), ("--videos",), "is missing; get the video"),
+        (name_absolute_paths, (), "is outside the bench; a release names videos by their place below it"),
     ],
 )
 def test_a_release_that_could_not_be_replayed_is_refused(
@@ -201,14 +165,10 @@ def test_frames_are_the_very_frames_of_the_log(place: Path) -> None:
             assert picture.height == int(row["height"]) == 48
             shade = float(np.asarray(picture).mean())
         assert abs(shade - round(float(row["seconds"]) * 5) % 200) < 6  # the video's grey counts its frames
-
-
-def test_frames_refuses_another_video(place: Path) -> None:
     with (place / "bench/videos/a.mp4").open("ab") as file:
         file.write(b"\0")
-    done = call(frames, UNIFORM, "q00", "pictures")
-    assert isinstance(done.exception, InputError)
-    assert "is not the video that question 'q00' was answered on" in str(done.exception)
+    other = call(frames, UNIFORM, "q00", "others")
+    assert "is not the video that question 'q00' was answered on" in str(other.exception)
 
 
 QUESTION = {"id": "q", "video": "v/a.mp4", "duration": 9, "question": "?", "options": ["x", "y"], "answer": "A"}
@@ -232,6 +192,7 @@ def test_a_release_and_its_check_count_their_files_and_say_what_is_wrong_with_ea
     (out / "v").mkdir()
     (out / "v/a.mp4").write_bytes(b"1")  # its checksum is not known
     (out / "README.md").unlink()
+    (out / "videos.jsonl").write_text("{}\n")
     (out / "linked").symlink_to("v")
     (out / "LICENSE.md").rename(tmp_path / "note")
     (out / "LICENSE.md").symlink_to(tmp_path / "note")
@@ -243,6 +204,7 @@ def test_a_release_and_its_check_count_their_files_and_say_what_is_wrong_with_ea
         [
             "LICENSE.md: is a link",
             "README.md: is missing",
+            "videos.jsonl: differs from what was released",
             "../x: leads out of the release",
             "linked/a.mp4: is a link",
             "questions.jsonl: is not named in SHA256SUMS",
@@ -250,7 +212,7 @@ def test_a_release_and_its_check_count_their_files_and_say_what_is_wrong_with_ea
             "v/a.mp4: is not a file of this release",
         ],
     )
-    for text, place in (("x  a", 1), (f"{'0' * 64}  a\n{'0' * 64}  a", 2)):
+    for text, place in (("x  a", 1), (f"{'0' * 64} a", 1), (f"{'A' * 64}  a", 1), (f"{'0' * 64}  a\n" * 2, 2)):
         (out / "SHA256SUMS").write_text(text)
         with pytest.raises(InputError, match=f"SHA256SUMS:{place}: expected a SHA-256 and a file name, each file once"):
             check_release(out)

@@ -1,14 +1,13 @@
 """The commands on the audit page, and those of the audit on the page of measurements, print what the pages show."""
 
-import os
 import re
 import runpy
-import subprocess
-import sys
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import program
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/audit.md").read_text(encoding="utf-8")
@@ -37,32 +36,31 @@ def place(tmp_path: Path):
     return tmp_path
 
 
+def run_line(line: str, place: Path) -> tuple[int, str]:
+    """Run a line of the page: `[cd FOLDER &&] trace-ves … [| head -n N] [> FILE]`; its status and output."""
+    folder, line = re.fullmatch(r"(?:cd (\S+) && )?(.*)", line).groups()  # type: ignore[union-attr]
+    line, _, file = line.partition(" > ")
+    command, *filters = line.split(" | ")
+    done = program.run(*shlex.split(command)[1:], cwd=place / (folder or ""))
+    lines = done.stdout.splitlines(keepends=True)
+    for name, _, count in map(str.split, filters):
+        lines = lines[: int(count)] if name == "head" else lines[-int(count) :]
+    return done.returncode, done.stderr + ("" if file else "".join(lines))
+
+
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.split("\n")[-2][:40])
 def test_commands_print_what_the_page_shows(block: Any, place: Any, request: pytest.FixtureRequest) -> None:
     if any(name in block for name in REAL_FILES):
         annotations = request.getfixturevalue("shared") / "annotations"
         for name in REAL_FILES:
             (place / name).symlink_to(annotations / name)
-    search_path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    # A page shows what a terminal would: warnings and results in the order in which they were printed.
-    environment = os.environ | {"PATH": search_path, "PYTHONUNBUFFERED": "1"}
     for command, expected in steps(block):
         if command.startswith("pip "):
             continue
-        result = subprocess.run(
-            command,
-            shell=True,
-            cwd=place,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        status, printed = run_line(command, place)
         # A command without its output on the page is there for what it leaves behind.
-        assert result.returncode == 0 or expected, result.stdout
-        assert without_version(result.stdout) == without_version(expected) or not expected
+        assert status == 0 or expected, printed
+        assert without_version(printed) == without_version(expected) or not expected
 
 
 def test_the_python_of_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
