@@ -136,59 +136,32 @@ def test_a_bench_without_durations_goes_round() -> None:
     assert Item.from_json(line).to_json() == line
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"options": ["1"]}, "2 to 26 options, found 1"),
-        ({"options": ["x"] * 27}, "2 to 26 options, found 27"),
-        ({"answer": "C"}, "one of A-B, found 'C'"),
-        ({"answer": 1}, "'answer' must be a string"),
-        ({"duration": 0}, "more than 0 seconds"),
-        ({"duration": None}, "'duration' is missing"),
-        ({"evidence": [[1.0]]}, "two numbers"),
-        ({"evidence": [["a", "b"]]}, "must be a number"),
-        ({"id": 3}, "'id' must be a string"),
-    ],
-)
-def test_a_broken_item_is_named(change: dict[str, object], words: list[str]) -> None:
-    with pytest.raises(FieldError, match=words) as caught:
-        Item.from_json(LINE | change)
-    assert not isinstance(caught.value, DirtyEvidenceError)
-
-
-@pytest.mark.parametrize(
-    ("interval", "words"),
-    [
-        ([10.0, 5.0], "is reversed"),
-        ([5.0, 5.0], "has no length"),
-        ([-1.5, 5.0], "starts before the video"),
-        ([90.0, 101.5], "ends after the video, which has 100 s"),
-    ],
-)
-def test_dirty_evidence_is_told_apart(interval: Any, words: list[str]) -> None:
-    with pytest.raises(DirtyEvidenceError, match=words):
-        Item.from_json(LINE | {"evidence": [[0.0, 1.0], interval]})
-
-
-def test_a_rounded_duration_gives_its_slack() -> None:
-    line = LINE | {"evidence": [[90.0, 130.0]], "duration_precision": 60.0}
-    assert Item.from_json(line).evidence == (Interval(90, 130),)
-    assert not BenchLine.from_json(LINE).passes_an_end
-    assert BenchLine.from_json(LINE | {"evidence": [[-0.5, 5.0], [6.0, 7.0]]}).passes_an_end
-    assert Item.from_json(LINE | {"evidence": [[90.0, 101.0]]}).evidence == (Interval(90, 101),)
-
-
 def test_paths_find_keys_with_dots_positions_and_templates() -> None:
     record = {"a.b": {"c": 1}, "a": {"c": [10, {"d": "x"}]}, "n": 3.0}
     assert value_at(record, "a.b") == {"c": 1}
     assert value_at(record, "a.c.1.d") == "x"
     assert text_at(record, "{n}-{a.c.1.d}") == "3-x"
-    for missing in ("z", "a.c.2", "n.0"):
-        with pytest.raises(FieldError, match=rf"there is no '{missing}' in this row; it has a\.b, a, n"):
-            value_at(record, missing)
-    for count, more in ((8, ""), (9, ", …")):
-        with pytest.raises(FieldError, match=rf"it has 0, 1, 2, 3, 4, 5, 6, 7{more}$"):
-            value_at({str(key): 0 for key in range(count)}, "z")
+    assert value_at([1, 2], "1") == 2
+
+
+@pytest.mark.parametrize(
+    ("record", "path", "keys"),
+    [
+        ([1, 2], "2", ""),
+        ([1, 2], "-1", ""),
+        ({}, "a", ""),
+        ({"x" * 41: 1}, "a", f"; it has {'x' * 40}"),
+        ({"a": {"b": 1}, "c.d": 2}, "a.c", "; it has a, c.d"),
+        ({"a": [1]}, "a.1", "; it has a"),
+        ({"a": 1}, "a.0", "; it has a"),
+        (dict.fromkeys("abcdefgh"), "z", "; it has a, b, c, d, e, f, g, h"),
+        (dict.fromkeys("abcdefghi"), "z", "; it has a, b, c, d, e, f, g, h, …"),
+    ],
+)
+def test_a_path_that_leads_nowhere_is_named(record: object, path: str, keys: str) -> None:
+    with pytest.raises(FieldError) as caught:
+        value_at(record, path)
+    assert str(caught.value) == f"there is no '{path}' in this row{keys}"
 
 
 REVERSED, EMPTY = "is reversed", "has no length"
@@ -198,7 +171,7 @@ BEFORE, AFTER = "starts before the video", "ends after the video, which has 100 
 @pytest.mark.parametrize(
     ("start", "end", "precision", "expected"),
     [
-        (0, 100, 0, (0, 100)),
+        (0, 100, None, (0, 100)),
         (-1, 5, 0, (0, 5)),
         (-1.001, 5, 0, BEFORE),
         (-1, 0, 0, BEFORE),
@@ -218,16 +191,16 @@ BEFORE, AFTER = "starts before the video", "ends after the video, which has 100 
         (200, 150, 0, REVERSED),
     ],
 )
-def test_evidence_at_the_ends_of_a_video(start: float, end: float, precision: float, expected: object) -> None:
-    line = LINE | {"evidence": [[start, end]], "duration_precision": precision}
+def test_evidence_at_the_ends_of_a_video(start: float, end: float, precision: Any, expected: object) -> None:
+    line = LINE | {"evidence": [[1, 2], [start, end]], "duration_precision": precision}
     if isinstance(expected, str):
         with pytest.raises(DirtyEvidenceError) as caught:
             Item.from_json(line)
         assert str(caught.value) == f"evidence interval {start:g}-{end:g} s {expected}"
     else:
         found = Item.from_json(line)
-        assert [(each.start, each.end) for each in found.evidence] == [expected]
-        assert found.slack_seconds == max(1, precision)
+        assert [(each.start, each.end) for each in found.evidence] == [(1, 2), expected]
+        assert found.slack_seconds == max(1, precision or 0)
 
 
 @pytest.mark.parametrize(
@@ -273,6 +246,7 @@ OPEN = {"options": [], "accepted": ["2"]}
         ({"evidence": [[1]]}, "an evidence interval needs two numbers, start and end, found [1.0]"),
         ({"evidence": [[1, 2, 3]]}, "an evidence interval needs two numbers, start and end, found [1.0, 2.0, 3.0]"),
         ({"evidence": [[1, None]]}, "'evidence[0][1]' must be a number, found null None"),
+        ({"answer": 1}, "'answer' must be a string, found a number 1"),
         ({"id": " "}, "'id' is empty"),
         ({"options": "ab"}, "'options' must be an array, found a string 'ab'"),
         ({"duration": math.inf}, "'duration' must be a finite number, found inf"),
@@ -283,7 +257,7 @@ def test_the_rules_of_a_bench_line(change: dict[str, object], expected: object) 
     if isinstance(expected, str):
         with pytest.raises(FieldError) as caught:
             Item.from_json(LINE | change)
-        assert str(caught.value) == expected
+        assert (type(caught.value), str(caught.value)) == (FieldError, expected)
     else:
         found = Item.from_json(LINE | change)
         assert (found.answer, len(found.question.options), found.accepted) == expected
@@ -336,20 +310,3 @@ def test_only_text_and_whole_numbers_are_text(value: object) -> None:
         with pytest.raises(FieldError) as caught:
             text_at({"a": value}, path)
         assert str(caught.value) == f"'a' must be text or a whole number, found {value!r}"
-
-
-@pytest.mark.parametrize(
-    ("record", "path", "words"),
-    [
-        ([1, 2], "2", "there is no '2' in this row"),
-        ([1, 2], "-1", "there is no '-1' in this row"),
-        ({}, "a", "there is no 'a' in this row"),
-        ({"x" * 41: 1}, "a", f"there is no 'a' in this row; it has {'x' * 40}"),
-        ({"a": {"b": 1}}, "a.c", "there is no 'a.c' in this row; it has a"),
-    ],
-)
-def test_a_path_that_leads_nowhere_is_named(record: object, path: str, words: str) -> None:
-    assert value_at([1, 2], "1") == 2
-    with pytest.raises(FieldError) as caught:
-        value_at(record, path)
-    assert str(caught.value) == words
