@@ -1,5 +1,6 @@
 """Rules of the modules at their edges: the last number that counts, and the first that does not."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -14,14 +15,13 @@ from tests.fake_models import complete, full
 from trace_ves.agent.anchor_extraction import closer_looks, extract, make_anchor, with_frames, without_repeats
 from trace_ves.agent.anchor_prioritization import prioritize
 from trace_ves.agent.anchors import Inquiry, Look, SeenEvent, VisualAnchor, names_of
-from trace_ves.agent.claims import ClaimReply, make_claims, number_in
 from trace_ves.agent.evidence_assembly import assembly_reply
 from trace_ves.agent.final_answer_replay import answer_from_clips
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.agent.temporal_proposal import ProposalContext, ProposedCandidates, propose, split
 from trace_ves.agent.trajectory_reconciler import ControlReply, ReconcilerContext, reconcile, valid_action
 from trace_ves.backbone.protocol import ModelFault, Request, ScriptedBackbone
-from trace_ves.core import Clip, Interval, Question
+from trace_ves.core import Clip, Interval
 from trace_ves.core.subtitles import Cue, Subtitles
 from trace_ves.observer import Observer
 from trace_ves.records.search import (
@@ -187,46 +187,6 @@ def test_a_span_is_split_only_where_it_is_longer_than_one_look() -> None:
     assert split(Interval(3, 3), 25) == (Interval(3, 3),)
 
 
-@pytest.mark.parametrize(
-    ("words", "number"),
-    [
-        ("never", 0),
-        ("Once.", 1),
-        ("twice", 2),
-        ("zero", 0),
-        ("one", 1),
-        ("Twenty times", 20),
-        ("exactly 3", 3),
-        ("at least 12 times", 12),
-        ("1234", 1234),
-        ("12345", None),
-        ("a few", None),
-        ("twenty-one", None),
-    ],
-)
-def test_numbers_in_words(words: str, number: int | None) -> None:
-    assert number_in(words) == number
-
-
-def test_at_most_six_claims_are_asked_for_and_kept_and_a_count_must_be_complete() -> None:
-    colours = {"claim": "the colour", "values": [" red", "red ", "", "blue"]}
-    single = {"claim": "the place", "values": ["here"]}
-    count = {"claim": "how many", "kind": "count", "values": ["1", "2"]}
-    more = [{"claim": f"more {n}"} for n in range(5)]
-    asked, requests = asked_with({"claims": [colours, single, count, *more]})
-    claims = make_claims(Question("q", "v", "Why?", ("yes", "no")), asked.observer)
-    assert requests[0].variables["limit"] == 6
-    assert [claim.id for claim in claims] == ["c1", "c2", "c3", "c4", "c5", "c6", "complete"]
-    assert [claim.values for claim in claims[:3]] == [("red", "blue"), (), ()]  # only a choice closes a claim
-
-
-def test_of_a_claim_the_first_twelve_values_are_kept() -> None:
-    said = ClaimReply.model_validate(
-        {"claim": "the colour", "kind": "fact", "values": [f"colour {n}" for n in range(14)]}
-    )
-    assert said.values == [f"colour {n}" for n in range(12)]
-
-
 def test_cues_that_share_words_with_the_question_come_first() -> None:
     asked = inquiry()
     cues = tuple(Cue(n, n + 1, words) for n, words in enumerate(("some words", "a frightened", "more words")))
@@ -296,8 +256,8 @@ def test_control_is_told_times_to_a_tenth_and_claims_in_words() -> None:
 
 def test_a_proposal_is_told_times_to_a_tenth_and_how_many_looks_can_be_paid_for() -> None:
     wish = {"start": 3, "end": 9}
-    cat = {"start": 3, "end": 4, "note": "a cat"}
-    inquiry, requests = asked_with({"notes": [cat], "candidates": [wish]}, seconds=99.96)
+    cats = [{"start": start, "end": end, "note": "a cat"} for start, end in ((-1, 1.1), (3, 4), (9, 9), (9, math.inf))]
+    inquiry, requests = asked_with({"notes": cats, "candidates": [wish]}, seconds=99.96)
     storyboard = replace(inquiry.observer.survey(inquiry.observer.whole, 4, height=90), title="Storyboard")
     before = (SegmentNote(1.25, 2.5, "a dog", promising=True),)
     context = ProposalContext(
@@ -312,7 +272,7 @@ def test_a_proposal_is_told_times_to_a_tenth_and_how_many_looks_can_be_paid_for(
     assert told["unmet_needs"] == ["c2"]
     assert request.clips == (storyboard,)
     assert "Above is the storyboard" in request.text
-    assert found.notes == (*before, SegmentNote(3, 4, "a cat", promising=True))
+    assert found.notes == (SegmentNote(0, 1.1, "a cat"), *before, SegmentNote(3, 4, "a cat"))
     assert [candidate.span for candidate in found.candidates] == [Interval(3, 9)]
     again = propose(inquiry, None, context, TraceSettings())
     assert requests[1].clips == ()

@@ -32,6 +32,7 @@ NUMBERS = {
 
 def test_a_run_without_settings_has_the_numbers_of_the_published_results() -> None:
     assert asdict(TRACE.settings) == NUMBERS
+    assert asdict(TRACE.settings.for_count()) == NUMBERS | {"fast_candidate_frames": 5}  # small looks
     assert TRACE.default_budget == 112
     assert {name: (look.fps, look.height) for name, look in STRATEGIES.items()} == {
         "general": (0.2, 360),
