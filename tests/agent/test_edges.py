@@ -134,11 +134,24 @@ def test_a_look_shows_the_nearest_frames_that_were_shown_and_one_frame_at_least(
     assert [[frame.seconds for frame in look.clip.frames] for look in looks] == [[7.5, 9, 10, 11.5], [42]]
 
 
-def test_two_spans_of_one_look_are_two_events() -> None:
-    spans = [{"start": 8, "end": 9, "claims": ["c1"]}, {"start": 11, "end": 30, "claims": None}]
-    asked = inquiry({"relevant": True, "spans": spans, "look_between": None})
+@pytest.mark.parametrize(
+    ("spans", "expected"),
+    [
+        ([(9, 11)], [(9, 11)]),
+        ([(9, 9)], [(9, 9)]),  # a moment
+        ([(2, 11)], [(8, 11)]),
+        ([(8, 9), (11, 30)], [(8, 9), (11, 12)]),  # two events
+        ([(11, 9)], []),
+        ([(30, 40)], []),
+        ([(1, 2), (9, 10)], [(9, 10)]),
+    ],
+)
+def test_spans_of_a_look_are_cut_to_it(spans: list[tuple[float, float]], expected: list[tuple[float, float]]) -> None:
+    said = [{"start": start, "end": end, "claims": ["c1"] if start < 9.5 else None} for start, end in spans]
+    asked = inquiry({"relevant": True, "spans": said, "look_between": None})
     [look] = extract(asked, [Candidate(Interval(8, 12), LOOK, 5)], (), (), ())
-    assert look.events == (SeenEvent(Interval(8, 9), frozenset({"c1"})), SeenEvent(Interval(11, 12)))
+    events = [SeenEvent(Interval(a, b), frozenset({"c1"} if a < 9.5 else ())) for a, b in expected]
+    assert (list(look.events), look.relevant is Relevance.YES) == (events, bool(events))
 
 
 def test_what_the_model_is_not_sure_of_is_looked_at_closely() -> None:
