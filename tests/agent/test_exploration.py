@@ -41,12 +41,7 @@ def test_gaps_wider_than_the_spacing_are_unexplored(end: float, moments: Any, le
     assert unexplored(Interval(0, end), moments, 5.0) == tuple(Interval(*span) for span in left)
 
 
-@given(
-    st.lists(st.floats(0, 400), max_size=60),
-    st.floats(0.5, 60),
-    st.floats(0, 400),
-    st.floats(0.01, 60),
-)
+@given(st.lists(st.floats(0, 400), max_size=60), st.floats(0.5, 60), st.floats(0, 400), st.floats(0.01, 60))
 def test_no_event_longer_than_the_spacing_hides_in_what_is_explored(
     moments: list[float], spacing: float, start: float, extra: float
 ) -> None:
@@ -80,10 +75,7 @@ def test_new_moments_lie_in_the_widest_gaps(known: list[float], count: int) -> N
     assert len(new) == count
     assert all(moment in span for moment in new)
     assert not known or not new or min(abs(a - b) for a in new for b in known) > 0
-
-
-def test_without_known_moments_new_ones_are_centred_and_uniform() -> None:
-    assert spread(Interval(100, 140), [], 8) == pytest.approx(centred_uniform(Interval(100, 140), 8))
+    assert spread(span, [], count) == pytest.approx(centred_uniform(span, count) if count else [])
     assert spread(Interval(0, 10), [5], 2) == pytest.approx([5 / 3, 25 / 3])
 
 
