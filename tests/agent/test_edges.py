@@ -108,13 +108,7 @@ def test_an_anchor_for_what_one_frame_showed_in_part_looks_beside_it() -> None:
     assert [frame.seconds for frame in anchor.clip.frames] == [8.3, 10.0, 11.6]
 
 
-@given(
-    shown=st.lists(st.floats(0, 100), max_size=8),
-    start=st.floats(0, 80),
-    length=st.floats(2, 20),
-    part=st.floats(0, 1),
-    frames=st.integers(3, 8),
-)
+@given(st.lists(st.floats(0, 100), max_size=8), st.floats(0, 80), st.floats(2, 20), st.floats(0, 1), st.integers(3, 8))
 def test_a_look_contains_the_frame_that_suggested_it(
     shown: list[float], start: float, length: float, part: float, frames: int
 ) -> None:

@@ -105,29 +105,20 @@ def test_an_output_under_any_name_of_an_input_is_refused(tmp_path: Path) -> None
     refuse_inputs([tmp_path / "new", None], inputs=[tmp_path / "other", None])
 
 
-@pytest.mark.parametrize(
-    ("output", "relation"),
-    [
-        ("runs", "contains"),
-        (".", "contains"),
-        ("link", "contains"),
-        ("runs/a.b.run.toml", "belongs to"),
-        ("link/a.b.transcripts", "belongs to"),
-        ("runs/a.b.failed", "belongs to"),
-        ("film.srt", "belongs to"),
-        ("film.en.VTT", "belongs to"),
-        ("world.jsonl", "belongs to"),
-        ("runs/a.b.json", None),
-        ("runs/a.run.toml", None),
-        ("runs/world.jsonl", None),
-        ("runs/film.srt", None),
-        ("film", None),
-        ("film.srt/x", None),
-        ("films.srt", None),
-        (".srt", None),
-    ],
-)
-def test_outputs_that_contain_inputs_or_belong_to_them(tmp_path: Path, output: str, relation: str | None) -> None:
+OUTPUTS = {
+    "contains": ("runs", ".", "link"),
+    "belongs to": (
+        *("runs/a.b.run.toml", "link/a.b.transcripts", "runs/a.b.failed", "film.srt", "film.en.VTT", "world.jsonl"),
+    ),
+    "": (
+        *("runs/a.b.json", "runs/a.run.toml", "runs/world.jsonl", "runs/film.srt"),
+        *("film", "film.srt/x", "films.srt", ".srt"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("output", "relation"), [(each, words) for words in OUTPUTS for each in OUTPUTS[words]])
+def test_outputs_that_contain_inputs_or_belong_to_them(tmp_path: Path, output: str, relation: str) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "link").symlink_to("runs")
     inputs = [tmp_path / name for name in ("runs/a.b.jsonl", "film.mp4", "questions.jsonl")]

@@ -1,6 +1,7 @@
 """Sampling schedules of other tools: the frames that their own formulas give, on true and on assumed frame times."""
 
 import math
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -108,10 +109,8 @@ def test_what_is_no_schedule_is_a_sentence(name: str) -> None:
         (10_000_000.25, 2.0, r"at 2 fps is too long for a schedule; the limit is 1e\+07 s"),
     ],
 )
-def test_the_longest_video_has_twenty_million_frames(
-    duration: float, fps: float, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_longest_video_has_twenty_million_frames(duration: float, fps: float, words: str) -> None:
     with pytest.raises(InputError, match=words):
         FrameTimes.assumed(duration, fps=fps)
-    monkeypatch.setattr("trace_ves.core.schedules.MOST_VIDEO_FRAMES", 100)
-    assert len(FrameTimes.assumed(10.0, fps=10.0)) == 100
+    with mock.patch("trace_ves.core.schedules.MOST_VIDEO_FRAMES", 100):
+        assert len(FrameTimes.assumed(10.0, fps=10.0)) == 100

@@ -78,22 +78,19 @@ def test_a_line_that_is_too_long_ends_the_index(tmp_path: Path, monkeypatch: pyt
     assert Score() == (None, 0, 0, 0)
 
 
-def test_facts_come_back_with_their_columns_and_are_their_owners() -> None:
+def test_facts_come_back_with_their_columns_and_a_file_is_read_for_its_checksum_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     columns = {"a": np.arange(3), "b": np.array([True, False])}
     save_facts("some", ["key"], Facts({"x": "é"}, columns))
     found = load_facts("some", ["key"])
     assert found is not None
-    assert (found.values, {name: each.tolist() for name, each in found.columns.items()}) == (
-        {"x": "é"},
-        {"a": [0, 1, 2], "b": [True, False]},
-    )
+    assert found.values == {"x": "é"}
+    assert {name: each.tolist() for name, each in found.columns.items()} == {"a": [0, 1, 2], "b": [True, False]}
     assert [stat.S_IMODE(file.stat().st_mode) for file in (cache_dir() / "some").iterdir()] == [0o600]
     assert load_facts("other", ["key"]) is load_facts("some", ["other key"]) is None
-
-
-def test_a_file_is_read_for_its_checksum_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "film").write_bytes(b"film")
-    found = Checksum(4, hashlib.sha256(b"film").hexdigest())
-    assert checksum(tmp_path / "film") == found
+    known = Checksum(4, hashlib.sha256(b"film").hexdigest())
+    assert checksum(tmp_path / "film") == known
     monkeypatch.setattr(hashlib, "file_digest", None)
-    assert checksum(tmp_path / "film") == found
+    assert checksum(tmp_path / "film") == known
