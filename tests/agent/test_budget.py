@@ -161,9 +161,6 @@ def test_the_last_look_is_as_large_as_what_is_left_beside_reading_everything() -
     (last,) = affordable([Candidate(Interval(20, 60), LOOK, 8)], TWO, 7 + 3 + 3, 60, SMALL)
     assert (last.frames, last.span) == (3, Interval(37, 43))  # as wide as three frames can see
     assert affordable([look(20)], TWO, 7 + 3 + 2, 60, SMALL) == ()
-
-
-def test_what_an_action_costs_is_its_look_and_the_bundle_it_leaves() -> None:
     assert action_costs(TWO, SMALL) == {"DROP": 7, "REFINE": 3 + 3 + 7, "EXPAND": 3 + 3 + 7}
 
 

@@ -64,7 +64,9 @@ def test_a_closed_claim_has_one_of_its_values_however_it_was_worded(said: str, v
     assert closed_value(said, ("red", "blue")) == value
 
 
-def test_two_closed_values_are_a_conflict() -> None:
+def test_two_closed_values_are_a_conflict_and_two_meanings_of_an_open_answer_a_flip() -> None:
+    assert stop(inquiry(OPEN), record("He is frightened."), record("asleep")) == 1
+    assert not Wordings(inquiry(OPEN)).agree("frightened", "asleep")
     closed = inquiry(CHOICE, (CLOSED,))
     tau = (record("B", c1="red"), record("B", c1="blue"))
     assert found(*by_meaning(tau, closed.claims, Wordings(closed))).conflicts == {"a2"}
@@ -89,11 +91,6 @@ def test_other_words_are_another_value_only_where_the_answer_is_another() -> Non
     tau = (record("A", c1="red"), record(None, c1="crimson"), record("A", c1="ruby"), record("B", c1="scarlet"))
     unified = by_meaning(tau, (FREE,), Wordings(inquiry(CHOICE)))
     assert [each.facts["c1"] for each in unified] == ["red", "red", "red", "scarlet"]
-
-
-def test_an_open_answer_that_means_something_else_is_a_flip() -> None:
-    assert stop(inquiry(OPEN), record("He is frightened."), record("asleep")) == 1
-    assert not Wordings(inquiry(OPEN)).agree("frightened", "asleep")
 
 
 def test_the_model_is_asked_only_where_rules_cannot_tell_and_once() -> None:

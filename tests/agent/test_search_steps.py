@@ -15,7 +15,7 @@ from trace_ves.agent.state import State
 from trace_ves.agent.trace import Search, growing_prefixes
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.core import Interval, Termination
-from trace_ves.records.search import Candidate, Claim, Drop, PrefixRecord, Refine, RoundRecord, SegmentNote, Status
+from trace_ves.records.search import Candidate, Claim, PrefixRecord, RoundRecord, SegmentNote, Status
 
 CLAIMS = (Claim("c1", "what"), Claim("c2", "who"))
 
@@ -38,15 +38,6 @@ def test_a_proposal_is_asked_for_while_a_look_can_be_paid_for(seen_before: bool,
     looking.ask_for_candidates(None if seen_before else looking.storyboard)
     stages = [call.stage for call in looking.inquiry.observer.log.calls]
     assert stages == (["temporal-proposal"] if is_asked else [])
-
-
-def test_without_expand_only_the_first_round_proposes() -> None:
-    note = (SegmentNote(0, 50, "a dog", promising=True),)
-    looking = search(50, {"candidates": [{"start": 0, "end": 9}]}, notes=note)
-    looking.trace = replace(TRACE, actions=frozenset({Drop, Refine}))
-    assert looking.new_candidates() == ()
-    assert looking.state.notes == note
-    assert looking.inquiry.observer.log.calls == ()
 
 
 def test_a_scan_is_made_where_nothing_points_to_an_open_claim() -> None:

@@ -69,8 +69,6 @@ def test_a_bundle_is_refuted_whatever_the_order_of_its_anchors() -> None:
     assert flags([(two,), (two, one)], tau, {key((one, two))}).stable_prefix is None
 
 
-# --- an independent, literal reading of the appendix and of the stricter rules --------------------
-
 records = st.builds(
     PrefixRecord,
     answer=st.sampled_from(["A", "B", None]),
@@ -122,9 +120,6 @@ def test_flags_agree_with_a_literal_reading_of_the_definitions(tau: list[PrefixR
     assert ours.unmet_needs == unmet
 
 
-# --- control: what the model says is held to the rules -------------------------------------------
-
-
 PIECES = (Interval(20, 40), Interval(60, 65))
 
 
@@ -132,6 +127,7 @@ def context(*trajectory: PrefixRecord, unexplored: tuple[Interval, ...] = PIECES
     return ReconcilerContext(prefixes(len(trajectory)), trajectory, found(*trajectory), unexplored, expand_limit=2)
 
 
+NEITHER = "'a1': neither in the conflict set nor redundant"
 CONFLICT = context(record("A", x="red"), record("B", x="red"), record("B", x="red"))
 
 
@@ -139,12 +135,8 @@ CONFLICT = context(record("A", x="red"), record("B", x="red"), record("B", x="re
     ("reply", "action", "refusal"),
     [
         ({"action": "DROP", "target_anchors": ["a2"]}, Drop(frozenset({"a2"})), None),
-        (
-            {"action": "DROP", "target_anchors": ["a1", "a2"]},
-            Drop(frozenset({"a2"})),
-            "'a1': neither in the conflict set nor redundant",
-        ),
-        ({"action": "DROP", "target_anchors": ["a1"]}, None, "'a1': neither in the conflict set nor redundant"),
+        ({"action": "DROP", "target_anchors": ["a1", "a2"]}, Drop(frozenset({"a2"})), NEITHER),
+        ({"action": "DROP", "target_anchors": ["a1"]}, None, NEITHER),
         ({"action": "DROP"}, None, "DROP named no anchor"),
         (
             {"action": "REFINE", "target_anchors": ["a9", "a1"], "observation_strategy": "narrow-span"},

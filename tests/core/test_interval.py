@@ -81,18 +81,11 @@ def test_a_log_adds_up_its_calls() -> None:
     assert log.usage == Usage(11, 22, 33)
 
 
-def test_a_frame_is_a_jpeg_of_quality_90_where_nobody_says_otherwise() -> None:
+def test_what_holds_where_nobody_says_otherwise() -> None:
+    assert ObservationStrategy() == ObservationStrategy(fps=1.0, height=360)
+    assert [centred_uniform(Interval(0, 8), 4), centred_uniform(Interval(70, 76), 1)] == [(1, 3, 5, 7), (73,)]
     frame = Frame(0, 0.0, SimpleNamespace(jpeg=lambda quality: bytes([quality])))
     assert (frame.jpeg(), frame.jpeg(50)) == (bytes([90]), bytes([50]))
-
-
-def test_the_canonical_schedule() -> None:
-    assert centred_uniform(Interval(0, 8), 4) == (1, 3, 5, 7)
-    assert centred_uniform(Interval(70, 76), 1) == (73,)
-
-
-def test_a_strategy_looks_once_a_second_at_360_rows_where_nobody_says_otherwise() -> None:
-    assert ObservationStrategy() == ObservationStrategy(fps=1.0, height=360)
 
 
 @pytest.mark.parametrize(("fps", "height"), [(0, 360), (-1, 360), (1, 0), (float("nan"), 360)])
