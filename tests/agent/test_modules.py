@@ -12,6 +12,7 @@ from tests.agent.test_trajectory_reconciler import prefixes, record
 from tests.fake_models import complete
 from trace_ves.agent.anchors import Look
 from trace_ves.agent.evidence_assembly import AssemblyReply, prefix_record
+from trace_ves.agent.fallback import fallback_prefixes, run_length
 from trace_ves.agent.settings import STRATEGIES, TraceSettings
 from trace_ves.agent.temporal_proposal import (
     CandidateReply,
@@ -21,7 +22,6 @@ from trace_ves.agent.temporal_proposal import (
     unguided,
     valid_candidates,
 )
-from trace_ves.agent.trajectory_reconciler import fallback_prefixes, run_length
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.core import Clip, Interval
 from trace_ves.records.search import AtLeast, Candidate, Claim, ClaimKind, PrefixRecord, SegmentNote, Status

@@ -1,21 +1,22 @@
-"""The state of Algorithm 1 between rounds, and how each action changes it; REFINE has four ways to look again."""
+"""The state of Algorithm 1 between rounds, and how each action changes it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from trace_ves.agent.anchors import VisualAnchor, key
+from trace_ves.agent.anchors import key
+from trace_ves.agent.refinement import refine
 from trace_ves.agent.settings import STRATEGIES
 from trace_ves.agent.temporal_proposal import candidate, corrected, split
-from trace_ves.core import Interval
-from trace_ves.records.search import Drop, Expand, Refine, Refinement, Relevance, SegmentNote
+from trace_ves.records.search import Drop, Expand, Refine, Relevance, SegmentNote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trace_ves.agent.anchors import BundleKey, Look, PrefixBundle
+    from trace_ves.agent.anchors import BundleKey, Look, PrefixBundle, VisualAnchor
     from trace_ves.agent.settings import LookFor, TraceSettings
+    from trace_ves.core import Interval
     from trace_ves.records.search import Action, Candidate
 
 
@@ -84,37 +85,3 @@ def _direct_looks(intervals: Sequence[Interval], look_for: str, settings: TraceS
     parts = [split(span, settings.longest_look(strategy)) for span in intervals]
     turns = range(max((len(looks) for looks in parts), default=0))
     return tuple(candidate(looks[turn], strategy, settings) for turn in turns for looks in parts if turn < len(looks))
-
-
-def refine(target: VisualAnchor | Look, way: Refinement, whole: Interval, settings: TraceSettings) -> Candidate:
-    """The candidate for another look; a closer look may take twice the frames."""
-    before = target.candidate
-    span, strategy, moment = before.span, before.strategy, before.moment
-    frames = max(settings.least_candidate_frames, before.frames or 0)
-    match way:
-        case Refinement.RAISE_FRAME_RATE:
-            strategy, frames = replace(strategy, fps=2 * strategy.fps), 2 * frames
-        case Refinement.RAISE_RESOLUTION:
-            strategy = replace(strategy, height=2 * strategy.height)
-        case Refinement.NARROW_SPAN:  # half the span around the evidence, with the same number of frames
-            span, strategy = _placed(_point(target), span.length / 2, whole), replace(strategy, fps=2 * strategy.fps)
-        case Refinement.SHIFT_CENTRE:  # half a span further on the side of the evidence, where it may continue
-            direction = 1 if _point(target) >= span.centre else -1
-            span, moment = _placed(span.centre + direction * span.length / 2, span.length, whole), None
-    replaces = target.id if isinstance(target, VisualAnchor) else None
-    frames = min(frames, 2 * settings.candidate_frames)
-    return replace(before, span=span, strategy=strategy, moment=moment, frames=frames, replaces=replaces, id=None)
-
-
-def _point(target: VisualAnchor | Look) -> float:
-    """Where the evidence may be: the anchor, else what the model named, else the middle of the look."""
-    if isinstance(target, VisualAnchor):
-        return target.clip.span.centre
-    named = [*target.between, *(event.span.centre for event in target.events)]
-    return named[0] if named else target.clip.span.centre
-
-
-def _placed(centre: float, length: float, whole: Interval) -> Interval:
-    """A span of this length around a moment, moved into the video if needed."""
-    start = min(max(centre - length / 2, whole.start), max(whole.end - length, whole.start))
-    return Interval(start, min(start + length, whole.end))

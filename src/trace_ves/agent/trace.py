@@ -32,10 +32,12 @@ from trace_ves.agent.budget import (
 )
 from trace_ves.agent.comparison import Wordings, by_meaning, with_completeness
 from trace_ves.agent.exploration import counting_spacing, occurrences, passed_over, scan_moments, unexplored
+from trace_ves.agent.fallback import fallback_prefixes
 from trace_ves.agent.settings import DEFAULT_BUDGET, TraceSettings
 from trace_ves.agent.state import State
+from trace_ves.agent.storyboard import make_storyboard
 from trace_ves.agent.temporal_proposal import ProposalContext, ProposedCandidates, unguided
-from trace_ves.agent.trajectory_reconciler import ReconcilerContext, fallback_prefixes
+from trace_ves.agent.trajectory_reconciler import ReconcilerContext
 from trace_ves.core import Answer, InputError, Question, Termination
 from trace_ves.core.interval import subtract, union
 from trace_ves.observer import UNLIMITED, Decided, RoundStarted
@@ -132,8 +134,7 @@ class Trace:
                 f"{self.settings.least_budget}; raise --budget."
             )
         inquiry = Inquiry(question, self.make_claims(question, observer), observer)
-        frames, height = self.settings.storyboard_frames, self.settings.storyboard_height
-        storyboard = replace(observer.survey(observer.whole, frames, height=height), title="Storyboard")
+        storyboard = make_storyboard(observer, self.settings)
         state = State(observer.whole, notes=self.recalled_notes(observer, storyboard))
         trace = replace(self, settings=self.settings.for_count()) if inquiry.counts else self
         return Search(trace, inquiry, storyboard, state, Wordings(inquiry)).run()
@@ -391,7 +392,7 @@ class Search:
         count = next((count for count in counts if count >= self.settings.least_scan_frames), 0)
         taken = [candidate.span for candidate in hinted]
         storyboard = [frame.seconds for frame in self.storyboard.frames]
-        moments = scan_moments(storyboard, self.state.notes or (), taken, count)
+        moments = scan_moments(storyboard, self.state.notes or (), taken, max(0, count))
         if len(moments) < self.settings.least_scan_frames:
             return None
         frames = self.inquiry.observer.frames_at(moments, height=self.storyboard.strategy.height)

@@ -329,39 +329,3 @@ def default_action(context: ReconcilerContext, offered: Collection[str]) -> Acti
         for target in reversed(context.refinable.values()):
             return Refine(target.id, next(way for way in Refinement if way not in target.refined))
     return None
-
-
-def fallback_prefixes(
-    bundles: Sequence[PrefixBundle],
-    trajectory: Trajectory,
-    *,
-    conflicts: Collection[str],
-    refuted: Collection[BundleKey],
-) -> list[int]:
-    """All prefixes, the best fallback first.
-
-    Ordered by: not refuted, fewest open claims, fewest conflicts, longest run of its answer along the trajectory,
-    larger bundle.
-    """
-
-    def rank(j: int) -> tuple[bool, int, int, int, int]:
-        return (
-            key(bundles[j]) in refuted,
-            len(trajectory[j].unmet_needs),
-            sum(anchor.id in conflicts for anchor in bundles[j]),
-            -run_length(trajectory, j),
-            -len(bundles[j]),
-        )
-
-    return sorted(range(len(trajectory)), key=rank)
-
-
-def run_length(trajectory: Trajectory, j: int) -> int:
-    """The number of consecutive records around j without a flip (a growing count is not one); 0 without an answer."""
-    if trajectory[j].answer is None:
-        return 0
-    first = next((i for i in range(j, 0, -1) if flips(trajectory[i - 1], trajectory[i])), 0)
-    last = next(
-        (i for i in range(j, len(trajectory) - 1) if flips(trajectory[i], trajectory[i + 1])), len(trajectory) - 1
-    )
-    return last - first + 1
