@@ -73,7 +73,7 @@ def test_large_parts_are_pinned_in_files_of_their_own(part: str, script: str, st
     assert step in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
 
-def test_the_image_installs_what_there_is_with_the_pins_of_ci() -> None:
+def test_the_image_and_github_use_what_there_is_the_pins_and_the_steps_of_ci() -> None:
     steps = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     sources = [name for line in re.findall(r"^COPY (?!--)(.+) \S+$", steps, re.MULTILINE) for name in line.split()]
     ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
@@ -82,18 +82,12 @@ def test_the_image_installs_what_there_is_with_the_pins_of_ci() -> None:
     [extras] = re.findall(r"'\.\[(.+)\]'", steps)
     assert set(extras.split(",")) < set(PROJECT["optional-dependencies"])
     assert "--constraint constraints.txt" in steps
-
-
-def test_github_runs_what_ci_runs() -> None:
+    pins = [file.read_text(encoding="utf-8") for file in ROOT.glob("constraints*.txt")]
+    assert len(pins) == 4
+    assert not re.search(r"https?://|file:|@|--", "".join(pins))  # no place to install from
     workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
     assert re.findall(r"^ +- run: (.+)$", workflow, re.MULTILINE) == ["bash .ci/run"]
     assert re.findall(r"uses: [\w/-]+@(\S+)", workflow) == re.findall(r"@([0-9a-f]{40})", workflow)
-
-
-def test_pins_name_no_place_to_install_from() -> None:
-    pins = [file.read_text(encoding="utf-8") for file in ROOT.glob("constraints*.txt")]
-    assert len(pins) == 4
-    assert not re.search(r"https?://|file:|@|--", "".join(pins))
 
 
 def test_a_lock_has_versions_and_hashes_and_no_address() -> None:

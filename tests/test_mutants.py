@@ -167,9 +167,6 @@ def test_each_equivalent_mutant_is_one_of_todays_code_and_has_a_reason() -> None
     found = Counter(each.key for name in files for each in mutations.mutants_of(mutations.SOURCE / name))
     assert {key: found[key] for key in mutations.equivalents() if found[key] != 1} == {}
     assert all(len(why) > 20 for why in mutations.equivalents().values())
-
-
-def test_what_is_changed_and_its_tests_exist() -> None:
     for package, tests in mutants.TESTS.items():
         assert mutants.files_in(package)
         assert all((ROOT / each).exists() for each in tests)

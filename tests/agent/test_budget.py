@@ -3,14 +3,15 @@
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from tests.agent.conftest import QUESTION
-from tests.fake_models import StageModel, full
 from trace_ves.agent import TRACE, VARIANTS
 from trace_ves.agent.anchors import VisualAnchor
 from trace_ves.agent.budget import action_costs, affordable, affordable_looks, frames_that_fit
@@ -45,74 +46,47 @@ class ClockVideo:
         return tuple(Frame(int(s * 10), int(s * 10) / 10, Blank()) for s in seconds)
 
 
-class Babble(StageModel):
-    """Says something valid, and otherwise anything."""
+@cache
+def schema_of(reply: type[BaseModel]) -> dict[str, Any]:
+    return reply.model_json_schema()
+
+
+class Babble:
+    """Says anything that a reply's schema allows, or nothing that can be read; how much is seen is as in life."""
 
     def __init__(self, seed: int) -> None:
-        super().__init__()
         self.random = random.Random(seed)
 
-    def moment(self) -> float:
-        return self.random.uniform(-20, 700)
-
     def __call__(self, request: Request[Any]) -> Any:
-        return ModelFault("babble") if self.random.random() < 0.1 else full(request, super().__call__(request))
+        if self.random.random() < 0.1:
+            return ModelFault("babble")
+        schema = schema_of(request.reply)
+        said = self.anything(schema, schema.get("$defs", {}))
+        for candidate in said.get("candidates", ()):
+            candidate["end"] = candidate["start"] + self.random.uniform(-5, 60)
+        if request.stage == "evidence-assembly":
+            said["unmet_needs"] = [claim for claim in set(said["unmet_needs"]) if self.random.random() < 0.3]
+            said["status"] = self.random.choice(["answerable", "answerable", "insufficient", "conflicted"])
+            said["answer"] = self.random.choice(["A", "A", "B", None])
+        return said
 
-    def temporal_proposal(self, request: Request[Any]) -> Any:
-        looks = ["general", "fast-motion", "small-object", "text", "state-change"]
+    def anything(self, schema: Any, definitions: Any) -> Any:
+        if "$ref" in schema:
+            return self.anything(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+        if "anyOf" in schema:
+            return self.anything(self.random.choice(schema["anyOf"]), definitions)
+        if choices := schema.get("enum") or ("const" in schema and [schema["const"]]):
+            return self.random.choice(choices)
+        parts = schema.get("prefixItems") or [schema.get("items")] * self.random.randrange(schema.get("minItems", 0), 6)
         return {
-            "candidates": [
-                {
-                    "start": (a := self.moment()),
-                    "end": a + self.random.uniform(-5, 60),
-                    "moment": self.random.choice([None, a, self.moment()]),
-                    "claims": ["event-1"],
-                    "look_for": self.random.choice(looks),
-                }
-                for _ in range(self.random.randrange(6))
-            ]
-        }
-
-    def anchor_extraction(self, request: Request[Any]) -> Any:
-        return {
-            "relevant": self.random.choice(["yes", "yes", "perhaps", "no"]),
-            "spans": [
-                {"start": self.moment(), "end": self.moment(), "claims": []} for _ in range(self.random.randrange(4))
-            ],
-            "look_between": [self.moment() for _ in range(self.random.randrange(3))],
-        }
-
-    def anchor_prioritization(self, request: Request[Any]) -> Any:
-        return {"order": [self.random.randrange(-1, 8) for _ in range(6)]}
-
-    def evidence_assembly(self, request: Request[Any]) -> Any:
-        claims = [claim["id"] for claim in request.variables["claims"]]
-        return {
-            "facts_supported": [
-                {"claim": claim, "spans": [{"start": (a := abs(self.moment())), "end": a + 5}]}
-                for claim in claims
-                if self.random.random() < 0.5
-            ],
-            "unmet_needs": [claim for claim in claims if self.random.random() < 0.2],
-            "status": self.random.choice(["answerable", "answerable", "insufficient", "conflicted"]),
-            "answer": self.random.choice(["A", "A", "B", None]),
-        }
-
-    def trajectory_reconciler(self, request: Request[Any]) -> Any:
-        return {
-            "action": self.random.choice(request.variables["actions"].split(", ")),
-            "target_anchors": [f"a{self.random.randrange(9)}", f"look-{self.random.randrange(9)}"],
-            "target_intervals": [[self.moment(), self.moment()] for _ in range(3)],
-            "observation_strategy": self.random.choice(
-                ["raise-frame-rate", "raise-resolution", "narrow-span", "shift-centre", None]
-            ),
-        }
-
-    def final_answer_replay(self, request: Request[Any]) -> Any:
-        return {"answer": self.random.choice(["A", "B", None])}
-
-    def forced_answer(self, request: Request[Any]) -> Any:
-        return {"answer": self.random.choice("ABCD")}
+            "object": lambda: {k: self.anything(v, definitions) for k, v in schema["properties"].items()},
+            "array": lambda: [self.anything(part, definitions) for part in parts],
+            "string": lambda: self.random.choice(["event-1", "look-1", "look-2", "a1", "a2", "a3"]),
+            "number": lambda: self.random.uniform(-20, 700),
+            "integer": lambda: self.random.randrange(-1, 8),
+            "boolean": lambda: self.random.random() < 0.5,
+            "null": lambda: None,
+        }[schema["type"]]()
 
 
 @settings(max_examples=300, deadline=None)
@@ -187,9 +161,6 @@ def test_the_last_look_is_as_large_as_what_is_left_beside_reading_everything() -
     (last,) = affordable([Candidate(Interval(20, 60), LOOK, 8)], TWO, 7 + 3 + 3, 60, SMALL)
     assert (last.frames, last.span) == (3, Interval(37, 43))  # as wide as three frames can see
     assert affordable([look(20)], TWO, 7 + 3 + 2, 60, SMALL) == ()
-
-
-def test_what_an_action_costs_is_its_look_and_the_bundle_it_leaves() -> None:
     assert action_costs(TWO, SMALL) == {"DROP": 7, "REFINE": 3 + 3 + 7, "EXPAND": 3 + 3 + 7}
 
 

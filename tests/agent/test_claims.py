@@ -3,9 +3,18 @@
 import pytest
 from pydantic import ValidationError
 
-from tests.agent.conftest import QUESTION, Observing, Witness
+from tests.agent.conftest import QUESTION
+from tests.agent.test_edges import asked_with
 from trace_ves.agent.anchors import Inquiry
-from trace_ves.agent.claims import WHOLE_ANSWER, ClaimsReply, counting_claims, make_claims, ordering_claims
+from trace_ves.agent.claims import (
+    COMPLETE,
+    WHOLE_ANSWER,
+    ClaimsReply,
+    counting_claims,
+    make_claims,
+    number_in,
+    ordering_claims,
+)
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.core import Question
 from trace_ves.records.search import Claim, ClaimKind
@@ -32,12 +41,6 @@ def test_permutations_give_one_claim_of_time_for_each_event(options: tuple[str, 
     assert [claim.text.rsplit(" ", 1)[1].lower() for claim in claims] == ["bird", "cat", "dog"]
 
 
-def test_two_events_are_an_order_too() -> None:
-    claims = ordering_claims(question("In which order?", "dog, cat", "cat, dog"))
-    assert [claim.id for claim in claims] == ["event-1", "event-2"]
-    assert ordering_claims(question("In which order?", "dog, cat")) == claims  # one option names them as well
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -55,37 +58,52 @@ def test_labels_are_read_from_the_legend_in_the_question(text: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("options", [("red", "blue"), ("dog, cat", "dog, bird"), ("dog, dog", "dog, dog"), ()])
-def test_other_options_are_no_ordering(options: tuple[str, ...]) -> None:
-    assert ordering_claims(question("What colour?", *options)) == ()
+def test_two_events_are_an_order_too_and_other_options_are_none() -> None:
+    claims = ordering_claims(question("In which order?", "dog, cat", "cat, dog"))
+    assert [claim.id for claim in claims] == ["event-1", "event-2"]
+    assert ordering_claims(question("In which order?", "dog, cat")) == claims  # one option names them as well
+    for options in (("red", "blue"), ("dog, cat", "dog, bird"), ("dog, dog", "dog, dog"), ()):
+        assert ordering_claims(question("What colour?", *options)) == ()
 
 
 def test_numbers_give_a_count_and_whether_it_is_complete() -> None:
-    claims = counting_claims(question("How many times does the dog bark?", "3", "four times", "Twice", "10"))
-    assert [(claim.id, claim.kind) for claim in claims] == [
-        ("count", ClaimKind.COUNT),
-        ("complete", ClaimKind.EXPLORED),
-    ]
-
-
-def test_numbers_that_count_nothing_are_no_counting() -> None:
+    text = "How many times does the dog bark?"
+    claims = counting_claims(question(text, "3", "four times", "Twice", "10"))
+    assert claims == (Claim("count", text, ClaimKind.COUNT), COMPLETE)
+    assert COMPLETE.kind is ClaimKind.EXPLORED
     assert counting_claims(question("What is written on the shirt?", "3", "4")) == ()
     assert counting_claims(question("How many dogs bark?", "3", "several")) == ()
 
 
-def test_questions_that_parse_cost_no_call(observing: Observing) -> None:
-    observer = observing(Witness())
-    assert len(make_claims(QUESTION, observer)) == 3
-    assert not observer.log.calls
+def test_numbers_in_words() -> None:
+    words = ("never", "Once.", "twice", "zero", "one", "Twenty times")
+    assert [number_in(each) for each in words] == [0, 1, 2, 0, 1, 20]
+    assert [number_in(each) for each in ("exactly 3", "at least 12 times", "1234")] == [3, 12, 1234]
+    assert {number_in(each) for each in ("12345", "a few", "twenty-one")} == {None}
 
 
-def test_other_questions_cost_one_call_of_text_alone(observing: Observing) -> None:
-    coat, rain = {"claim": "the colour of the coat", "kind": "fact"}, {"claim": "when it rains", "kind": "time"}
-    said = {"claims": [coat, rain, coat]}  # what is said twice is one claim
-    observer = observing(Witness(overrides={"claims": lambda _: said}))
-    claims = make_claims(question("What colour is the coat in the rain?", "red", "blue"), observer)
-    assert claims == (Claim("c1", "the colour of the coat"), Claim("c2", "when it rains", ClaimKind.TIME))
-    assert [(call.stage, call.timestamps) for call in observer.log.calls] == [("claims", ())]
+def test_questions_that_parse_cost_no_call_and_others_one_of_text_alone() -> None:
+    coat = {"claim": "the colour", "values": [" red", "red ", "", "blue"]}
+    place = {"claim": "the place", "values": ["here"]}  # only a choice closes a claim
+    rain = {"claim": "when it rains", "kind": "time"}
+    count = {"claim": "how many", "kind": "count", "values": ["1", "2"]}
+    asked, requests = asked_with({"claims": [coat, place, rain, count, *({"claim": f"more {n}"} for n in range(5))]})
+    assert make_claims(question("Why?", "yes", "no"), asked.observer) == (
+        Claim("c1", "the colour", values=("red", "blue")),
+        Claim("c2", "the place"),
+        Claim("c3", "when it rains", ClaimKind.TIME),
+        Claim("c4", "how many", ClaimKind.COUNT),
+        *(Claim(f"c{n + 5}", f"more {n}") for n in range(2)),  # at most six
+        COMPLETE,  # as for every count
+    )
+    assert [(call.stage, call.timestamps) for call in asked.observer.log.calls] == [("claims", ())]
+    assert requests[0].variables["limit"] == 6
+    assert len(make_claims(QUESTION, asked.observer)) == 3
+    assert len(requests) == 1
+    twice, _ = asked_with({"claims": [rain, place, rain]})
+    assert [claim.text for claim in make_claims(question("Why?"), twice.observer)] == ["when it rains", "the place"]
+    failing, _ = asked_with(ModelFault("nonsense"))
+    assert make_claims(question("Why?", "yes", "no"), failing.observer) == WHOLE_ANSWER
 
 
 def test_a_claim_has_words_and_there_is_at_least_one() -> None:
@@ -103,8 +121,3 @@ def test_a_prompt_shows_the_values_of_a_claim_that_has_any() -> None:
         {"id": "c1", "claim": "the colour", "kind": "fact", "values": ["red", "blue", "other"]},
         {"id": "c2", "claim": "the place", "kind": "fact"},
     ]
-
-
-def test_a_model_that_cannot_list_claims_leaves_one(observing: Observing) -> None:
-    observer = observing(Witness(overrides={"claims": lambda _: ModelFault("nonsense")}))
-    assert make_claims(question("Why?", "yes", "no"), observer) == WHOLE_ANSWER

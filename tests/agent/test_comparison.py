@@ -14,7 +14,7 @@ from trace_ves.agent.comparison import Wordings, by_meaning, closed_value, same_
 from trace_ves.backbone.protocol import ModelFault, Request, ScriptedBackbone
 from trace_ves.core import Interval, Question
 from trace_ves.observer import Observer
-from trace_ves.records.search import AtLeast, Claim, ClaimKind, PrefixRecord, Status
+from trace_ves.records.search import AtLeast, Claim, ClaimKind, PrefixRecord
 
 CHOICE = Question("q", "v.mp4", "What colour is the car?", ("red", "blue"))
 OPEN = Question("q", "v.mp4", "What does the man do?")
@@ -47,22 +47,13 @@ def stop(asked: Inquiry, *trajectory: PrefixRecord) -> int | None:
     return found(*by_meaning(trajectory, asked.claims, Wordings(asked))).stable_prefix
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ("Blue", "blue.", True),
-        ("blue", "light blue", True),
-        ("the blue car", "a car, blue", True),
-        ("blue", "not blue", False),
-        ("two dogs", "dogs", False),
-        ("3 dogs", "4 dogs", False),
-        ("red", "blue", False),
-        ("red car", "red bus", False),
-    ],
-)
-def test_two_wordings_by_rule(one: str, other: str, same: bool) -> None:
-    assert same_words(one, other) is same
-    assert same_words(other, one) is same
+ALIKE = [("Blue", "blue."), ("blue", "light blue"), ("the blue car", "a car, blue")]
+UNLIKE = [("blue", "not blue"), ("two dogs", "dogs"), ("3 dogs", "4 dogs"), ("red", "blue"), ("red car", "red bus")]
+
+
+@pytest.mark.parametrize(("one", "other"), ALIKE + UNLIKE)
+def test_two_wordings_by_rule(one: str, other: str) -> None:
+    assert same_words(one, other) is same_words(other, one) is ((one, other) in ALIKE)
 
 
 @pytest.mark.parametrize(
@@ -73,8 +64,9 @@ def test_a_closed_claim_has_one_of_its_values_however_it_was_worded(said: str, v
     assert closed_value(said, ("red", "blue")) == value
 
 
-def test_free_words_for_different_answers_are_a_conflict_and_so_are_two_closed_values() -> None:
-    assert stop(inquiry(CHOICE), record("A", c1="red"), record("B", c1="blue")) == 1
+def test_two_closed_values_are_a_conflict_and_two_meanings_of_an_open_answer_a_flip() -> None:
+    assert stop(inquiry(OPEN), record("He is frightened."), record("asleep")) == 1
+    assert not Wordings(inquiry(OPEN)).agree("frightened", "asleep")
     closed = inquiry(CHOICE, (CLOSED,))
     tau = (record("B", c1="red"), record("B", c1="blue"))
     assert found(*by_meaning(tau, closed.claims, Wordings(closed))).conflicts == {"a2"}
@@ -99,12 +91,6 @@ def test_other_words_are_another_value_only_where_the_answer_is_another() -> Non
     tau = (record("A", c1="red"), record(None, c1="crimson"), record("A", c1="ruby"), record("B", c1="scarlet"))
     unified = by_meaning(tau, (FREE,), Wordings(inquiry(CHOICE)))
     assert [each.facts["c1"] for each in unified] == ["red", "red", "red", "scarlet"]
-
-
-def test_an_open_answer_that_means_something_else_is_a_flip() -> None:
-    tau = (record("He is frightened."), record("asleep"))
-    assert stop(inquiry(OPEN), *tau) == 1
-    assert not Wordings(inquiry(OPEN)).agree("frightened", "asleep")
 
 
 def test_the_model_is_asked_only_where_rules_cannot_tell_and_once() -> None:
@@ -142,18 +128,13 @@ COUNT = (Claim("count", "how many", ClaimKind.COUNT), Claim("complete", "all fou
 
 
 def test_a_count_is_open_until_everything_is_explored_and_nothing_can_have_been_counted_twice() -> None:
-    spans = (Interval(5, 9), Interval(20, 30))
-    tau = (record("A", place="here", count=AtLeast(2, spans)), record("A", count=AtLeast(2)))
-
-    def needs(*, explored: bool, elsewhere: tuple[float, ...]) -> list[set[str]]:
+    apart = record("A", place="here", count=AtLeast(2, (Interval(5, 9), Interval(20, 30))))
+    tau = (apart, record("A", count=AtLeast(2)))
+    for explored, elsewhere, first in (
+        (False, (15,), {"complete"}),
+        (True, (3, 7, 40), {"complete"}),  # nothing was seen between them
+        (True, (15,), set()),
+    ):
         seen = with_completeness(tau, COUNT, explored=explored, elsewhere=elsewhere)
-        return [set(each.unmet_needs) for each in seen]
-
-    assert needs(explored=False, elsewhere=(15,)) == [{"complete"}, {"complete"}]
-    assert needs(explored=True, elsewhere=(3, 7, 40)) == [{"complete"}, {"complete"}]  # nothing was seen between them
-    assert needs(explored=True, elsewhere=(15,)) == [set(), {"complete"}]  # a number alone tells nothing apart
-
-
-def test_other_questions_have_no_claim_of_completeness() -> None:
-    tau = (PrefixRecord("A", Status.ANSWERABLE),)
-    assert with_completeness(tau, (FREE,), explored=False) == tau
+        assert [each.unmet_needs for each in seen] == [first, {"complete"}]  # a number alone tells nothing apart
+    assert with_completeness(tau, (FREE,), explored=False) == tau  # no count

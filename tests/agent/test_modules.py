@@ -1,5 +1,6 @@
 """The small rules of the modules: how many frames an anchor has, what a reply becomes, where a proposal may lie."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -9,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.agent.test_trajectory_reconciler import prefixes, record
 from tests.fake_models import complete
-from trace_ves.agent.anchors import Inquiry, Look
-from trace_ves.agent.evidence_assembly import AssemblyReply, assembly_reply, prefix_record
+from trace_ves.agent.anchors import Look
+from trace_ves.agent.evidence_assembly import AssemblyReply, prefix_record
 from trace_ves.agent.fallback import fallback_prefixes, run_length
 from trace_ves.agent.settings import STRATEGIES, TraceSettings
 from trace_ves.agent.temporal_proposal import (
@@ -22,73 +23,57 @@ from trace_ves.agent.temporal_proposal import (
     valid_candidates,
 )
 from trace_ves.backbone.protocol import ModelFault
-from trace_ves.core import Clip, Interval, Question
+from trace_ves.core import Clip, Interval
 from trace_ves.records.search import AtLeast, Candidate, Claim, ClaimKind, PrefixRecord, SegmentNote, Status
-
-
-def test_a_model_writes_the_facts_before_the_answer_that_rests_on_them() -> None:
-    inquiry = Inquiry(Question("q", "v", "Which?", ("one", "two")), (Claim("c1", "what"),), None)  # type: ignore[arg-type]
-    schema = assembly_reply(inquiry).model_json_schema()
-    assert list(schema["properties"]) == ["seen", "facts_supported", "unmet_needs", "status", "answer"]
-
 
 CLAIMS = (Claim("t", "when", ClaimKind.TIME), Claim("n", "how many", ClaimKind.COUNT), Claim("f", "what"))
 
 
-def assembled(**said: Any) -> AssemblyReply:
-    return AssemblyReply.model_validate(complete("evidence-assembly", {"status": "answerable", "answer": "B"} | said))
-
-
-def test_a_reply_becomes_a_record_with_typed_values() -> None:
-    reply = assembled(
-        facts_supported=[
-            {"claim": "t", "value": None, "spans": [{"start": 3, "end": 5}]},
-            {"claim": "n", "value": " at least 4 ", "spans": None},
-            {"claim": "f", "value": "  Dark RED. "},
-        ]
-    )
-    expected = {"t": Interval(3, 5), "n": AtLeast(4), "f": "dark red"}
-    assert prefix_record(reply, CLAIMS) == PrefixRecord("B", Status.ANSWERABLE, expected, frozenset())
-    for said, word in ((True, "yes"), (False, "no"), (3.0, "3")):
-        assert prefix_record(assembled(facts_supported=[{"claim": "f", "value": said}]), CLAIMS).facts == {"f": word}
+def assembled(facts: list[tuple[str, Any, Any]], **said: Any) -> PrefixRecord:
+    """The record of a reply with these claims, values and spans."""
+    listed = [
+        {"claim": claim, "value": value, "spans": spans and [{"start": start, "end": end} for start, end in spans]}
+        for claim, value, spans in facts
+    ]
+    said = {"status": "answerable", "answer": "B", "facts_supported": listed} | said
+    return prefix_record(AssemblyReply.model_validate(complete("evidence-assembly", said)), CLAIMS)
 
 
 @pytest.mark.parametrize(
-    "fact",
+    ("claim", "said", "spans", "value"),
     [
-        {"claim": "t", "spans": [{"start": 5, "end": 3}]},
-        {"claim": "t", "spans": [{"start": float("nan"), "end": 3}]},
-        {"claim": "t", "spans": [{"start": 0, "end": float("inf")}]},
-        {"claim": "t", "spans": [{"start": 0, "end": None}]},
-        {"claim": "t", "spans": [{"start": None, "end": 3}]},
-        {"claim": "t", "value": "later"},
-        {"claim": "n", "value": "many"},
-        {"claim": "n", "value": "-3"},
-        {"claim": "f", "value": " . "},
+        ("t", None, [(3, 5)], Interval(3, 5)),
+        ("t", None, [(0, 0)], Interval(0, 0)),  # at the start of the video, and of no length
+        ("t", None, [(5, 3)], None),
+        ("t", None, [(math.nan, 3)], None),
+        ("t", None, [(0, math.inf)], None),
+        ("t", None, [(0, None)], None),
+        ("t", None, [(None, 3)], None),
+        ("t", "later", None, None),
+        ("n", " at least 4 ", None, AtLeast(4)),
+        ("n", "never", None, AtLeast(0)),
+        ("n", "many", None, None),
+        ("n", "-3", None, None),
+        ("n", 3, [(30, 40), (5, 9), (9.5, 12)], AtLeast(2, (Interval(5, 12), Interval(30, 40)))),  # two adjoin
+        ("n", 2, [(3, 19), (4, 8)], AtLeast(2, (Interval(3, 19), Interval(4, 8)))),  # two at the same time
+        ("f", "  Dark RED. ", None, "dark red"),
+        ("f", True, None, "yes"),
+        ("f", False, None, "no"),
+        ("f", 3.0, None, "3"),
+        ("f", " . ", None, None),
     ],
 )
-def test_a_value_that_makes_no_sense_settles_nothing(fact: dict[str, object]) -> None:
-    assert prefix_record(assembled(facts_supported=[fact]), CLAIMS).facts == {}
+def test_a_fact_has_a_value_of_its_kind_or_settles_nothing(claim: str, said: Any, spans: Any, value: Any) -> None:
+    expected = {} if value is None else {claim: value}
+    assert assembled([(claim, said, spans)]) == PrefixRecord("B", Status.ANSWERABLE, expected, frozenset())
 
 
-def test_a_claim_called_open_is_open_and_no_answer_is_not_answerable() -> None:
-    reply = assembled(facts_supported=[{"claim": "f", "value": "red"}], unmet_needs=["f"], answer=None)
-    assert prefix_record(reply, CLAIMS) == PrefixRecord(None, Status.INSUFFICIENT, {}, frozenset({"f"}))
-
-
-def test_a_fact_may_lie_at_the_start_of_the_video_and_last_no_time() -> None:
-    facts = [{"claim": "t", "value": None, "spans": [{"start": 0, "end": 0}]}, {"claim": "n", "value": "never"}]
-    assert prefix_record(assembled(facts_supported=facts), CLAIMS).facts == {"t": Interval(0, 0), "n": AtLeast(0)}
-
-
-def test_adjoining_spans_of_a_count_are_one_occurrence() -> None:
-    spans = [{"start": a, "end": b} for a, b in ((30, 40), (5, 9), (9.5, 12))]
-    reply = assembled(facts_supported=[{"claim": "n", "value": 3, "spans": spans}])
-    assert prefix_record(reply, CLAIMS).facts == {"n": AtLeast(2, (Interval(5, 12), Interval(30, 40)))}
-
-
-def test_a_fault_leaves_every_claim_open() -> None:
-    assert prefix_record(ModelFault("nonsense"), CLAIMS).unmet_needs == {"t", "n", "f"}
+def test_a_claim_called_open_is_open_but_for_what_was_counted_and_no_answer_is_not_answerable() -> None:
+    found = assembled([("f", "red", None), ("n", 1, [(3, 5)])], unmet_needs=["f", "n"], answer=None)
+    counted = {"n": AtLeast(1, (Interval(3, 5),))}  # its anchors are not redundant
+    assert found == PrefixRecord(None, Status.INSUFFICIENT, counted, frozenset({"f", "n"}))
+    fault = prefix_record(ModelFault("nonsense"), CLAIMS)
+    assert fault == PrefixRecord(None, Status.INSUFFICIENT, {}, frozenset({"t", "n", "f"}))
 
 
 WHOLE = Interval(0, 100)
@@ -217,35 +202,9 @@ def test_a_growing_count_is_one_run_so_the_fallback_is_the_largest_bundle() -> N
     assert fallback_prefixes(prefixes(3), tau, conflicts=(), refuted=()) == [2, 1, 0]
 
 
-def test_a_count_that_is_open_keeps_what_was_counted_so_that_its_anchors_are_not_redundant() -> None:
-    fact = {"claim": "n", "value": 1, "spans": [{"start": 3, "end": 5}]}
-    reply = assembled(facts_supported=[fact], unmet_needs=["n"], status="insufficient", answer=None)
-    assert prefix_record(reply, CLAIMS).facts == {"n": AtLeast(1, (Interval(3, 5),))}
-
-
-def test_two_occurrences_at_the_same_time_are_two() -> None:
-    fact = {"claim": "n", "value": 2, "spans": [{"start": 3, "end": 19}, {"start": 4, "end": 8}]}
-    assert prefix_record(assembled(facts_supported=[fact]), CLAIMS).facts["n"].count == 2  # type: ignore[union-attr]
-
-
 def test_every_hinted_place_comes_before_the_neighbours_of_one() -> None:
     wishes = [wish(a, b, moment=moment, look_for="fast-motion") for a, b, moment in ((10, 34, 12), (200, 208, 204))]
     context = ProposalContext(Interval(0, 300), limit=3)
     candidates, refused = valid_candidates(wishes, context, TraceSettings())
     assert [each.moment for each in candidates] == [12, 204, None]
     assert any("more than 3 candidates" in reason for reason in refused)
-
-
-def test_a_count_is_looked_at_in_small_looks() -> None:
-    assert TraceSettings().for_count().fast_candidate_frames == 5
-
-
-def test_a_span_that_continues_a_candidate_is_another_one_only_for_a_count() -> None:
-    wishes = [
-        wish(10, 20, moment=15, claims=["c1"]),
-        wish(21, 30, claims=["c1"]),
-        wish(20, 30, moment=25, claims=["c2"]),
-    ]
-    for counts, starts in ((False, [10, 20]), (True, [10, 21])):
-        candidates, _ = valid_candidates(wishes, ProposalContext(Interval(0, 300), counts=counts), TraceSettings())
-        assert sorted(round(each.span.start) for each in candidates) == starts

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import BaseModel, ValidationError
@@ -9,17 +10,20 @@ from pydantic import BaseModel, ValidationError
 import trace_ves
 from trace_ves.agent.anchor_extraction import ExtractionReply
 from trace_ves.agent.anchor_prioritization import PriorityReply
+from trace_ves.agent.anchors import Inquiry
 from trace_ves.agent.claims import ClaimsReply
-from trace_ves.agent.evidence_assembly import AssemblyReply
+from trace_ves.agent.evidence_assembly import AssemblyReply, assembly_reply
 from trace_ves.agent.temporal_proposal import ProposalReply
 from trace_ves.agent.trajectory_reconciler import PROMPT, ControlReply, offering
 from trace_ves.backbone.replies import answer_reply, restrict_answer
 from trace_ves.baselines.avp import AvpReflection
 from trace_ves.baselines.vca import VcaExploration
 from trace_ves.core import Question
+from trace_ves.records.search import Claim
 
 PROMPTS = {path.stem: path.read_text() for path in Path(trace_ves.__path__[0]).glob("*/prompts/*.md")}
 QUESTION = Question("q", "v.mp4", "Which?", ("one", "two"))
+ASSEMBLY = assembly_reply(Inquiry(QUESTION, (Claim("c1", "what"),), None))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -28,6 +32,7 @@ QUESTION = Question("q", "v.mp4", "Which?", ("one", "two"))
         (ExtractionReply, "seen", "relevant"),
         (PriorityReply, "seen", "order"),
         (ProposalReply, "notes", "candidates"),
+        *((ASSEMBLY, first, "answer") for first in ("seen", "facts_supported", "unmet_needs", "status")),
         (restrict_answer(AvpReflection, QUESTION), "justification", "sufficient"),
         (restrict_answer(AvpReflection, QUESTION), "sufficient", "answer"),
         (restrict_answer(VcaExploration, QUESTION), "seen", "action"),
@@ -58,33 +63,35 @@ def test_a_forced_choice_says_so_in_words_and_in_its_schema(stage: str) -> None:
         words.model_validate({"answer": "  "})
 
 
+NOTE = {"start": 0, "end": 1, "promising": True}
+FACT = {"claim": "c", "spans": []}
+VERDICT = {"unmet_needs": [], "status": "conflicted", "answer": None}
+CONTROL = {"action": "DROP", "target_intervals": [], "observation_strategy": None}
+
+
 @pytest.mark.parametrize(
-    ("reply", "said", "lengths"),
+    ("reply", "said", "kept"),
     [
         (
             ProposalReply,
-            {"notes": [{"start": 0, "end": 1, "note": "x" * 900, "promising": True}] * 90, "candidates": None},
-            (64, 300),
+            {"notes": [NOTE | {"note": "x" * 900}] * 90, "candidates": None},
+            {"notes": [NOTE | {"note": "x" * 300}] * 64, "candidates": [], "one_frame": True},
         ),
-        (ClaimsReply, {"claims": [{"claim": "x" * 900, "kind": "fact", "values": ["y" * 900] * 99}] * 40}, (6, 200)),
+        (
+            ClaimsReply,
+            {"claims": [{"claim": "x" * 900, "kind": "fact", "values": ["y" * 900] * 99}] * 40},
+            {"claims": [{"claim": "x" * 200, "kind": "fact", "values": ["y" * 60] * 12}] * 6},
+        ),
+        (
+            AssemblyReply,
+            {"seen": "y" * 9000, "facts_supported": [FACT | {"value": "x" * 900}] * 3} | VERDICT,
+            {"seen": "y" * 2000, "facts_supported": [FACT | {"value": "x" * 200}] * 3} | VERDICT,
+        ),
+        (ControlReply, CONTROL | {"target_anchors": ["a"] * 900}, CONTROL | {"target_anchors": ["a"] * 64}),
     ],
 )
-def test_what_is_too_long_is_cut_and_not_refused(
-    reply: type[BaseModel], said: dict[str, object], lengths: tuple[int, int]
-) -> None:
-    entries = next(iter(reply.model_validate(said).model_dump().values()))
-    words = next(value for value in entries[0].values() if isinstance(value, str))
-    assert (len(entries), len(words)) == lengths
-
-
-def test_long_facts_and_targets_are_cut_too() -> None:
-    facts = [{"claim": "c", "value": "x" * 900}] * 3
-    said = AssemblyReply.model_validate(
-        {"seen": "y" * 9000, "facts_supported": facts, "unmet_needs": [], "status": "conflicted", "answer": None}
-    )
-    assert (len(said.seen), len(said.facts_supported[0].value)) == (2000, 200)
-    control = {"action": "DROP", "target_anchors": ["a"] * 900, "target_intervals": None, "observation_strategy": None}
-    assert len(ControlReply.model_validate(control).target_anchors) == 64
+def test_what_is_too_long_is_cut_and_not_refused(reply: type[BaseModel], said: Any, kept: Any) -> None:
+    assert reply.model_validate(said).model_dump() == kept
 
 
 def test_an_action_that_is_not_offered_has_no_rule_in_the_prompt() -> None:

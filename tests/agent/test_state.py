@@ -1,11 +1,12 @@
 """How each action changes what a search carries on, and where a closer look goes."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.agent.test_budget import Blank
-from trace_ves.agent.anchor_extraction import SpanReply, _inside, without_repeats
+from trace_ves.agent.anchor_extraction import without_repeats
 from trace_ves.agent.anchors import Look, SeenEvent, VisualAnchor
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.agent.state import State, refine
@@ -27,14 +28,21 @@ A1, A2 = anchor("a1", 10, 14, (4, 20)), anchor("a2", 90, 94, (80, 96))
 STATE = State(WHOLE, (A1, A2))
 
 
-def test_drop_removes_anchors_and_has_the_trajectory_read_again() -> None:
-    after = STATE.after(Drop(frozenset({"a1"})), SETTINGS)
-    assert (after.anchors, after.rebuild, after.focus, after.pending) == ((A2,), True, (), ())
+def test_drop_removes_anchors_and_has_the_trajectory_read_again_once() -> None:
+    focused = replace(STATE, focus=(Interval(30, 40),))
+    after = focused.after(Drop(frozenset({"a1"})), SETTINGS)
+    assert after == replace(STATE, anchors=(A2,), rebuild=True)  # no span comes first any more
+    assert after.with_looks((), ()) == replace(STATE, anchors=(A2,), notes=())
+    with pytest.raises(ValueError, match="leaves no state behind"):
+        STATE.after(Stop(0), SETTINGS)
 
 
-def test_what_was_read_again_is_not_read_a_second_time() -> None:
-    after = STATE.after(Drop(frozenset({"a1"})), SETTINGS).with_looks((), ())
-    assert (after.anchors, after.rebuild) == ((A2,), False)
+def test_refine_marks_the_anchor_and_leaves_a_look_to_do() -> None:
+    focused = replace(STATE, focus=(Interval(30, 40),))
+    way = Refinement.RAISE_RESOLUTION
+    again = Candidate(Interval(80, 96), replace(LOOK, height=720), 6, replaces="a2")
+    marked = replace(A2, refined=frozenset({way}))
+    assert focused.after(Refine("a2", way), SETTINGS) == replace(STATE, anchors=(A1, marked), pending=(again,))
 
 
 def test_expand_leaves_looks_at_its_spans_to_do_the_first_part_of_each_first() -> None:
@@ -58,74 +66,32 @@ def test_a_look_that_found_nothing_stays_on_record_and_can_be_refined() -> None:
     assert (closer.span, closer.replaces, closer.frames) == (Interval(36, 46), None, 5)
 
 
-def test_refine_marks_the_anchor_and_leaves_a_look_to_do() -> None:
-    after = STATE.after(Refine("a2", Refinement.RAISE_RESOLUTION), SETTINGS)
-    assert [a.refined for a in after.anchors] == [frozenset(), {Refinement.RAISE_RESOLUTION}]
-    (again,) = after.pending
-    assert (again.replaces, again.span, again.strategy.height, again.frames) == ("a2", Interval(80, 96), 720, 6)
-
-
-def test_drop_and_refine_put_no_span_first() -> None:
-    focused = replace(STATE, focus=(Interval(30, 40),))
-    for action in (Drop(frozenset({"a1"})), Refine("a1", Refinement.NARROW_SPAN)):
-        assert focused.after(action, SETTINGS).focus == ()
-
-
-def test_a_stop_leaves_no_state_behind() -> None:
-    with pytest.raises(ValueError, match="leaves no state behind"):
-        STATE.after(Stop(0), SETTINGS)
-
-
 def test_a_closer_look_takes_the_old_anchors_place_and_one_that_finds_nothing_changes_nothing() -> None:
     refined = STATE.after(Refine("a1", Refinement.NARROW_SPAN), SETTINGS)
     closer = VisualAnchor("a3", refined.pending[0], A1.clip)
     assert [a.id for a in refined.with_looks([], [closer]).anchors] == ["a2", "a3"]
-    assert [a.id for a in refined.with_looks([], []).anchors] == ["a1", "a2"]
-    assert refined.with_looks([], []).pending == ()
+    assert refined.with_looks([], []) == replace(refined, pending=(), notes=())
 
 
 @pytest.mark.parametrize(
-    ("found", "refinement", "span"),
+    ("found", "way", "span", "frames"),
     [
-        (A1, Refinement.NARROW_SPAN, (8, 16)),
-        (A1, Refinement.SHIFT_CENTRE, (12, 28)),  # found behind the middle, so it goes on behind it
-        (anchor("a", 42, 44, (40, 56)), Refinement.SHIFT_CENTRE, (32, 48)),  # found before it
-        (A2, Refinement.SHIFT_CENTRE, (84, 100)),  # moved back into the video, as long as it was
-        (anchor("a", 1, 2, (0, 16)), Refinement.SHIFT_CENTRE, (0, 16)),  # the same at the start
-        (anchor("a", 95, 99, (84, 100)), Refinement.NARROW_SPAN, (92, 100)),
-        (anchor("a", 0, 2, (0, 16)), Refinement.NARROW_SPAN, (0, 8)),
-        (anchor("a", 50, 60, (0, 300)), Refinement.SHIFT_CENTRE, (0, 100)),  # longer than the video
+        (A1, "raise-frame-rate", (4, 20), 12),
+        (A1, "raise-resolution", (4, 20), 6),
+        (A1, "narrow-span", (8, 16), 6),
+        (A1, "shift-centre", (12, 28), 6),  # found behind the middle, so it goes on behind it
+        (anchor("a", 42, 44, (40, 56)), "shift-centre", (32, 48), 6),  # found before it
+        (A2, "shift-centre", (84, 100), 6),  # moved back into the video, as long as it was
+        (anchor("a", 1, 2, (0, 16)), "shift-centre", (0, 16), 6),  # the same at the start
+        (anchor("a", 95, 99, (84, 100)), "narrow-span", (92, 100), 6),
+        (anchor("a", 0, 2, (0, 16)), "narrow-span", (0, 8), 6),
+        (anchor("a", 50, 60, (0, 300)), "shift-centre", (0, 100), 6),  # longer than the video
     ],
 )
-def test_a_closer_look_stays_inside_the_video(
-    found: VisualAnchor, refinement: Refinement, span: tuple[float, float]
-) -> None:
-    again = refine(found, refinement, WHOLE, SETTINGS)
-    assert (again.span.start, again.span.end) == pytest.approx(span)
-
-
-def test_a_closer_look_may_take_twice_the_frames() -> None:
-    assert refine(A1, Refinement.RAISE_FRAME_RATE, WHOLE, SETTINGS).frames == 12
-    assert refine(A1, Refinement.RAISE_FRAME_RATE, WHOLE, SETTINGS).strategy.fps == 1.0
-    assert refine(A1, Refinement.NARROW_SPAN, WHOLE, SETTINGS).strategy.fps == 1.0
-    assert refine(A1, Refinement.RAISE_RESOLUTION, WHOLE, SETTINGS).frames == 6
-
-
-@pytest.mark.parametrize(
-    ("start", "end", "span"),
-    [
-        (12, 15, Interval(12, 15)),
-        (12, 12, Interval(12, 12)),  # a moment
-        (2, 15, Interval(10, 15)),
-        (12, 99, Interval(12, 20)),
-        (15, 12, None),
-        (30, 40, None),
-        (1, 2, None),
-    ],
-)
-def test_an_extracted_span_is_cut_to_its_look(start: float, end: float, span: Interval | None) -> None:
-    event = _inside(SpanReply(start=start, end=end, claims=["c1"]), Interval(10, 20))
-    assert event == (SeenEvent(span, frozenset({"c1"})) if span else None)
+def test_a_closer_look_stays_inside_the_video(found: VisualAnchor, way: str, span: Any, frames: int) -> None:
+    again = refine(found, Refinement(way), WHOLE, SETTINGS)
+    assert (again.span.start, again.span.end, again.frames) == pytest.approx((*span, frames))
+    assert again.strategy.fps == (1.0 if way in ("raise-frame-rate", "narrow-span") else 0.5)
 
 
 def look_at(name: str, *spans: tuple[float, float], claim: str = "c1", relevant: Relevance = Relevance.YES) -> Look:

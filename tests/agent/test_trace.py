@@ -1,17 +1,20 @@
-"""Algorithm 1 end to end on real decoded video: every action, every frame accounted for."""
+"""Algorithm 1 end to end on real decoded video: every action, every frame, every ending, its numbers and ablations."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 
 from tests.agent.conftest import EVENTS, QUESTION, Observing, Searching, Witness, actions, stages, within
 from tests.agent.test_budget import ClockVideo
-from trace_ves.agent import TRACE, TraceSettings
-from trace_ves.backbone.protocol import ScriptedBackbone
-from trace_ves.core import Interval, Question, Termination
+from trace_ves.agent import TRACE, VARIANTS, TraceSettings
+from trace_ves.agent.settings import STRATEGIES
+from trace_ves.backbone.protocol import ModelFault, ScriptedBackbone
+from trace_ves.core import InputError, Interval, Question, Termination
 from trace_ves.observer import Observer
+
+EVERY = ["event-1", "event-2", "event-3"]
 
 
 def test_a_stable_prefix_confirmed_by_replay_is_returned_with_its_clips(searching: Searching) -> None:
@@ -22,10 +25,17 @@ def test_a_stable_prefix_confirmed_by_replay_is_returned_with_its_clips(searchin
     for clip, span in zip(sorted(answer.bundle, key=lambda c: c.span), sorted(EVENTS.values()), strict=True):
         assert sum(frame.seconds in span for frame in clip.frames) >= 2
     assert not witness.of("trajectory-reconciler")
+    assert json.loads(json.dumps(answer.record)) == answer.record == searching()[0].record  # always the same
+    assert answer.record["claims"][0]["kind"] == "time"
 
 
-def test_every_supplied_frame_is_logged_with_its_stage(searching: Searching) -> None:
+def test_every_supplied_frame_is_logged_and_prefixes_are_read_independently(searching: Searching) -> None:
     _, witness, observer = searching()
+    requests = witness.of("evidence-assembly")
+    assert [len(request.clips) for request in requests] == [1, 2, 3]
+    assert requests[0].clips == requests[1].clips[:1] == requests[2].clips[:1]
+    assert requests[0].text == requests[1].text == requests[2].text  # nothing is carried over
+    assert all("day" not in request.text for request in requests)  # notes never reach assembly
     assert [call.stage for call in observer.log.calls] == [
         "temporal-proposal",
         *["anchor-extraction"] * 3,
@@ -38,9 +48,6 @@ def test_every_supplied_frame_is_logged_with_its_stage(searching: Searching) -> 
     storyboard = observer.log.calls[0].timestamps
     assert len(storyboard) == 32
     assert all(abs(t - (j + 0.5) * 650 / 32) <= 0.25 for j, t in enumerate(storyboard))
-    supplied = [len(request.clips[-1].frames) for request in witness.of("evidence-assembly")]
-    assert stages(observer)[5:8] == [("evidence-assembly", sum(supplied[: j + 1])) for j in range(3)]
-    assert observer.log.frames_supplied == sum(n for _, n in stages(observer))
 
 
 def test_anchors_of_5_4_4_3_frames_cost_43_frames_over_four_calls(searching: Searching) -> None:
@@ -58,18 +65,6 @@ def test_anchors_of_5_4_4_3_frames_cost_43_frames_over_four_calls(searching: Sea
     assembly = [n for stage, n in stages(observer) if stage == "evidence-assembly"]
     assert assembly == [5, 9, 13, 16]
     assert sum(assembly) == 43
-
-
-EVERY = ["event-1", "event-2", "event-3"]
-
-
-def test_prefixes_are_read_independently_and_as_literal_prefixes(searching: Searching) -> None:
-    _, witness, _ = searching()
-    requests = witness.of("evidence-assembly")
-    assert [len(request.clips) for request in requests] == [1, 2, 3]
-    assert requests[0].clips == requests[1].clips[:1] == requests[2].clips[:1]
-    assert requests[0].text == requests[1].text == requests[2].text  # nothing is carried over
-    assert all("day" not in request.text for request in requests)  # notes never reach assembly
 
 
 def test_expand_looks_for_what_is_missing_and_reads_only_new_bundles(searching: Searching) -> None:
@@ -212,7 +207,176 @@ def test_an_open_question_is_answered_in_words(observing: Observing) -> None:
     assert answer.option == "he is FRIGHTENED"
 
 
-def test_the_record_is_plain_json_and_the_run_is_deterministic(observing: Observing) -> None:
-    one, two = (TRACE(QUESTION, observing(Witness())).record for _ in range(2))
-    assert json.loads(json.dumps(one)) == one == two
-    assert one["claims"][0]["kind"] == "time"
+def test_a_replay_that_never_agrees_ends_without_a_stable_prefix(searching: Searching) -> None:
+    answer, _, _ = searching({"final-answer-replay": {"answer": "D"}})
+    assert (answer.option, answer.termination) == ("C", Termination.NO_STABLE_PREFIX)
+    assert answer.record["stable_prefix"] is None
+    refuted = [r["replay"]["prefix"] for r in answer.record["rounds"] if r["replay"]]
+    assert len({tuple(sorted(prefix)) for prefix in refuted}) == len(refuted)  # never proposed for STOP again
+
+
+def test_a_video_without_evidence_is_answered_from_the_storyboard(searching: Searching) -> None:
+    answer, witness, observer = searching({"anchor-extraction": {"relevant": "no"}}, budget=112)
+    assert (answer.option, answer.termination) == ("C", Termination.NO_STABLE_PREFIX)
+    (forced,) = witness.of("forced-answer")
+    assert (forced.clips[0].title, answer.bundle) == ("Storyboard", ())  # the storyboard is no evidence
+    assert 16 <= len(forced.clips[0].frames) <= 32  # half of it stays payable
+    assert observer.remaining < 5
+
+
+def test_what_cannot_grow_any_more_is_read_whole_and_then_answered_from(searching: Searching) -> None:
+    """Six anchors of four frames: their prefixes would cost 84 frames, the largest of them alone 24."""
+    spans = [(100.0 * n, 100.0 * n + 6) for n in range(6)]
+    method = replace(TRACE, settings=TraceSettings(candidates_per_round=6))
+    said = {"anchor-extraction": {"relevant": "yes"}}
+    answer, witness, observer = searching(said, spans, method=method, budget=32 + 18 + 24 + 24)
+    assert [len(request.clips) for request in witness.of("evidence-assembly")] == [6]
+    assert len(answer.bundle) == 6
+    assert observer.remaining == 0
+
+
+def test_anchors_that_could_not_be_read_are_in_the_forced_answer(searching: Searching) -> None:
+    """One event of three is found, and no look is left: its anchor of three frames cannot be read and replayed."""
+    one = [{"start": 65, "end": 80, "moment": 73, "claims": ["event-1"]}]
+    said = {
+        "temporal-proposal": {"candidates": one},
+        "anchor-extraction": {"relevant": "yes", "spans": [{"start": 70, "end": 76, "claims": ["event-1"]}]},
+    }
+    method = replace(TRACE, settings=TraceSettings(storyboard_frames=3, scan_frames=0))
+    answer, witness, _ = searching(said, method=method, budget=3 + 5 + 5)
+    assert not witness.of("evidence-assembly")
+    assert [clip.span for clip in answer.bundle] == [clip.span for clip in witness.of("forced-answer")[0].clips]
+    assert (len(answer.bundle), answer.option) == (1, "C")
+
+
+def test_faults_of_the_model_never_stop_the_search(searching: Searching) -> None:
+    said = dict.fromkeys(("anchor-prioritization", "trajectory-reconciler"), ModelFault("nonsense"))
+    answer, _, observer = searching(said, [(65, 80), (112, 128)])
+    assert answer.option is not None
+    assert len(answer.record["rounds"]) > 1  # the longest unexplored spans are looked at instead
+    assert {call.fault for call in observer.log.calls if call.fault} == {"nonsense"}
+
+
+@pytest.mark.parametrize(
+    "stage", ["temporal-proposal", "anchor-extraction", "evidence-assembly", "final-answer-replay"]
+)
+def test_a_stage_that_always_fails_ends_honestly(searching: Searching, stage: str) -> None:
+    answer, _, _ = searching({stage: ModelFault("nonsense")})
+    assert answer.termination is Termination.NO_STABLE_PREFIX
+    assert answer.option == ("A" if stage == "evidence-assembly" else "C")  # something is always there to choose from
+
+
+def test_a_budget_without_a_look_is_an_answer_from_the_storyboard_and_a_smaller_one_is_refused(
+    searching: Searching,
+) -> None:
+    for budget in (40, 38):
+        answer, witness, _ = searching(budget=budget)
+        [request] = witness.requests  # no proposal that nothing can follow
+        assert (answer.option, request.stage, len(request.clips[0].frames)) == ("C", "forced-answer", 32)
+    with pytest.raises(InputError, match=r"a budget of 37 frames is too small.*need 38"):
+        searching(budget=37)
+
+
+NUMBERS = {
+    "storyboard_frames": 32,
+    "storyboard_height": 360,
+    "resupply_storyboard": False,
+    "scan_frames": 24,
+    "least_scan_frames": 6,
+    "candidates_per_round": 8,
+    "look_frames_per_round": 40,
+    "candidate_frames": 5,
+    "fast_candidate_frames": 8,
+    "least_candidate_frames": 3,
+    "least_anchor_frames": 3,
+    "most_anchor_frames": 4,
+    "seen_spacing_seconds": 5.0,
+    "occurrence_share": 0.5,
+    "adjoining_seconds": 3.0,
+    "expand_limit": 4,
+    "shortest_segment": 2.0,
+    "max_rounds": 12,
+    "proposal_subtitle_chars": 24_000,
+    "assembly_subtitle_chars": 4_000,
+    "layout": "priority",
+}
+
+
+def test_a_run_without_settings_has_the_numbers_of_the_published_results() -> None:
+    assert asdict(TRACE.settings) == NUMBERS
+    assert asdict(TRACE.settings.for_count()) == NUMBERS | {"fast_candidate_frames": 5}  # small looks
+    assert TRACE.default_budget == 112
+    assert {name: (look.fps, look.height) for name, look in STRATEGIES.items()} == {
+        "general": (0.2, 360),
+        "fast-motion": (1.0, 360),
+        "small-object": (0.2, 720),
+        "text": (0.2, 720),
+        "state-change": (0.4, 360),
+    }
+
+
+def test_a_variant_differs_in_what_its_name_says_alone() -> None:
+    changed = {
+        name: {key: value for key, value in asdict(variant.settings).items() if value != NUMBERS[key]}
+        for name, variant in VARIANTS.items()
+    }
+    assert {name: change for name, change in changed.items() if change} == {
+        "trace-fixed-rounds": {"max_rounds": 2},
+        "trace-staged": {"look_frames_per_round": 25},
+        "trace-chronological": {"layout": "chronological"},
+        "trace-resupply-storyboard": {"resupply_storyboard": True},
+    }
+
+
+def test_chronological_layout_shows_clips_in_order_of_time(searching: Searching) -> None:
+    backwards = {"anchor-prioritization": lambda r: {"order": list(range(len(r.clips), 0, -1))}}
+    for name, expected in (("trace", True), ("trace-chronological", False)):
+        _, witness, _ = searching(backwards, method=VARIANTS[name])
+        starts = [clip.span.start for clip in witness.of("evidence-assembly")[-1].clips]
+        assert (starts == sorted(starts, reverse=True)) is expected
+
+
+def test_resupplied_storyboard_is_paid_again(searching: Searching) -> None:
+    spans = [(65, 80), (112, 128)], [(586, 601)]
+    _, _, observer = searching(None, *spans, method=VARIANTS["trace-resupply-storyboard"])
+    assert [n for stage, n in stages(observer) if stage == "temporal-proposal"][:2] == [32, 32]
+
+
+def test_without_replay_the_record_is_trusted(searching: Searching) -> None:
+    answer, witness, _ = searching({"final-answer-replay": {"answer": "D"}}, method=VARIANTS["trace-without-replay"])
+    assert (answer.option, answer.termination) == ("A", Termination.STABLE_PREFIX_FOUND)
+    assert not witness.of("final-answer-replay")
+
+
+def test_without_trajectory_prefixes_are_read_but_the_reconciler_knows_the_last_alone(searching: Searching) -> None:
+    """The second prefix flips the answer: a conflict for TRACE, which nobody knows of without the trajectory."""
+
+    def assembly(request: Any) -> Any:
+        return {"status": "answerable", "answer": "B" if len(request.clips) == 2 else "A"}
+
+    told = {}
+    for name in ("trace", "trace-without-trajectory"):
+        answer, witness, _ = searching({"evidence-assembly": assembly}, method=VARIANTS[name])
+        assert [len(request.clips) for request in witness.of("evidence-assembly")][:3] == [1, 2, 3]
+        told[name] = answer.record["rounds"][0]["flags"]
+    assert told["trace"]["conflicts"] == ["a2", "a3"]
+    assert told["trace-without-trajectory"] == {"stable_prefix": 0, "conflicts": [], "unmet_needs": []}
+
+
+def test_without_expand_nothing_new_is_ever_searched_and_expand_is_never_offered(searching: Searching) -> None:
+    refine = {"action": "REFINE", "target_anchors": ["a1"], "observation_strategy": "raise-frame-rate"}
+    spans, method = ([(65, 80), (112, 128)], [(586, 601)]), VARIANTS["trace-without-expand"]
+    answer, witness, _ = searching({"trajectory-reconciler": refine}, *spans, method=method, budget=400)
+    assert answer.termination is Termination.NO_STABLE_PREFIX
+    assert "EXPAND" not in actions(answer)
+    assert len(witness.of("temporal-proposal")) == 1
+    control = witness.of("trajectory-reconciler")[0]
+    assert "EXPAND" not in control.text
+    assert "EXPAND" not in json.dumps(control.reply.model_json_schema())
+    assert "EXPAND" not in control.variables["costs"]
+
+
+def test_fixed_rounds_never_stop_by_rule(searching: Searching) -> None:
+    answer, _, _ = searching(method=VARIANTS["trace-fixed-rounds"])
+    assert (answer.option, answer.termination) == ("A", Termination.NO_STABLE_PREFIX)
+    assert len(answer.record["rounds"]) == 2

@@ -1,26 +1,15 @@
-"""A real little video, and an observer whose model is a dictionary of stages."""
+"""An observer of two minutes whose model is a dictionary of stages."""
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from tests.agent.test_budget import ClockVideo
 from tests.fake_models import StageModel
-from tests.films import write_film
 
 from trace_ves.backbone.protocol import ModelFault, Request, ScriptedBackbone
 from trace_ves.observer import UNLIMITED, Observer
-
-FPS = 10
-DURATION = 120
-
-
-@pytest.fixture(scope="session")
-def video_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two minutes at ten frames a second; the brightness of a frame tells its second."""
-    shades = (number // FPS for number in range(FPS * DURATION))
-    return write_film(tmp_path_factory.mktemp("videos") / "grey.mp4", shades, fps=FPS)
 
 
 class Script(StageModel):
@@ -34,12 +23,11 @@ class Script(StageModel):
 
 
 @pytest.fixture
-def watching(video_path: Path) -> Callable[..., tuple[Observer, Script]]:
-    """An observer of the little video whose model says what is scripted."""
-    from trace_ves import video
+def watching() -> Callable[..., tuple[Observer, Script]]:
+    """An observer of a video with ten frames a second whose model says what is scripted."""
 
     def make(replies: Mapping[str, Any], budget: int = UNLIMITED) -> tuple[Observer, Script]:
         script = Script(replies)
-        return Observer(video.open(video_path), ScriptedBackbone(script), budget=budget), script
+        return Observer(ClockVideo(120), ScriptedBackbone(script), budget=budget), script
 
     return make

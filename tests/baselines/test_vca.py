@@ -7,7 +7,7 @@ import pytest
 
 from trace_ves.backbone.protocol import Request
 from trace_ves.baselines.vca import Vca
-from trace_ves.core import Question, Termination
+from trace_ves.core import Interval, Question, Termination
 
 QUESTION = Question("q1", "v.mp4", "Which came first?", ("red", "green", "blue", "white"))
 
@@ -30,27 +30,22 @@ def best(request: Request[Any]) -> dict[str, object]:
 ANSWER = {"action": "answer", "answer": "C"}
 
 
-def test_two_steps_cost_thirty_five_frames(watching: Callable[..., Any]) -> None:
-    observer, script = watching({"vca-reward": scores, "vca-explore": [best, ANSWER]})
+def test_each_step_splits_a_segment_by_frames_inside_it(watching: Callable[..., Any]) -> None:
+    old = {"action": "explore", "segment": 1}  # a coarse segment may still be chosen
+    observer, script = watching({"vca-reward": scores, "vca-explore": [best, old, ANSWER]})
     answer = Vca()(QUESTION, observer)
     assert (answer.option, answer.termination) == ("C", Termination.SELF_REPORTED)
     calls = [(call.stage, len(call.timestamps)) for call in observer.log.calls]
-    assert calls == [("vca-reward", 7), ("vca-explore", 7), ("vca-reward", 7), ("vca-explore", 14)]
-    assert observer.log.frames_supplied == 35
-    assert len(observer.log.timestamps) == 14
-    assert len(script.of("vca-explore")[0].variables["segments"]) == 8
-    assert len(script.of("vca-explore")[1].variables["segments"]) == 15  # the expanded parent has left
-
-
-def test_frames_lie_strictly_inside_and_split_the_segment(watching: Callable[..., Any]) -> None:
-    observer, script = watching({"vca-reward": scores, "vca-explore": [best, ANSWER]})
-    Vca()(QUESTION, observer)
-    first, second = script.of("vca-reward")
+    explored = [("vca-explore", frames) for frames in (7, 14, 16)]
+    assert calls == [each for call in explored for each in (("vca-reward", 7), call)]
+    assert (observer.log.frames_supplied, len(observer.log.timestamps)) == (58, 21)
+    segments = [len(request.variables["segments"]) for request in script.of("vca-explore")]
+    assert segments == [8, 15, 22]  # the expanded parent has left
+    first, second, third = script.of("vca-reward")
     assert [frame.seconds for frame in first.clips[0].frames] == [15, 30, 45, 60, 75, 90, 105]
-    assert [(part["start"], part["end"]) for part in first.variables["segments"]] == [
-        (start, start + 15) for start in range(0, 120, 15)
-    ]
-    assert (second.clips[0].span.start, second.clips[0].span.end) == (105, 120)
+    parts = [(part["start"], part["end"]) for part in first.variables["segments"]]
+    assert parts == [(start, start + 15) for start in range(0, 120, 15)]
+    assert [request.clips[0].span for request in (second, third)] == [Interval(105, 120), Interval(0, 15)]
     assert all(105 < frame.seconds < 120 for frame in second.clips[0].frames)
 
 
@@ -73,19 +68,9 @@ def test_sixteen_steps_then_a_forced_answer(watching: Callable[..., Any]) -> Non
     answer = Vca()(QUESTION, observer)
     assert (answer.option, answer.termination) == ("B", Termination.EXHAUSTED)
     stages = [call.stage for call in observer.log.calls]
-    assert stages.count("vca-reward") == 16
-    assert stages.count("vca-explore") == 15
-    assert stages[-1] == "vca-answer"
+    assert stages == ["vca-reward", "vca-explore"] * 15 + ["vca-reward", "vca-answer"]
     assert observer.log.frames_supplied == 16 * 7 + (7 + 14 + 13 * 16) + 16
     assert len(answer.record["steps"]) == 16  # type: ignore[arg-type]  a record is made of JSON
-
-
-def test_an_old_coarse_segment_may_still_be_chosen(watching: Callable[..., Any]) -> None:
-    observer, script = watching(
-        {"vca-reward": scores, "vca-explore": [best, {"action": "explore", "segment": 1}, ANSWER]}
-    )
-    Vca()(QUESTION, observer)
-    assert (script.of("vca-reward")[2].clips[0].span.start, script.of("vca-reward")[2].clips[0].span.end) == (0, 15)
 
 
 @pytest.mark.parametrize("decision", [{"action": "explore", "segment": 99}, {"action": "answer", "answer": "Z"}, {}])

@@ -19,11 +19,10 @@ from trace_ves.core.question import MAX_OPTIONS, MIN_OPTIONS
 
 def test_options_are_lettered_from_a() -> None:
     question = Question("q", "v.mp4", "Which?", ("red", "green", "blue"))
-    assert question.letters == ("A", "B", "C")
+    assert (question.letters, question.is_open) == (("A", "B", "C"), False)
     assert [question.option(letter) for letter in "ABC"] == ["red", "green", "blue"]
-    assert not question.is_open
-    assert Question("q", "v.mp4", "What?").is_open
-    assert Question("q", "v.mp4", "What?").letters == ()
+    unanswered = Question("q", "v.mp4", "What?")
+    assert (unanswered.letters, unanswered.is_open) == ((), True)
     assert (MIN_OPTIONS, MAX_OPTIONS) == (2, 26)
 
 
@@ -41,16 +40,10 @@ def test_trace_is_blue_what_it_is_compared_with_grey_and_others_share_the_rest()
         "ours": "green",
     }
     assert set(found.values()) <= set(PALETTE)
-
-
-def test_an_ablation_of_trace_is_not_trace() -> None:
     names = ("trace", "Trace@openai:x", "trace-without-replay", "traces", "vca@trace")
-    assert [name for name in names if is_trace(name)] == ["trace", "Trace@openai:x"]
-
-
-def test_a_simulation_is_said_once_and_a_model_is_none() -> None:
-    assert simulation_notes(["lab:seed=1", "openai:gpt", "lab"]) == LAB_NOTICE
-    assert simulation_notes(["openai:gpt"]) == ""
+    assert [name for name in names if is_trace(name)] == ["trace", "Trace@openai:x"]  # an ablation is not TRACE
+    notes = [simulation_notes(names) for names in (["lab:seed=1", "openai:gpt", "lab"], ["openai:gpt"])]
+    assert notes == [LAB_NOTICE, ""]  # a simulation is said once, and a model is none
 
 
 PROMPTS = sorted(
@@ -64,11 +57,8 @@ def test_every_prompt_of_a_method_has_a_stage_with_words_for_people() -> None:
     assert PROMPTS
     assert not [name for name in PROMPTS if name not in STAGES or STAGES[name].name != name]
     assert not [stage.name for stage in STAGES.values() if not all((stage.title, stage.purpose, stage.doing))]
-
-
-def test_a_stage_that_is_not_ours_is_shown_by_its_own_name() -> None:
-    stage = describe_stage("my-check")
-    assert (stage.title, stage.doing, stage.purpose, stage.colour) == ("my-check", "my-check", "", None)
+    other = describe_stage("my-check")  # one that is not ours is shown by its own name
+    assert (other.title, other.doing, other.purpose, other.colour) == ("my-check", "my-check", "", None)
 
 
 def test_our_stages_keep_their_colours_and_others_take_what_is_left() -> None:
@@ -76,6 +66,5 @@ def test_our_stages_keep_their_colours_and_others_take_what_is_left() -> None:
     found = colour_stages(names)
     assert (found["anchor-extraction"], found["evidence-assembly"]) == ("orange", "blue")
     assert len(set(found.values())) == len(names)
-    assert set(colour_stages([f"s{n}" for n in range(9)]).values()) <= {
-        *("sky", "orange", "purple", "blue", "vermillion", "grey"),
-    }
+    spare = {"sky", "orange", "purple", "blue", "vermillion", "grey"}
+    assert set(colour_stages([f"s{n}" for n in range(9)]).values()) <= spare

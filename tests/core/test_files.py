@@ -6,7 +6,7 @@ import os
 import sqlite3
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, nullcontext
 from pathlib import Path
 
@@ -105,29 +105,20 @@ def test_an_output_under_any_name_of_an_input_is_refused(tmp_path: Path) -> None
     refuse_inputs([tmp_path / "new", None], inputs=[tmp_path / "other", None])
 
 
-@pytest.mark.parametrize(
-    ("output", "relation"),
-    [
-        ("runs", "contains"),
-        (".", "contains"),
-        ("link", "contains"),
-        ("runs/a.b.run.toml", "belongs to"),
-        ("link/a.b.transcripts", "belongs to"),
-        ("runs/a.b.failed", "belongs to"),
-        ("film.srt", "belongs to"),
-        ("film.en.VTT", "belongs to"),
-        ("world.jsonl", "belongs to"),
-        ("runs/a.b.json", None),
-        ("runs/a.run.toml", None),
-        ("runs/world.jsonl", None),
-        ("runs/film.srt", None),
-        ("film", None),
-        ("film.srt/x", None),
-        ("films.srt", None),
-        (".srt", None),
-    ],
-)
-def test_outputs_that_contain_inputs_or_belong_to_them(tmp_path: Path, output: str, relation: str | None) -> None:
+OUTPUTS = {
+    "contains": ("runs", ".", "link"),
+    "belongs to": (
+        *("runs/a.b.run.toml", "link/a.b.transcripts", "runs/a.b.failed", "film.srt", "film.en.VTT", "world.jsonl"),
+    ),
+    "": (
+        *("runs/a.b.json", "runs/a.run.toml", "runs/world.jsonl", "runs/film.srt"),
+        *("film", "film.srt/x", "films.srt", ".srt"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("output", "relation"), [(each, words) for words in OUTPUTS for each in OUTPUTS[words]])
+def test_outputs_that_contain_inputs_or_belong_to_them(tmp_path: Path, output: str, relation: str) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "link").symlink_to("runs")
     inputs = [tmp_path / name for name in ("runs/a.b.jsonl", "film.mp4", "questions.jsonl")]
@@ -136,20 +127,15 @@ def test_outputs_that_contain_inputs_or_belong_to_them(tmp_path: Path, output: s
         refuse_inputs([tmp_path / output], inputs=inputs)
 
 
-@pytest.mark.parametrize("exists", [True, False])
-def test_two_outputs_in_one_file_are_refused(exists: bool, tmp_path: Path) -> None:
-    if exists:
-        (tmp_path / "out").write_text("old")
+def test_two_outputs_in_one_file_are_refused_unless_it_is_a_device(tmp_path: Path) -> None:
+    out, device = tmp_path / "out", tmp_path / "nothing"
     (tmp_path / "folder").symlink_to(".")
-    for name in (tmp_path / "out", tmp_path / "folder" / "out"):
-        with pytest.raises(
-            InputError, match=r"is another output of this command \(.*out\); write each to its own file"
-        ):
-            refuse_inputs([tmp_path / "out", None, name], inputs=[])
-
-
-def test_a_device_takes_all_that_is_written(tmp_path: Path) -> None:
-    device = tmp_path / "nothing"
+    for _ in range(2):  # without the file, and with it
+        for name in (out, tmp_path / "folder" / "out"):
+            words = r"is another output of this command \(.*out\); write each to its own file"
+            with pytest.raises(InputError, match=words):
+                refuse_inputs([out, None, name], inputs=[])
+        out.write_text("old")
     device.symlink_to(os.devnull)
     refuse_inputs([device, device], inputs=[])
     refuse_inputs([tmp_path / "a", tmp_path / "b"], inputs=[tmp_path / "c"])
@@ -190,46 +176,28 @@ def test_long_cells_are_read_up_to_a_limit_and_nobody_elses_limit_changes(
     monkeypatch.setattr("trace_ves.core.files.MOST_FIELD_CHARACTERS", 299_999)
     with pytest.raises(InputError, match=r"a\.tsv: not a table in UTF-8: field larger than field limit \(299999\)\."):
         read_csv(table, "\t")
-
-
-def test_lines_inside_a_cell_and_surplus_cells_are_kept(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_bytes(b'id,text\r\n1,"two\r\nlines\n",2,3\r\n')
-    assert read_csv(tmp_path / "a.csv", ",") == [{"id": "1", "text": "two\r\nlines\n", SURPLUS: ["2", "3"]}]
-
-
-@pytest.mark.parametrize(
-    ("content", "sentence"), [(None, "cannot be read"), (b"id\n\xff\n", "not a table in UTF-8")], ids=["none", "bytes"]
-)
-def test_what_cannot_be_read_is_a_sentence(tmp_path: Path, content: bytes | None, sentence: str) -> None:
-    if content is not None:
-        (tmp_path / "a.csv").write_bytes(content)
-    before = csv.field_size_limit()
-    with pytest.raises(InputError, match=rf"a\.csv: {sentence}"):
-        read_csv(tmp_path / "a.csv", ",")
+    table.write_bytes(b'id,text\r\n1,"two\r\nlines\n",2,3\r\n')  # surplus cells, and lines inside a cell
+    assert read_csv(table, ",") == [{"id": "1", "text": "two\r\nlines\n", SURPLUS: ["2", "3"]}]
+    table.write_bytes(b"id\n\xff\n")
+    with pytest.raises(InputError, match=r"a\.tsv: not a table in UTF-8"):
+        read_csv(table, ",")
     assert csv.field_size_limit() == before
+    with pytest.raises(InputError, match=r"none\.tsv: cannot be read"):
+        read_csv(tmp_path / "none.tsv", ",")
 
 
-@pytest.fixture
-def writer(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that has started to write: SQLite then refuses the log at once instead of waiting."""
-    with closing(connect(tmp_path)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute("CREATE TABLE notes (text)")
-        yield connection
-
-
-def connect(folder: Path) -> sqlite3.Connection:
-    return sqlite3.connect(folder / "new.sqlite", timeout=30, isolation_level=None, check_same_thread=False)
-
-
-def test_one_that_writes_is_waited_for(tmp_path: Path, writer: sqlite3.Connection) -> None:
-    threading.Timer(0.1, lambda: writer.execute("COMMIT")).start()
-    with closing(connect(tmp_path)) as connection:
+def test_one_that_writes_is_waited_for_but_not_for_ever(tmp_path: Path) -> None:
+    """SQLite refuses the log at once while another connection writes."""
+    with closing(connect(tmp_path)) as writer, closing(connect(tmp_path)) as connection:
+        writer.execute("BEGIN IMMEDIATE")
+        writer.execute("CREATE TABLE notes (text)")
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            use_write_ahead_log(connection, 0.1)
+        assert writer.in_transaction
+        threading.Timer(0.1, lambda: writer.execute("COMMIT")).start()
         use_write_ahead_log(connection, 30)
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-def test_waiting_ends(tmp_path: Path, writer: sqlite3.Connection) -> None:
-    with closing(connect(tmp_path)) as connection, pytest.raises(sqlite3.OperationalError, match="locked"):
-        use_write_ahead_log(connection, 0.1)
-    assert writer.in_transaction
+def connect(folder: Path) -> sqlite3.Connection:
+    return sqlite3.connect(folder / "new.sqlite", timeout=30, isolation_level=None, check_same_thread=False)

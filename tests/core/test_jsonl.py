@@ -100,8 +100,7 @@ def test_a_torn_tail_is_said_or_refused(tmp_path: Path) -> None:
     path = write(tmp_path, b'{"a": 1}\n{"b": ')
     torn: list[str] = []
     assert records(path, on_torn_tail=torn.append) == [{"a": 1}]
-    assert len(torn) == 1
-    assert f"{path}:2" in torn[0]
+    assert [words.partition(": ")[0] for words in torn] == [f"{path}:2"]
     with pytest.raises(FormatError, match="the file ends inside this line"):
         records(path)
     with pytest.raises(FormatError, match=":1: not valid JSON"):  # a bad line inside the file is no torn tail
@@ -112,11 +111,6 @@ def test_progress_is_told_every_hundred_lines_and_at_the_end(tmp_path: Path) -> 
     heard: list[tuple[int, int]] = []
     records(write(tmp_path, b"{}\n" * 250), on_progress=lambda done, total: heard.append((done, total)))
     assert heard == [(300, 750), (600, 750), (750, 750)]
-
-
-def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be read: No such file"):
-        records(tmp_path / "none.jsonl")
 
 
 @given(RECORDS, st.data())
@@ -161,6 +155,16 @@ def test_closing_syncs_once_and_twice_is_fine(tmp_path: Path, monkeypatch: pytes
         pass
 
 
+def test_what_cannot_be_read_or_written_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        records(tmp_path / "none.jsonl")
+    with JsonlAppender(path := tmp_path / "run.jsonl") as out, pytest.raises(ValueError, match="JSON compliant"):
+        out.append({"t": float("nan")})
+    assert path.read_bytes() == b""
+    with pytest.raises(InputError, match="cannot be written"):
+        JsonlAppender(path / "run.jsonl")
+
+
 def test_a_line_that_is_written_in_parts_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_all = os.write
     monkeypatch.setattr(os, "write", lambda descriptor, data: write_all(descriptor, data[:3]))
@@ -194,18 +198,6 @@ def test_threads_share_an_appender(tmp_path: Path) -> None:
     with JsonlAppender(path) as out, ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda number: out.append({"n": number}), range(800)))
     assert sorted(record["n"] for record in records(path)) == list(range(800))
-
-
-def test_what_json_does_not_know_is_never_written(tmp_path: Path) -> None:
-    with JsonlAppender(tmp_path / "run.jsonl") as out, pytest.raises(ValueError, match="JSON compliant"):
-        out.append({"t": float("nan")})
-    assert (tmp_path / "run.jsonl").read_bytes() == b""
-
-
-def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot be written"):
-        JsonlAppender(tmp_path / "file" / "run.jsonl")
 
 
 def test_an_empty_text_and_numbers_too_large_for_a_computer_are_refused() -> None:

@@ -52,6 +52,9 @@ def test_what_a_spec_names_is_imported_from_the_working_folder(own: Path) -> Non
     assert import_callable("own_module:two")(5, None) == 5
     assert import_callable("own_module:two", takes=2)(5, None) == 5
     assert import_callable("own_module:Maker.__call__", takes=3).__name__ == "__call__"
+    for spec, takes in (("own_module:two", 1), ("own_module:two", 3), ("own_helper:helper", 0)):
+        with pytest.raises(InputError, match=rf"does not take {takes} arguments\.$"):
+            import_callable(spec, takes=takes)
 
 
 @pytest.mark.parametrize(
@@ -70,38 +73,22 @@ def test_what_is_wrong_with_own_code_is_one_sentence(own: Path, spec: str, words
         import_callable(spec)
 
 
-@pytest.mark.parametrize(("spec", "takes"), [("own_module:two", 1), ("own_module:two", 3), ("own_helper:helper", 0)])
-def test_a_callable_takes_what_it_will_be_given(own: Path, spec: str, takes: int) -> None:
-    with pytest.raises(InputError, match=rf"does not take {takes} arguments\.$"):
-        import_callable(spec, takes=takes)
-
-
 def digest(*contents: str) -> str:
     return hashlib.sha256("".join(contents).encode()).hexdigest()
 
 
-def test_a_digest_counts_the_module_and_where_the_callable_is_defined(own: Path) -> None:
+def test_a_digest_counts_own_code_alone(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for spec in ("trace", "uniform-16", "builtins:min", "trace_ves.agent.ablations:TRACE"):
+        assert source_digest(spec) is None
+    (own / "other_variant.py").write_text(variant := "from trace_ves.agent.ablations import TRACE as mine\n")
+    assert source_digest("other_variant:mine") == digest(variant)
     assert source_digest("own_module:two") == digest(OWN)
     assert source_digest("own_module:made") == digest(OWN)
     assert source_digest("own_module:helper") == digest(HELPER, OWN)  # in the order of the files' names
     (own / "own_helper.py").write_text(HELPER + "\n")
     assert source_digest("own_module:helper") == digest(HELPER, "\n", OWN)
-    assert source_digest("own_module:two") == digest(OWN)
-
-
-@pytest.mark.parametrize("spec", ["trace", "uniform-16", "builtins:min", "trace_ves.agent.ablations:TRACE"])
-def test_names_of_ours_and_what_has_no_source_have_no_digest(spec: str) -> None:
-    assert source_digest(spec) is None
-
-
-def test_code_of_a_person_that_makes_one_of_ours_is_counted_and_ours_is_not(own: Path) -> None:
-    (own / "other_variant.py").write_text(variant := "from trace_ves.agent.ablations import TRACE as mine\n")
-    assert source_digest("other_variant:mine") == digest(variant)
-
-
-def test_code_that_is_installed_beside_this_package_is_not_ours(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugins, "__file__", str(own / "trace_ves" / "core" / "plugins.py"))
-    assert source_digest("own_module:two") == digest(OWN)
+    assert source_digest("own_module:two") == digest(OWN)  # what is installed beside this package is not ours
 
 
 @pytest.mark.parametrize(

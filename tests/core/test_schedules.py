@@ -1,6 +1,7 @@
 """Sampling schedules of other tools: the frames that their own formulas give, on true and on assumed frame times."""
 
 import math
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -62,15 +63,12 @@ def test_step_begins_with_the_first_frame_and_has_no_cap() -> None:
 
 @given(FRAMES, COUNTS)
 def test_uniform_takes_the_frames_on_screen_at_the_middles(frames: int, count: int) -> None:
+    assert picked("uniform-2", 4, fps=1.0) == [1, 3]  # the middles are the times of these
     found = picked(f"uniform-{count}", frames, fps=25.0)
     middles = [(j + 0.5) * frames / count for j in range(count)]
     assert all(
         index <= middle + 1e-6 and middle < index + 1 + 1e-6 for index, middle in zip(found, middles, strict=True)
     )
-
-
-def test_a_frame_is_on_screen_from_its_own_time_on() -> None:
-    assert picked("uniform-2", 4, fps=1.0) == [1, 3]  # the middles are the times of these
 
 
 @given(
@@ -104,14 +102,15 @@ def test_what_is_no_schedule_is_a_sentence(name: str) -> None:
     assert schedule("linspace-100000").name == "linspace-100000"  # the largest number is allowed
 
 
-@pytest.mark.parametrize("duration", [1e12, math.inf, math.nan])
-def test_a_video_without_end_has_no_frames_to_choose_from(duration: float) -> None:
-    with pytest.raises(InputError, match="too long for a schedule; the limit is 666667 s"):
-        FrameTimes.assumed(duration)
-
-
-def test_the_longest_video_has_twenty_million_frames(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match=r"at 2 fps is too long for a schedule; the limit is 1e\+07 s"):
-        FrameTimes.assumed(10_000_000.25, fps=2.0)
-    monkeypatch.setattr("trace_ves.core.schedules.MOST_VIDEO_FRAMES", 100)
-    assert len(FrameTimes.assumed(10.0, fps=10.0)) == 100
+@pytest.mark.parametrize(
+    ("duration", "fps", "words"),
+    [
+        *((seconds, 30.0, "the limit is 666667 s") for seconds in (1e12, math.inf, math.nan)),
+        (10_000_000.25, 2.0, r"at 2 fps is too long for a schedule; the limit is 1e\+07 s"),
+    ],
+)
+def test_the_longest_video_has_twenty_million_frames(duration: float, fps: float, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        FrameTimes.assumed(duration, fps=fps)
+    with mock.patch("trace_ves.core.schedules.MOST_VIDEO_FRAMES", 100):
+        assert len(FrameTimes.assumed(10.0, fps=10.0)) == 100

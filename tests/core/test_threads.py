@@ -22,17 +22,16 @@ def test_every_task_has_one_result_at_its_place() -> None:
     assert GroupedQueue[str](()).take(None) is None
     found = dict(run_in_daemons(lambda number, _: number * number, range(50), workers=4))
     assert found == {number: number * number for number in range(50)}
-
-
-def test_tasks_run_at_the_same_time() -> None:
-    meeting = threading.Barrier(3, timeout=30)
-    found = run_in_daemons(lambda _task, _stop: meeting.wait(), range(3), workers=3)
-    assert sorted(arrival for _, arrival in found) == [0, 1, 2]
-
-
-def test_an_error_of_the_work_is_raised_where_the_results_are_wanted() -> None:
+    meeting = threading.Barrier(3, timeout=30)  # tasks run at the same time
+    found = dict(run_in_daemons(lambda _task, _stop: meeting.wait(), range(3), workers=3))
+    assert sorted(found.values()) == [0, 1, 2]
     with pytest.raises(ZeroDivisionError):
         list(run_in_daemons(lambda number, _: 1 // number, [1, 1, 0], workers=1))
+    # the end of the program waits for no thread, and no tasks need none
+    assert dict(run_in_daemons(lambda _task, _stop: threading.current_thread().daemon, [0], workers=1)) == {0: True}
+    before = threading.active_count()
+    assert list(run_in_daemons(lambda task, _: task, [], workers=4)) == []
+    assert threading.active_count() == before
 
 
 def test_leaving_early_tells_the_work_to_stop_and_starts_no_more() -> None:
@@ -48,13 +47,6 @@ def test_leaving_early_tells_the_work_to_stop_and_starts_no_more() -> None:
     results.close()
     assert events[0].is_set()
     assert len(events) <= 2
-
-
-def test_the_end_of_the_program_waits_for_no_thread_and_no_tasks_need_none() -> None:
-    assert dict(run_in_daemons(lambda _task, _stop: threading.current_thread().daemon, [0], workers=1)) == {0: True}
-    before = threading.active_count()
-    assert list(run_in_daemons(lambda task, _: task, [], workers=4)) == []
-    assert threading.active_count() == before
 
 
 def test_a_thread_stays_with_a_group() -> None:

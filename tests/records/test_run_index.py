@@ -68,41 +68,29 @@ def test_damaged_and_repeated_lines_are_counted_and_some_are_named(tmp_path: Pat
 
 
 def test_a_line_that_is_too_long_ends_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trace_ves.records.run_index.MAX_LINE_BYTES", 100)
-    (tmp_path / "run.jsonl").write_bytes(line("q1") + b"x" * 200)
-    index = RunIndex(tmp_path / "run.jsonl")
-    index.refresh()
-    assert (list(index.entries), index.problems) == (["q1"], ["run.jsonl:2: the line is longer than 100 bytes."])
+    (tmp_path / "run.jsonl").write_bytes(line("q1") + line("long"))
+    for most, taken, problem in ((2, ["q1", "long"], []), (0, ["q1"], [2]), (-1, [], [1])):
+        monkeypatch.setattr("trace_ves.records.run_index.MAX_LINE_BYTES", limit := len(line("q1")) + most)
+        index = RunIndex(tmp_path / "run.jsonl")
+        index.refresh()
+        words = [f"run.jsonl:{number}: the line is longer than {limit} bytes." for number in problem]
+        assert (list(index.entries), index.problems) == (taken, words)
+    assert Score() == (None, 0, 0, 0)
 
 
-def test_facts_come_back_with_their_columns_and_are_their_owners() -> None:
+def test_facts_come_back_with_their_columns_and_a_file_is_read_for_its_checksum_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     columns = {"a": np.arange(3), "b": np.array([True, False])}
     save_facts("some", ["key"], Facts({"x": "é"}, columns))
     found = load_facts("some", ["key"])
     assert found is not None
-    assert (found.values, {name: each.tolist() for name, each in found.columns.items()}) == (
-        {"x": "é"},
-        {"a": [0, 1, 2], "b": [True, False]},
-    )
+    assert found.values == {"x": "é"}
+    assert {name: each.tolist() for name, each in found.columns.items()} == {"a": [0, 1, 2], "b": [True, False]}
     assert [stat.S_IMODE(file.stat().st_mode) for file in (cache_dir() / "some").iterdir()] == [0o600]
     assert load_facts("other", ["key"]) is load_facts("some", ["other key"]) is None
-
-
-def test_a_file_is_read_for_its_checksum_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "film").write_bytes(b"film")
-    found = Checksum(4, hashlib.sha256(b"film").hexdigest())
-    assert checksum(tmp_path / "film") == found
+    known = Checksum(4, hashlib.sha256(b"film").hexdigest())
+    assert checksum(tmp_path / "film") == known
     monkeypatch.setattr(hashlib, "file_digest", None)
-    assert checksum(tmp_path / "film") == found
-
-
-def test_a_line_of_just_the_most_bytes_is_taken_and_one_more_is_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "run.jsonl").write_bytes(line("q1"))
-    for less, taken in ((0, ["q1"]), (1, [])):
-        monkeypatch.setattr("trace_ves.records.run_index.MAX_LINE_BYTES", len(line("q1")) - less)
-        index = RunIndex(tmp_path / "run.jsonl")
-        index.refresh()
-        assert list(index.entries) == taken
-    assert Score() == (None, 0, 0, 0)
+    assert checksum(tmp_path / "film") == known

@@ -1,7 +1,7 @@
-"""A search goes to JSON and back unchanged; what is not one of ours is the method's own record, whatever it is."""
+"""Searches, saved answers and counterfactual checks go to JSON and back, those of version 0.1.0 as what they said."""
 
 import json
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -10,8 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.records.test_schemas import FILES
 
-from trace_ves.core import Interval, ObservationStrategy
-from trace_ves.records import ClipRecord, Prediction
+from trace_ves.core import Interval, ObservationStrategy, Question
+from trace_ves.records import Call, ClipRecord, Prediction
+from trace_ves.records.base import FieldError
+from trace_ves.records.counterfactual import CLIPS, Masked, Outcome
+from trace_ves.records.disk_cache import Checksum
+from trace_ves.records.prediction import SavedAnswer
 from trace_ves.records.search import AvpPlan, AvpRecord, TraceRecord, VcaRecord, read_search
 
 KINDS = {TraceRecord: "trace", AvpRecord: "avp", VcaRecord: "vca"}
@@ -136,3 +140,52 @@ def test_what_does_not_validate_is_the_methods_own_record(change: dict[str, Any]
 def test_a_record_without_our_keys_is_never_an_error(record: dict[str, Any]) -> None:
     found = read_search(record)
     assert found is None or found.to_json().items() >= record.items()
+
+
+def test_an_outcome_goes_round_but_for_its_error() -> None:
+    masked = Masked(Interval(1, 2), (1.0, 1.5), (8.0, 9.0), "B", changed=True)
+    outcome = Outcome("q", "A", "A", masked, None, (Call("replay", (1.0,)),), backbone="b", seed=-3)
+    assert Outcome.from_json(json.loads(json.dumps(outcome.to_json()))) == outcome
+    assert "error" not in Outcome("q", "A", None, error="no video").to_json()
+
+
+@pytest.mark.parametrize("line", FILES["counterfactual-line"], ids=lambda line: line["question_id"])
+def test_an_outcome_of_version_0_1_0_is_read(line: dict[str, Any]) -> None:
+    expected = line | {"control_of": CLIPS}
+    for name in ("evidence", "control"):
+        if line[name] is not None and line[name]["answer"] is None:
+            expected |= {name: line[name] | {"changed": False}}  # no answer is no change
+    assert Outcome.from_json(line).to_json() == expected
+
+
+[SAVED] = FILES["saved-answer"]
+
+
+@pytest.mark.parametrize("noted", [None, Checksum(9, "ab" * 32)])
+@pytest.mark.parametrize(("letter", "text", "stable"), [("A", "one", True), (None, None, False)])
+def test_a_saved_answer_goes_round(noted: Checksum | None, letter: str | None, text: str | None, stable: bool) -> None:
+    question = Question("ask", "films/a.mp4", "Which?", ("one", "two"))
+    calls, method = (Call("x", (1.0, 2.0)),), ("trace", "glance", "single-pass")
+    prediction = Prediction("ask", letter, (1.0, 2.0), 2, *method, calls, {"kind": "mine"}, seconds=1.5)
+    if noted:
+        prediction = replace(prediction, extra={"video": noted.to_json()})
+    saved = SavedAnswer.of(question, 60.0, prediction, text=text, stable=stable)
+    written = json.loads(json.dumps(saved.to_json()))
+    assert (written["video"], written["text"], "video_checksum" in written) == ("films/a.mp4", text, noted is not None)
+    again = SavedAnswer.from_json(written)
+    assert (again, again.asked, again.duration, again.stable) == (saved, question, 60.0, stable)
+    assert (again.prediction, again.prediction.video_checksum) == (prediction, noted)
+    del written["stable"]
+    assert not SavedAnswer.from_json(written).stable
+
+
+def test_a_saved_answer_of_version_0_1_0_is_read_and_written_as_it_was() -> None:
+    saved = SavedAnswer.from_json(SAVED)
+    assert saved.to_json() == SAVED
+    assert (saved.prediction.answer, saved.asked.options) == (SAVED["answer"], tuple(SAVED["options"]))
+
+
+@pytest.mark.parametrize("change", [{"video": {"bytes": 1}}, {"options": "AB"}, {"duration": "1"}, {"stable": 1}])
+def test_a_wrong_type_in_a_saved_answer_is_named(change: dict[str, object]) -> None:
+    with pytest.raises(FieldError, match=f"'{next(iter(change))}' must be"):
+        SavedAnswer.from_json(SAVED | change)

@@ -142,9 +142,9 @@ def propose(
     if isinstance(reply, ModelFault):
         return ProposedCandidates(notes=context.notes, refused=(f"the reply could not be read: {reply.reason}",))
     notes = [
-        SegmentNote(note.start, note.end, note.note, note.promising)
+        SegmentNote(start, note.end, note.note, note.promising)
         for note in reply.notes
-        if title and note.start < note.end
+        if title and (start := max(0.0, note.start)) < note.end < math.inf
     ]
     candidates, refused = valid_candidates(reply.candidates, context, settings)
     return ProposedCandidates(candidates, corrected(context.notes, notes), refused, reply.one_frame)
@@ -164,9 +164,9 @@ def look_variables(looks: Iterable[Look]) -> list[dict[str, object]]:
 
 def corrected(notes: Iterable[SegmentNote], newer: Iterable[SegmentNote]) -> tuple[SegmentNote, ...]:
     """The notes with newer ones in their place: what was said before of a span that was seen again no longer counts."""
-    merged = [note for note in notes if 0 <= note.start < note.end]
+    merged = [note for note in notes if note.start < note.end]
     for new in newer:
-        cut = Interval(max(0.0, new.start), max(0.0, new.start, new.end))
+        cut = Interval(new.start, new.end)
         merged = [
             replace(note, start=left.start, end=left.end)
             for note in merged
