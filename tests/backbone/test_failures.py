@@ -33,6 +33,7 @@ from tests.fakes import (
 from tests.films import write_film
 
 from trace_ves.backbone import open_backbone
+from trace_ves.backbone.model_settings import ModelSettings
 from trace_ves.backbone.provider import Completion, CompletionRequest, ServiceError, TextPart
 from trace_ves.backbone.retry import NOTICES, PERMANENT_CAUSES, is_retryable, refusal_message
 from trace_ves.benches import write_bench
@@ -130,6 +131,7 @@ REFUSED = [
     ("openai", "uuid", "x" * 2000 + " [{'loc': ('body', 'messages', 0, 'uuid'), 'msg': 'Extra inputs'}]"),
     ("openai", "detail", "Unknown parameter: 'messages[0].content[2].image_url.detail'."),
     ("openai", "temperature", "Unsupported value: 'temperature' does not support 0 with this model."),
+    ("openai", "max_tokens", "'max_tokens' is not supported with this model."),
     ("openai", "response_format", "This response_format type is unavailable now"),
     ("anthropic", "temperature", "`temperature` is deprecated for this model."),
     ("anthropic", "output_config", "output_config: Extra inputs are not permitted"),
@@ -142,11 +144,12 @@ def test_what_a_service_refuses_is_left_out_from_then_on(server: Server, name: s
 
     refused, good = Response(422, dialect.error(refusal)), Response(body=dialect.ok(GOOD))
     server.respond(lambda received: refused if f'"{feature}"' in json.dumps(received.body) else good)
-    backbone = quick_backbone(dialect.provider("claude-opus-4-1"))
+    backbone = quick_backbone(dialect.provider("claude-opus-4-1"), model=ModelSettings(max_output_tokens=9))
     for _ in range(2):
         assert backbone.generate([make_request("Which?", make_clip(0.0, [1]))])[0].reply.colour == "red"
     sent = [f'"{feature}"' in json.dumps(received.body) for received in server.received]
     assert sent == [True, False, False]
+    assert 9 in server.received[-1].body.values()  # by its newer name, where a model does not know the older one
     words = str(dialect.content(server.received[-1].body)[0][1][-1])
     assert ('"colour"' in words) == (feature in {"response_format", "output_config"})  # the schema, put into words
 
