@@ -91,7 +91,12 @@ RESPONSES: dict[str, tuple[Response, str]] = {  # what no provider documents, an
     "a page for a 200": (Response(200, PAGE, HTML), "no usable response: the response is not JSON but .*Not here"),
     "text for JSON": (Response(200, b"{oops"), "no usable response: the response is not JSON but '{oops'"),
     "half a body": (Response(200, b"{}" * 99, cut=True), "peer closed connection without sending complete message"),
-    "nothing": (Response(200, b"null"), "no usable response: the response has no answer in it"),
+    "half of JSON": (Response(200, b'{"half": '), "no usable response: the response is not JSON but '{\"half\":'"),
+    "null": (Response(200, b"null"), "no usable response: the response has no answer in it"),
+    "an empty object": (Response(200, b"{}"), "no usable response: the response has no answer in it"),
+    "an empty list": (Response(200, b"[]"), "no usable response: "),
+    "JSON too deep to read": (Response(200, b'{"choices": ' + b"[" * 100_000), "no usable response: "),
+    "an error too deep to read": (Response(500, b'{"choices": ' + b"[" * 100_000), "HTTP 500|no usable response"),
     "a page for a 502": (Response(502, PAGE, HTML), "HTTP 502: a web page, 'Not here'"),
 }
 
@@ -104,7 +109,7 @@ def test_what_users_read_about_responses_that_no_provider_documents(
     call = CompletionRequest((TextPart("Which?"),), Sighting.model_json_schema())
     with pytest.raises(ServiceError) as caught:
         dialect.provider().complete(call, features=frozenset({"schema"}), timeout_seconds=20)
-    assert is_retryable(caught.value) == (response.status in {200, 502})
+    assert is_retryable(caught.value) == (response.status in {200, 500, 502})
     assert caught.value.unreachable == (response.status == 200 and response.body == PAGE)  # asked only four times
     refused = refusal_message("m", caught.value, key_hint="KEY")
     assert re.search(message, caught.value.summary if is_retryable(caught.value) else refused)

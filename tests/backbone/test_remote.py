@@ -16,7 +16,6 @@ from tests.fakes import (
     SECRET,
     Dialect,
     Response,
-    ScriptedProvider,
     Server,
     Sighting,
     Still,
@@ -28,7 +27,6 @@ from tests.fakes import (
 )
 
 from trace_ves.backbone import ModelFault
-from trace_ves.backbone.provider import Completion, ServiceError, request_parts
 from trace_ves.core import BackboneError
 from trace_ves.observer import Observer
 from trace_ves.records import Usage
@@ -70,13 +68,6 @@ def test_frames_come_first_in_order_each_with_its_time_and_the_words_last(dialec
         ("image", Still(30).jpeg()),
         ("text", "Look.\nWhich?"),
     ]
-
-
-def test_a_bundle_that_is_a_prefix_of_another_gives_a_literal_prefix_of_its_parts() -> None:
-    clips = [make_clip(start, [1, 2, 3]) for start in (50.0, 5.0, 20.0)]
-    bundles = [request_parts(make_request("Which?", *clips[: size + 1]))[:-1] for size in range(3)]
-    assert bundles[1][: len(bundles[0])] == bundles[0]
-    assert bundles[2][: len(bundles[1])] == bundles[1]
 
 
 def test_answers_come_back_in_the_order_asked(dialect: Dialect, server: Server) -> None:
@@ -125,31 +116,11 @@ def test_a_server_that_sends_a_byte_now_and_then_does_not_hold_a_request(server:
     assert generation.reply.colour == "red"
 
 
-NESTED = b'{"choices": ' + b"[" * 100_000
-"""Deeper than Python can read."""
-
-
-@pytest.mark.parametrize("body", [b'{"half": ', b"<html>hello</html>", b"{}", b"[]", b"null", NESTED, "cut", "failed"])
-def test_a_body_that_is_no_answer_is_tried_again(dialect: Dialect, server: Server, body: bytes | str) -> None:
-    good = Response(body=dialect.ok(GOOD))
-    broken = {"cut": Response(body=good.body, cut=True), "failed": Response(500, NESTED)}
-    first = broken.get(str(body), Response(body=body))
-    assert ask_once(dialect, server, first, good).reply.colour == "red"
-
-
 def test_no_server_at_all(dialect: Dialect, server: Server) -> None:
     backbone = quick_backbone(dialect.provider())
     server.close()
     with pytest.raises(BackboneError, match=r"no connection after 4 attempts .*; is the server running\?"):
         backbone.generate([make_request()])
-
-
-def test_a_service_that_was_there_is_waited_for() -> None:
-    gone = ServiceError(None, "Connection refused", unreachable=True)
-    provider = ScriptedProvider(Completion(GOOD), *[gone] * 6, Completion(GOOD))  # never reached, it would get four
-    backbone = quick_backbone(provider)
-    assert [backbone.generate([make_request()])[0].reply.colour for _ in range(2)] == ["red", "red"]
-    assert provider.calls == 8
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -239,10 +210,6 @@ def test_refusals_blocks_and_cut_or_empty_replies_are_faults_of_their_own(dialec
         assert isinstance(fault, ModelFault)
         assert fault.reason.startswith(reason)
         assert len(server.received) == 1  # asking again would not help
-
-
-def test_a_whole_reply_counts_even_where_the_model_went_on_until_the_limit(dialect: Dialect, server: Server) -> None:
-    assert ask_once(dialect, server, Response(body=dialect.length(GOOD + "\n" * 50))).reply.colour == "red"
 
 
 def test_an_interrupted_batch_sends_nothing_more(server: Server) -> None:
