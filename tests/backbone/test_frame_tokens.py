@@ -41,13 +41,9 @@ CLAUDE = "anthropic:claude-haiku-4-5"
         ("openai:gpt-4.1-mini", (512, 513), "low", 415),
         ("openai:gpt-4.1-mini", (33, 32), "low", 4),
         ("openai:gpt-4.1-mini", (32, 33), "low", 4),
-        ("openai:gpt-4.1-nano", (1024, 1024), "high", 2520),
         ("openai:gpt-4.1-nano", (1411, 1190), "high", 3617),
         ("openai:o4-mini", (1411, 1190), "high", 2529),
-        ("openai:o4-mini", (1800, 2400), "high", 2498),
-        ("openai:gpt-5-nano", (1024, 1024), "high", 1536),
         ("openai:gpt-5-nano", (1411, 1190), "high", 2205),
-        ("openai:gpt-5-mini", (1024, 1024), "high", 1229),  # newer ones 1.2
         ("openai:gpt-5-mini", (1411, 1190), "high", 1764),
         ("openai:gpt-5.2", (1800, 2400), "high", 1743),
         ("openai:gpt-6-astra", (1920, 1080), "high", 2448),
@@ -56,10 +52,7 @@ CLAUDE = "anthropic:claude-haiku-4-5"
         ("openai:gpt-5.4", (1396, 1979), "high", 2903),  # 41 by 59
         ("openai:gpt-5.4-mini", (640, 360), "auto", 173),
         ("openai:o3", (512, 512), "high", 225),
-        ("openai:o3", (512, 512), "low", 75),
         ("openai:gpt-5.1", (512, 512), "high", 210),
-        ("openai:gpt-5.1", (512, 512), "low", 70),
-        ("openai:gpt-4o-mini", (512, 512), "low", 2833),
         ("openai:gpt-4o-mini", (512, 512), "high", 8500),
         (CLAUDE, (200, 200), "auto", 64),  # Claude's table, both tiers
         ("anthropic:claude-sonnet-5", (1000, 1000), "auto", 1296),

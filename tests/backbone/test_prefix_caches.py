@@ -21,9 +21,6 @@ from trace_ves.core import BackboneError, Clip, Frame, Interval, ObservationStra
 
 Opener: TypeAlias = "Callable[..., tuple[CacheServer, Backbone]]"
 
-pytest.importorskip("openai")
-pytest.importorskip("anthropic")
-pytest.importorskip("google.genai")
 
 SPECS = ["anthropic:claude-sonnet-5", "openai:gpt-5.4-mini", "openai:gpt-5.6-terra", "gemini:gemini-3.8-flash"]
 CLAUDE, _, GPT_NEW, GEMINI = SPECS

@@ -79,10 +79,7 @@ def test_openai() -> None:
     assert provider._body(CHOSEN, frozenset(provider.optional)) == {
         "model": "gpt-5.6-terra",
         "messages": [{"role": "user", "content": content}, *REPAIR],
-        "response_format": {
-            "type": "json_schema",
-            "json_schema": {"name": "reply", "schema": CLOSED, "strict": True},
-        },
+        "response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": CLOSED, "strict": True}},
         "temperature": 0.5,
         "max_completion_tokens": 99,
         "reasoning_effort": "high",
@@ -383,10 +380,7 @@ def test_why_gemini_ended(reason: str, said: str, finish: FinishReason) -> None:
 def test_a_response_of_gemini() -> None:
     def chunk(*parts: types.Part, finish: str | None = None, thoughts: int | None = None) -> Any:
         counts = types.GenerateContentResponseUsageMetadata(
-            prompt_token_count=9,
-            cached_content_token_count=5,
-            candidates_token_count=3,
-            thoughts_token_count=thoughts,
+            prompt_token_count=9, cached_content_token_count=5, candidates_token_count=3, thoughts_token_count=thoughts
         )
         candidate = types.Candidate(
             content=types.Content(parts=list(parts)), finish_reason=types.FinishReason(finish) if finish else None
