@@ -300,59 +300,39 @@ def test_a_failure_of_anthropic(status: int, body: Any, expected: tuple[int, str
     assert failure.retry_after_seconds == 7
 
 
-IMAGE_OF_GEMINI = {"inline_data": {"data": b"jpeg", "mime_type": "image/jpeg"}}
-
-
-def sent_to_gemini(provider: GeminiProvider, call: CompletionRequest, features: frozenset[str]) -> dict[str, Any]:
-    asked: dict[str, Any] = {}
-    reply = types.GenerateContentResponse(candidates=[types.Candidate(content=types.Content(parts=[]))])
-
-    def generate(**sent: Any) -> types.GenerateContentResponse:
-        asked.update(sent)
-        return reply
-
-    provider._client = SimpleNamespace(models=SimpleNamespace(generate_content=generate))  # type: ignore[assignment]
-    assert provider._send(call, features, 20.5).service_tier is call.service_tier
-    dump = {"exclude_none": True, "mode": "python"}
-    return {
-        "model": asked["model"],
-        "contents": [content.model_dump(**dump) for content in asked["contents"]],
-        "config": asked["config"].model_dump(**dump),
-    }
-
-
-def test_gemini() -> None:
+def test_gemini(server: Server) -> None:
     provider = GeminiProvider("gemini:gemini-3.8-flash", "gemini-3.8-flash", key=KEY)
-    high = {"media_resolution": {"level": types.PartMediaResolutionLevel.MEDIA_RESOLUTION_MEDIUM}}
-    everything = frozenset(provider.optional) - {"stream"}
-    parts = [{"text": "t=1.00 s"}, IMAGE_OF_GEMINI | high, {"text": "Which?"}]
-    chosen = sent_to_gemini(provider, CHOSEN, everything)
-    assert chosen == {
-        "model": "gemini-3.8-flash",
+    assert provider.limits == gemini.LIMITS
+    server.respond(Response(body=GEMINI.ok(GOOD)))
+
+    def sent(call: CompletionRequest, *features: str) -> dict[str, Any]:
+        assert provider._send(call, frozenset(features), 20.5).service_tier is call.service_tier
+        assert server.received[-1].path == "/v1beta/models/gemini-3.8-flash:generateContent"
+        body = json.dumps(server.received[-1].body)  # which versions of the SDK write in either way
+        return dict(json.loads(body.replace("mime_type", "mimeType").replace("thinking_level", "thinkingLevel")))
+
+    image = {"inlineData": {"data": "anBlZw==", "mimeType": "image/jpeg"}}
+    level = {"mediaResolution": {"level": "MEDIA_RESOLUTION_MEDIUM"}}
+    assert sent(CHOSEN, *provider.optional) == {
         "contents": [
-            {"role": "user", "parts": parts},
+            {"role": "user", "parts": [{"text": "t=1.00 s"}, image | level, {"text": "Which?"}]},
             {"role": "model", "parts": [{"text": "no"}]},
             {"role": "user", "parts": [{"text": AGAIN}]},
         ],
-        "config": {
-            "http_options": {"timeout": 20_500},
-            "max_output_tokens": 99,
-            "response_mime_type": "application/json",
-            "response_json_schema": SCHEMA,
+        "generationConfig": {
+            "maxOutputTokens": 99,
+            "responseMimeType": "application/json",
+            "responseJsonSchema": SCHEMA,
             "temperature": 0.5,
             "seed": 7,
-            "thinking_config": {"thinking_level": types.ThinkingLevel.HIGH},
-            "service_tier": types.ServiceTier.FLEX,
+            "thinkingConfig": {"thinkingLevel": "HIGH"},
         },
+        "serviceTier": "flex",
     }
-    bare = [{"text": "t=1.00 s"}, IMAGE_OF_GEMINI, {"text": "Which?"}, {"text": IN_WORDS}]
-    plain = sent_to_gemini(provider, PLAIN, NONE)
-    assert plain["contents"] == [{"role": "user", "parts": bare}]
-    assert plain["config"] == {"http_options": {"timeout": 20_500}}
-    one_level = sent_to_gemini(provider, PLAIN, frozenset({"detail"}))["config"]["media_resolution"]
-    assert one_level is types.MediaResolution.MEDIA_RESOLUTION_MEDIUM
-    assert "media_resolution" not in provider._config(PLAIN, (), frozenset({"detail"}), 1).model_dump(exclude_none=True)
-    assert provider.limits == gemini.LIMITS
+    bare = [{"text": "t=1.00 s"}, image, {"text": "Which?"}, {"text": IN_WORDS}]
+    assert sent(PLAIN) == {"contents": [{"role": "user", "parts": bare}], "generationConfig": {}}
+    assert sent(PLAIN, "detail")["generationConfig"] == {"mediaResolution": "MEDIA_RESOLUTION_MEDIUM"}
+    assert sent(CompletionRequest(PARTS[:1], SCHEMA), "detail")["generationConfig"] == {}
     for seconds, timeout in ((0.0001, 1), (1.5, 1500)):
         options = provider._config(PLAIN, PARTS, NONE, seconds).http_options
         assert options is not None

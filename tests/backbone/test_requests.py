@@ -10,7 +10,7 @@ from tests.fakes import GOOD, ScriptedProvider, Sighting, Still, make_clip, make
 
 from trace_ves.backbone import Prompt
 from trace_ves.backbone.model_settings import Detail, ModelSettings, ReplyFormat, RequestLimits, ServiceTier, Thinking
-from trace_ves.backbone.protocol import Generation, ModelFault
+from trace_ves.backbone.protocol import Generation, ModelFault, ScriptedBackbone
 from trace_ves.backbone.provider import (
     Completion,
     CompletionRequest,
@@ -189,17 +189,11 @@ def test_the_answers_of_a_batch_are_in_order_and_its_first_failure_has_what_all_
     assert caught.value.charged == {0: answer(5), 2: answer(6), 3: answer(7)}
 
 
-@pytest.mark.parametrize(
-    ("status", "message", "summary"),
-    [
-        (None, "", "no usable response"),
-        (429, "slow", "HTTP 429, rate limit: slow"),
-        (500, "x" * 200, f"HTTP 500: {'x' * 200}"),
-        (500, "x" * 201, f"HTTP 500: {'x' * 200}…"),
-    ],
-)
-def test_a_failure_in_a_few_words(status: int | None, message: str, summary: str) -> None:
-    assert ServiceError(status, message).summary == summary
+def test_a_failure_in_a_few_words() -> None:
+    assert ServiceError(None, "").summary == "no usable response"
+    assert ServiceError(429, "slow").summary == "HTTP 429, rate limit: slow"
+    for length, end in ((200, ""), (201, "…")):
+        assert ServiceError(500, "x" * length).summary == f"HTTP 500: {'x' * 200}{end}"
 
 
 def test_counts_of_tokens_are_believed_up_to_a_limit() -> None:
@@ -212,3 +206,10 @@ def test_a_repair_has_the_words_of_the_call_and_no_frames() -> None:
     assert call.with_repairs(()) == CompletionRequest((TextPart("a"), TextPart("b")), {})
     one, two = request_parts(make_request("Which?", make_clip(0.0, [1, 2])))[2:5:2]
     assert [(one.ends_clip, one.width_px, one.height_px), two.ends_clip] == [(False, 64, 36), True]  # type: ignore[union-attr]
+
+
+def test_a_function_answers() -> None:
+    said = {"one": {"colour": "red"}, "two": Sighting(colour="blue"), "three": ModelFault("It would not say.")}
+    backbone = ScriptedBackbone(lambda request: said[request.variables["question"]])
+    replies = [generation.reply for generation in backbone.generate([make_request(question) for question in said])]
+    assert replies == [Sighting(colour="red"), Sighting(colour="blue"), ModelFault("It would not say.")]
