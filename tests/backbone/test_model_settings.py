@@ -200,16 +200,16 @@ def without_flex(dialect: Dialect, refusal: Response) -> Callable[[Received], Re
 
 @flex_dialects
 def test_the_tier_is_sent_recorded_and_not_sent_by_default(dialect: Dialect, server: Server) -> None:
-    server.respond(answered(dialect, "flex"))
-    (generation,) = backbone(dialect, ServiceTier.FLEX).generate([make_request()])
-    assert generation.service_tier == "flex"
-    server.respond(answered(dialect, None))
-    (generation,) = backbone(dialect, ServiceTier.STANDARD).generate([make_request()])
-    assert generation.service_tier is None
-    assert [tier_of(received.body) for received in server.received] == ["flex", None]
-    server.respond(answered(dialect, "default"))
-    (generation,) = backbone(dialect, ServiceTier.FLEX).generate([make_request()])
-    assert generation.service_tier == (None if dialect.name == "openai" else "flex")  # OpenAI says which tier answered
+    by_default = None if dialect.name == "openai" else "flex"  # OpenAI says which tier answered
+    asked = (
+        (ServiceTier.FLEX, "flex", "flex"),
+        (ServiceTier.STANDARD, None, None),
+        (ServiceTier.FLEX, "default", by_default),
+    )
+    for tier, said, recorded in asked:
+        server.respond(answered(dialect, said))
+        assert backbone(dialect, tier).generate([make_request()])[0].service_tier == recorded
+    assert [tier_of(received.body) for received in server.received] == ["flex", None, "flex"]
 
 
 @flex_dialects

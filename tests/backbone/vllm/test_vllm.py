@@ -114,7 +114,9 @@ def test_what_goes_wrong_at_the_start_is_said_with_the_end_of_the_log(
     assert server.key.secret not in str(error.value)
 
 
-def test_a_server_that_never_becomes_healthy_is_ended(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_never_becomes_healthy_is_ended(
+    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def wait_for_worker(_: str) -> bool:
         worker, deadline = stand_in.home / "worker", time.monotonic() + 60
         while time.monotonic() < deadline and not (worker.exists() and worker.read_text()):
@@ -123,9 +125,10 @@ def test_a_server_that_never_becomes_healthy_is_ended(stand_in: StandIn, monkeyp
 
     monkeypatch.setenv("STAND_IN_MODE", "hangs")
     monkeypatch.setattr(server_module, "_is_healthy", wait_for_worker)
-    server = VllmServer(SPEC, MODEL, stand_in.home / "vllm", start_seconds=0.4)
-    with pytest.raises(BackboneConfigError, match=r"not ready after 0 s.*reading weights"):
+    server = VllmServer(SPEC, MODEL, stand_in.home / "vllm", start_seconds=1.4)
+    with pytest.raises(BackboneConfigError, match=r"not ready after 1 s.*reading weights"):
         server.ensure()
+    assert caplog.messages[0] == f"{SPEC}: vLLM is loading the model; giving up in 1 s."
     assert stand_in.is_gone()
 
 
