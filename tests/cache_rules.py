@@ -32,11 +32,9 @@ class Prompt:
     """What a request asks a model to read, in the order in which the provider reads it."""
 
     blocks: tuple[Block, ...]
-    words: str
-    """What stands after the last frame, by which the server knows what to answer."""
+    words: str  # what stands after the last frame, by which the server knows what to answer
     key: str | None = None
-    explicit: bool = False
-    """Whether the latest message gets no mark of its own (OpenAI, from GPT-5.6 on)."""
+    explicit: bool = False  # whether the latest message gets no mark of its own (OpenAI, from GPT-5.6 on)
     stream: bool = False
 
     @property

@@ -44,8 +44,7 @@ def _schema(schema: object) -> Block:
 class CacheServer(Server):
     """One provider's API with its cache. `answers` gives the reply to the last words of a prompt."""
 
-    path: str
-    """The environment variable that points the provider here is set to the URL and this."""
+    path: str  # the environment variable that points the provider here is set to the URL and this
     error_event: tuple[str | None, object]
 
     def __init__(self, spec: str, cache: CacheRules, answers: Callable[[str], str]) -> None:
@@ -56,8 +55,7 @@ class CacheServer(Server):
         self.prompts: list[Prompt] = []
         self.counted: list[Counted] = []
         self.bodies: list[dict[str, Any]] = []
-        self.next_fault = ""
-        """What goes wrong with the next response: `cut` inside a line, `ends` early, or `error` in the stream."""
+        self.next_fault = ""  # of the next response: `cut` inside a line, `ends` early, or `error` in the stream
         self.refuses_stream = False
         self._barrier: threading.Barrier | None = None
         self.respond(self._respond)

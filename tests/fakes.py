@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from trace_ves.backbone import Prompt, Request
-from trace_ves.backbone.model_settings import ModelSettings, ServiceTier
 from trace_ves.backbone.provider import Completion, CompletionRequest, Provider, ServiceError
 from trace_ves.backbone.registry import BackboneOptions
 from trace_ves.backbone.remote import RemoteBackbone
@@ -46,12 +45,9 @@ class Response:
     status: int = 200
     body: Any = None
     headers: dict[str, str] = field(default_factory=dict)
-    cut: bool = False
-    """Send half of the body, then close the connection."""
-    before: Callable[[], object] = lambda: None
-    """Called before the response is sent: to wait, or to meet others."""
-    drip: threading.Event | None = None
-    """Send a space every now and then, and the body once this is set."""
+    cut: bool = False  # send half of the body, then close the connection
+    before: Callable[[], object] = lambda: None  # called before the response is sent: to wait, or to meet others
+    drip: threading.Event | None = None  # send a space every now and then, and the body once this is set
 
 
 @dataclass
@@ -67,10 +63,8 @@ class Server:
     def __init__(self) -> None:
         self.script: list[Response | Callable[[Received], Response]] = []
         self.received: list[Received] = []
-        self.pages: dict[str, Any] = {}
-        """What is served at GET, by path."""
-        self.got: list[str] = []
-        """The paths of the GET requests."""
+        self.pages: dict[str, Any] = {}  # what is served at GET, by path
+        self.got: list[str] = []  # the paths of the GET requests
         self.most_under_way = 0
         self.released = threading.Event()
         self._under_way = 0
@@ -154,20 +148,15 @@ class Dialect:
 
     name: str
     environment: Callable[[str], dict[str, str]]
-    ok: Callable[..., Any]
-    """ok(text, read=, cached=, output=) is the body of an answer with these tokens."""
+    ok: Callable[..., Any]  # ok(text, read=, cached=, output=) is the body of an answer with these tokens
     length: Callable[[str], Any]
     refusal: Any
     blocked: Any
     error: Callable[[str], Any]
-    content: Callable[[dict[str, Any]], list[tuple[str, Content]]]
-    """The turns of a request: role, and its texts and pictures in order."""
-    schema: Callable[[dict[str, Any]], Any]
-    """The JSON schema that the provider was asked to hold the model to."""
-    temperature: Callable[[dict[str, Any]], Any]
+    content: Callable[[dict[str, Any]], list[tuple[str, Content]]]  # role, texts and pictures of each turn, in order
+    schema: Callable[[dict[str, Any]], Any]  # that the provider was asked to hold the model to
     key: Callable[[Received], str]
-    provider: Callable[..., Provider]
-    """provider(model) is the adapter under test."""
+    provider: Callable[..., Provider]  # provider(model) is the adapter under test
 
 
 def turns_of(
@@ -223,7 +212,6 @@ OPENAI = Dialect(
         body["messages"], "content", lambda part: part["image_url"]["url"].removeprefix("data:image/jpeg;base64,")
     ),
     schema=lambda body: body.get("response_format", {}).get("json_schema", {}).get("schema"),
-    temperature=lambda body: body.get("temperature"),
     key=lambda received: received.headers["authorization"].removeprefix("Bearer "),
     provider=partial(make_provider, "OpenAI"),
 )
@@ -252,7 +240,6 @@ GEMINI = Dialect(
     error=lambda message: {"error": {"code": 0, "message": message, "status": "X"}},
     content=lambda body: turns_of(body["contents"], "parts", lambda part: part["inlineData"]["data"]),
     schema=lambda body: body.get("generationConfig", {}).get("responseJsonSchema"),
-    temperature=lambda body: body["generationConfig"].get("temperature"),
     key=lambda received: received.headers["x-goog-api-key"],
     provider=partial(make_provider, "Gemini"),
 )
@@ -289,7 +276,6 @@ ANTHROPIC = Dialect(
     error=lambda message: {"type": "error", "error": {"type": "x", "message": message}},
     content=lambda body: turns_of(body["messages"], "content", lambda part: part["source"]["data"]),
     schema=lambda body: body.get("output_config", {}).get("format", {}).get("schema"),
-    temperature=lambda body: body.get("temperature"),
     key=lambda received: received.headers.get("x-api-key") or received.headers["authorization"].removeprefix("Bearer "),
     provider=partial(make_provider, "Anthropic"),
 )
@@ -349,19 +335,14 @@ def make_request(
 def quick_backbone(
     provider: Provider,
     *,
-    concurrency: int = 8,
-    model: ModelSettings | None = None,
-    service_tier: ServiceTier = ServiceTier.STANDARD,
     attempt_seconds: float = 10.0,
     deadline_seconds: float = 20.0,
     first_wait_seconds: float = 0.01,
+    **options: Any,
 ) -> RemoteBackbone:
     """A backbone that waits milliseconds where others wait seconds."""
-    retry = RetryPolicy(
-        attempt_seconds=attempt_seconds, deadline_seconds=deadline_seconds, first_wait_seconds=first_wait_seconds
-    )
-    options = BackboneOptions(model=model or ModelSettings(), service_tier=service_tier, concurrency=concurrency)
-    return RemoteBackbone(provider, options, retry=retry)
+    retry = RetryPolicy(attempt_seconds, deadline_seconds, first_wait_seconds=first_wait_seconds)
+    return RemoteBackbone(provider, BackboneOptions(**{"concurrency": 8} | options), retry=retry)
 
 
 def ask_once(dialect: Dialect, server: Server, *responses: Response, request: Request[Any] | None = None) -> Any:

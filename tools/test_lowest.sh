@@ -14,7 +14,7 @@ tests=(
     tests/cli/test_audit.py tests/cli/test_import.py                            # click, rich
     tests/video/test_video.py tests/video/test_picture.py                       # av, pillow, simplejpeg
     tests/video/fetching/test_fetch.py                                          # httpx
-    tests/backbone/test_{anthropic,gemini,openai,remote,replies}.py             # the clients of services
+    tests/backbone/test_{providers,remote,replies}.py                         # the clients of services
     tests/ves/test_figures.py tests/ves/test_scoring.py                         # matplotlib
     tests/web/test_server.py                                                    # fastapi, jinja2, starlette, uvicorn
     tests/construction/test_store.py                                            # psycopg, sqlalchemy

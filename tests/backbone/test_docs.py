@@ -8,6 +8,10 @@ import pytest
 from tests.fakes import make_clip, make_request
 
 from trace_ves.backbone import registry
+from trace_ves.backbone.anthropic import provider as anthropic
+from trace_ves.backbone.frame_tokens import frame_tokens
+from trace_ves.backbone.gemini import provider as gemini
+from trace_ves.backbone.openai import provider as openai
 from trace_ves.backbone.prompt_caches import prompt_cache
 from trace_ves.backbone.provider import TextPart, request_parts
 from trace_ves.backbone.remote import CONCURRENCY, SAMPLED_TEMPERATURE
@@ -22,37 +26,23 @@ def text() -> str:
     return DOCS.read_text(encoding="utf-8")
 
 
-def test_every_spec_and_default_is_there(text: str) -> None:
-    for spec in registry.spec_forms():
-        assert f"`{spec}`" in text
-    for variable in registry.account_variables():
-        assert f"`{variable}`" in text
+def test_specs_numbers_and_limits_are_those_of_the_code(text: str) -> None:
+    for name in (*registry.spec_forms(), *registry.account_variables(), default_path().name):
+        assert f"`{name}`" in text
+    assert f"{CONCURRENCY} at a time" in text
+    assert f"until {DEADLINE_SECONDS / 60:g} minutes" in " ".join(text.split())
+    assert f"the others at {SAMPLED_TEMPERATURE}" in text
+    for name, limits in (("Gemini, Vertex", gemini.LIMITS), ("OpenAI", openai.LIMITS), ("Anthropic", anthropic.LIMITS)):
+        assert re.search(rf"\| {name} \| {limits.images}[^|]*\| {limits.payload_bytes // 2**20} MiB \|", text)
+    assert f"of 200,000 tokens {anthropic.LIMITS_200K.images} |" in text
+    for budgets in (gemini.THINKING_BUDGETS, anthropic.THINKING_BUDGETS):
+        assert ", ".join(str(tokens) for tokens in budgets.values() if tokens) in text
 
 
 def test_the_example_of_what_is_sent_is_what_is_sent(text: str) -> None:
     request = make_request("Which colour is the ball?", make_clip(70.0, [1, 2]), make_clip(4.0, [3]))
     sent = "\n".join(part.text if isinstance(part, TextPart) else "[JPEG]" for part in request_parts(request))
     assert f"```\n{sent}\n```" in text
-
-
-def test_the_numbers_are_those_of_the_code(text: str) -> None:
-    assert f"{CONCURRENCY} at a time" in text
-    assert f"until {DEADLINE_SECONDS / 60:g} minutes" in " ".join(text.split())
-    assert f"the others at {SAMPLED_TEMPERATURE}" in text
-    assert f"`{default_path().name}`" in text
-
-
-def test_the_limits_and_budgets_are_those_of_the_code(text: str) -> None:
-    pytest.importorskip("openai")
-    from trace_ves.backbone.anthropic import provider as anthropic
-    from trace_ves.backbone.gemini import provider as gemini
-    from trace_ves.backbone.openai import provider as openai
-
-    for name, limits in (("Gemini, Vertex", gemini.LIMITS), ("OpenAI", openai.LIMITS), ("Anthropic", anthropic.LIMITS)):
-        assert re.search(rf"\| {name} \| {limits.images}[^|]*\| {limits.payload_bytes // 2**20} MiB \|", text)
-    assert f"of 200,000 tokens {anthropic.LIMITS_200K.images} |" in text
-    for budgets in (gemini.THINKING_BUDGETS, anthropic.THINKING_BUDGETS):
-        assert ", ".join(str(tokens) for tokens in budgets.values() if tokens) in text
 
 
 @pytest.mark.parametrize(
@@ -82,8 +72,6 @@ def test_the_python_in_it_runs(text: str) -> None:
 
 
 def test_the_table_of_frame_tokens_is_that_of_the_code(text: str) -> None:
-    from trace_ves.backbone.frame_tokens import frame_tokens
-
     models = {
         "Gemini 3 and later": "gemini:gemini-3-flash-preview",
         "Gemini 2.5": "gemini:gemini-2.5-flash",

@@ -16,116 +16,75 @@ from trace_ves.backbone.secret import find_secret, mask_known_keys
 from trace_ves.cli.keys import keys_command
 from trace_ves.core import BackboneConfigError, InputError, MissingExtraError
 
+LOCAL = "openai:m@http://127.0.0.1:1/v1"
+NO_KEY = "{} needs a key: set {} in the environment, or run `trace-ves keys set {}`."
+NO_SETTING = "The backbone {} has no setting {}; leave out --{}."
+BAD_URL = "cannot be used: it must look like http://host:port/v1, without user, password or query."
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    *(
+        (spec, {}, f"There is no backbone {spec!r}; there are anthropic:MODEL, azure:DEPLOYMENT, gemini:MODEL, ")
+        for spec in ("", "qwen", "nobody:x", ":", "OpenAI:gpt-4o")
+    ),
+    ("gemini:m", {}, NO_KEY.format("gemini:m", "GEMINI_API_KEY or GOOGLE_API_KEY", "GEMINI_API_KEY")),
+    ("openai:m", {}, NO_KEY.format("openai:m", "OPENAI_API_KEY", "OPENAI_API_KEY")),
+    ("claude-m", {}, NO_KEY.format("anthropic:claude-m", "ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY")),
+    ("openrouter/qwen/m", {}, NO_KEY.format("openrouter:qwen/m", "OPENROUTER_API_KEY", "OPENROUTER_API_KEY")),
+    ("groq:m", {}, NO_KEY.format("groq:m", "GROQ_API_KEY", "GROQ_API_KEY")),
+    ("azure:m", {}, "azure:m needs an address: set AZURE_OPENAI_ENDPOINT to https://RESOURCE.openai.azure.com."),
+    ("vertex:m", {}, "vertex:m needs a Google Cloud project: set GOOGLE_CLOUD_PROJECT in the environment."),
+    *((f"openai:m@{url}", {}, f"The URL after openai:m@ {BAD_URL}") for url in ("ftp://host/v1", "http://", "host")),
+    *((f"openai:m@http://{url}", {}, f"The URL after openai:m@ {BAD_URL}") for url in ("host:99999/v1", "[::1/v1")),
+    # What would put a password into run files:
+    *((f"openai:m@http://{url}", {}, "The URL after ") for url in ("user:secret@host/v1", "host/v1?key=secret")),
+    (LOCAL, {"max_output_tokens": 0}, "--max-output-tokens must be 1 or more, got 0."),
+    (LOCAL, {"timeout": float("nan")}, "The timeout must be more than 0 seconds, got nan."),
+    (LOCAL, {"concurrency": 0}, "A remote backbone needs concurrency >= 1, got 0."),
+    (LOCAL, {"thinking": "hard"}, "There is no thinking 'hard'; there are default, none, low, medium, high."),
+    (LOCAL, {"detail": "4k"}, "There is no detail '4k'; there are auto, low, medium, high."),
+    (LOCAL, {"service_tier": "fast"}, "There is no service tier 'fast'; there are standard, flex."),
+    (LOCAL, {"server": "tgi"}, "There is no server kind 'tgi'; there are auto, vllm, sglang, llama.cpp, other."),
+    (LOCAL, {"detail": "medium"}, f"{LOCAL} accepts the details low and high, not medium."),
+    ("openai:m", {"server": "vllm"}, "openai:m is not your own server; leave out --server, or name one with @http"),
+    ("anthropic:m", {"temperature": 1.5}, "anthropic:m takes a temperature from 0 to 1, got 1.5."),
+    ("glance", {"temperature": 0.5}, NO_SETTING.format("glance", "temperature", "temperature")),
+    ("glance", {"server": "vllm"}, NO_SETTING.format("glance", "server", "server")),
+    ("anthropic:m", {"detail": "low"}, NO_SETTING.format("anthropic:m", "detail", "detail")),
+    ("hf:x", {"service_tier": "flex"}, NO_SETTING.format("hf:x", "service-tier", "service-tier")),
+    (
+        "json:dumps",
+        {"thinking": "low", "detail": "low"},
+        NO_SETTING.format("json:dumps", "thinking or detail", "thinking and --detail"),
+    ),
+]
 
-@pytest.mark.parametrize("spec", ["", "qwen", "nobody:x", ":", "OpenAI:gpt-4o"])
-def test_an_unknown_spec_is_answered_with_those_that_exist(spec: str) -> None:
-    with pytest.raises(BackboneConfigError) as caught:
-        open_backbone(spec)
-    assert str(caught.value).startswith(f"There is no backbone {spec!r}; there are ")
-    for known in ("gemini:MODEL", "vertex:MODEL", "openai:MODEL@http://host:port/v1", "anthropic:MODEL"):
-        assert known in str(caught.value)
 
-
-@pytest.mark.parametrize(
-    ("spec", "sentence"),
-    [
-        (
-            "gemini:m",
-            "set GEMINI_API_KEY or GOOGLE_API_KEY in the environment, or run `trace-ves keys set GEMINI_API_KEY`.",
-        ),
-        ("openai:m", "set OPENAI_API_KEY in the environment, or run `trace-ves keys set OPENAI_API_KEY`."),
-        ("claude-m", "anthropic:claude-m needs a key: set ANTHROPIC_API_KEY in the environment, or run"),
-        ("openrouter/qwen/m", "openrouter:qwen/m needs a key: set OPENROUTER_API_KEY in the environment, or run"),
-        ("groq:m", "groq:m needs a key: set GROQ_API_KEY in the environment, or run"),
-        ("azure:m", "azure:m needs an address: set AZURE_OPENAI_ENDPOINT to https://RESOURCE.openai.azure.com."),
-        ("vertex:m", "vertex:m needs a Google Cloud project: set GOOGLE_CLOUD_PROJECT in the environment."),
-    ],
-)
-def test_a_missing_key_is_a_sentence_that_names_the_variable(
-    spec: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("spec", "options", "sentence"), REFUSED)
+def test_what_cannot_be_opened_is_a_sentence_that_says_what_to_do(
+    spec: str, options: dict[str, Any], sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "  ")
     with pytest.raises(BackboneConfigError) as caught:
-        open_backbone(spec)
-    assert sentence in str(caught.value)
-
-
-@pytest.mark.usefixtures("keys")
-@pytest.mark.parametrize("scheme", ["gemini", "vertex", "openai", "anthropic"])
-def test_a_spec_without_a_model(scheme: str) -> None:
-    for spec in (scheme, f"{scheme}:", f"{scheme}: "):
-        with pytest.raises(BackboneConfigError, match="names no model"):
-            open_backbone(spec)
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://user:secret@host/v1",
-        "http://host/v1?key=secret",
-        "ftp://host/v1",
-        "http://",
-        "http://host:99999/v1",
-        "http://[::1/v1",
-    ],
-)
-def test_a_url_that_cannot_be_used_or_would_put_a_password_into_run_files(url: str) -> None:
-    with pytest.raises(BackboneConfigError, match="must look like http://host:port/v1") as caught:
-        open_backbone(f"openai:m@{url}")
+        open_backbone(spec, **options)
+    assert str(caught.value).startswith(sentence)
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"temperature": 2.5}, "The temperature must lie between 0 and 2, got 2.5."),
-        ({"max_output_tokens": 0}, "--max-output-tokens must be 1 or more, got 0."),
-        ({"timeout": float("nan")}, "The timeout must be more than 0 seconds, got nan."),
-        ({"concurrency": 0}, "A remote backbone needs concurrency >= 1, got 0."),
-        ({"thinking": "hard"}, "There is no thinking 'hard'; there are default, none, low, medium, high."),
-        ({"detail": "4k"}, "There is no detail '4k'; there are auto, low, medium, high."),
-        ({"service_tier": "fast"}, "There is no service tier 'fast'; there are standard, flex."),
-        ({"detail": "medium"}, "openai:m@http://127.0.0.1:1/v1 accepts the details low and high, not medium."),
-        ({"spec": "anthropic:m", "temperature": 1.5}, "anthropic:m takes a temperature from 0 to 1, got 1.5."),
-    ],
-)
-def test_settings_out_of_range_are_refused_and_not_lowered_in_silence(options: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(BackboneConfigError) as caught:
-        open_backbone(**{"spec": "openai:m@http://127.0.0.1:1/v1"} | options)
-    assert str(caught.value) == sentence
-
-
-@pytest.mark.parametrize(
-    ("spec", "options", "names"),
-    [
-        ("glance", {"temperature": 0.5}, "temperature"),
-        ("anthropic:claude-sonnet-5", {"detail": "low"}, "detail"),
-        ("json:dumps", {"thinking": "low", "detail": "low"}, "thinking or detail"),
-    ],
-)
-def test_a_setting_that_a_backbone_does_not_have_is_refused(spec: str, options: dict[str, Any], names: str) -> None:
-    with pytest.raises(BackboneConfigError, match=f"The backbone {spec} has no setting {names}; leave out --"):
-        open_backbone(spec, **options)
-
-
-@pytest.mark.parametrize(
-    ("spec", "cached"),
-    [
-        ("openai:m", True),
-        ("openai:m@https://openrouter.ai/api/v1", True),
-        ("openai:qwen2.5vl:7b@http://127.0.0.1:8000/v1", False),
-        ("openai:org/m@http://gpu-box:8000/v1", False),
-        ("openai:m@http://192.168.1.7:8000/v1", False),
-        ("ollama:llava", False),
-        ("lmstudio:m", False),
-        ("openrouter:m", True),
-        ("anthropic:m", True),
-        ("gemini:m", True),
-    ],
-)
 @pytest.mark.usefixtures("keys")
-def test_replies_are_kept_where_they_cost_money_unless_said_otherwise(spec: str, cached: bool) -> None:
-    assert isinstance(open_backbone(spec), CachedBackbone if cached else RemoteBackbone)
+@pytest.mark.parametrize("end", ["", ":", ": "])
+def test_a_spec_without_a_model(end: str) -> None:
+    for spec in (f"{scheme}{end}" for scheme in ("gemini", "vertex", "openai", "anthropic")):
+        with pytest.raises(BackboneConfigError, match=f"^The backbone '{spec}' names no model; write it as one of "):
+            open_backbone(spec)
+
+
+PAID = ["openai:m", "openai:m@https://openrouter.ai/api/v1", "openrouter:m", "anthropic:m", "gemini:m"]
+ADDRESSES = ["qwen2.5vl:7b@http://127.0.0.1:8000/v1", "org/m@http://gpu-box:8000/v1", "m@http://192.168.1.7:8000/v1"]
+
+
+@pytest.mark.parametrize("spec", [*PAID, *(f"openai:{each}" for each in ADDRESSES), "ollama:llava", "lmstudio:m"])
+@pytest.mark.usefixtures("keys")
+def test_replies_are_kept_where_they_cost_money_unless_said_otherwise(spec: str) -> None:
+    assert isinstance(open_backbone(spec), CachedBackbone if spec in PAID else RemoteBackbone)
     assert isinstance(open_backbone(spec, cache=True), CachedBackbone)
     assert isinstance(open_backbone(spec, cache=False), RemoteBackbone)
     assert open_backbone(spec).name == spec

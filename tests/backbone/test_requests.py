@@ -2,13 +2,15 @@
 
 import base64
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.fakes import GOOD, ScriptedProvider, Sighting, Still, make_clip, make_request, quick_backbone
 
+from trace_ves.backbone import Prompt
 from trace_ves.backbone.model_settings import Detail, ModelSettings, ReplyFormat, RequestLimits, ServiceTier, Thinking
-from trace_ves.backbone.protocol import Generation, ModelFault
+from trace_ves.backbone.protocol import Generation, ModelFault, ScriptedBackbone
 from trace_ves.backbone.provider import (
     Completion,
     CompletionRequest,
@@ -22,7 +24,7 @@ from trace_ves.backbone.provider import (
 )
 from trace_ves.backbone.registry import BackboneOptions
 from trace_ves.backbone.remote import RemoteBackbone, collect
-from trace_ves.core import BackboneConfigError, BackboneError
+from trace_ves.core import BackboneError
 from trace_ves.records import Usage
 
 
@@ -100,23 +102,27 @@ def test_frames_that_were_dropped_are_a_warning_or_where_it_is_refused_an_error(
         assert not quick_backbone(unknown).generate([request])[0].suspect
 
 
-def test_a_request_as_large_as_the_provider_takes_it_is_sent() -> None:
-    def sends(limits: RequestLimits, *shades: int, text: str = "") -> bool:
+def test_a_request_that_is_larger_than_the_provider_takes_it_is_not_sent() -> None:
+    def refusal(limits: RequestLimits, *shades: int, text: str = "") -> str:
         provider = ScriptedProvider(Completion(GOOD))
         provider.limits = limits
         clips = [make_clip(0.0, list(shades))] if shades else []
         try:
             quick_backbone(provider).generate([make_request(text, *clips)])
-        except BackboneError:
+        except BackboneError as error:
             assert provider.calls == 0
-            return False
-        return True
+            return str(error)
+        return ""
 
-    assert [sends(RequestLimits(images=2), *range(count)) for count in (1, 2, 3)] == [True, True, False]
+    said = "scripted:m: the request has {}, and the provider accepts {} in one request; use fewer {}frames."
+    frames = [refusal(RequestLimits(images=2), *range(count)) for count in (1, 2, 3)]
+    assert frames == ["", "", said.format("3 frames", 2, "")]
+    large = refusal(RequestLimits(payload_bytes=2**21), text="x" * 4_000_000)
+    assert large == said.format("3.8 MiB", "2 MiB", "or smaller ")
     words = len("Clip 1, 0.0-1.0 s" + "t=0.00 s" + "Look.\n")
     size = len(base64.b64encode(Still(7).jpeg())) + words
-    assert [sends(RequestLimits(payload_bytes=size + more), 7) for more in (-1, 0)] == [False, True]
-    assert [sends(RequestLimits(payload_bytes=10), text="ü" * count) for count in (2, 3)] == [True, False]
+    assert [refusal(RequestLimits(payload_bytes=size + more), 7) == "" for more in (-1, 0)] == [False, True]
+    assert [refusal(RequestLimits(payload_bytes=10), text="ü" * count) == "" for count in (2, 3)] == [True, False]
 
 
 def test_the_call_that_a_request_becomes() -> None:
@@ -137,23 +143,38 @@ def test_the_call_that_a_request_becomes() -> None:
         cache_key=key,
     )
     assert provider.asked == [expected]
-    for sample, temperature in ((0, 0.0), (1, 0.7)):
-        quick_backbone(provider).generate([make_request(sample=sample)])
+    found = [RemoteBackbone(provider, BackboneOptions(concurrency=count)) for count in (1, None)]
+    assert [backbone._attempts.slots._free for backbone in found] == [1, 8]
+    for default, sample, temperature in ((0.0, 0, 0.0), (0.0, 1, 0.7), (None, 0, None), (None, 1, None)):
+        provider.default_temperature = default
+        request = make_request(sample=sample)
+        quick_backbone(provider).generate([request])
         asked = provider.asked[-1]
-        assert (asked.temperature, asked.seed is None, asked.service_tier) == (
-            temperature,
-            sample == 0,
-            ServiceTier.STANDARD,
-        )
+        assert (asked.temperature, asked.service_tier) == (temperature, ServiceTier.STANDARD)
+        assert asked.seed == (None if temperature == 0 else sampling_seed(request))
+    provider.optional = {"schema": ""}
     for count, ends in ((1, ()), (2, (3, 6)), (6, (9, 12, 15, 18))):  # after the last frame of each clip, at most four
-        words = quick_backbone(provider, model=ModelSettings(reply_format=ReplyFormat.WORDS))
-        words.generate([make_request("", *(make_clip(9.0 * at, [1]) for at in range(count)))])
-        assert provider.asked[-1].shared_ends == ends
+        for reply_format in ReplyFormat:
+            asking = quick_backbone(provider, model=ModelSettings(reply_format=reply_format))
+            asking.generate([make_request("", *(make_clip(9.0 * at, [1]) for at in range(count)))])
+            assert provider.asked[-1].shared_ends == (ends if reply_format is ReplyFormat.WORDS else ())
 
 
-def test_seeds_last() -> None:
-    """A run that is repeated years later asks with the same seeds."""
-    assert sampling_seed(make_request("Which?", sample=1)) == 1099529277
+def test_seeds_come_from_the_whole_request_and_last() -> None:
+    clip = make_clip(3.0, [1, 2])
+    request = make_request("Which?", clip, sample=1)
+    different = [
+        make_request("Which one?", clip, sample=1),
+        make_request("Which?", clip, sample=2),
+        make_request("Which?", make_clip(3.0, [1, 9]), sample=1),
+        make_request("Which?", make_clip(4.0, [1, 2]), sample=1),
+        make_request("Which?", sample=1),
+        replace(request, prompt=Prompt("other", request.prompt.text)),
+    ]
+    seeds = [sampling_seed(other) for other in [request, *different]]
+    assert len(set(seeds)) == len(seeds)
+    assert all(0 <= seed < 2**31 for seed in seeds)
+    assert seeds[5] == 1099529277  # a run that is repeated years later asks with the same seeds
 
 
 def test_the_answers_of_a_batch_are_in_order_and_its_first_failure_has_what_all_were_charged() -> None:
@@ -168,24 +189,11 @@ def test_the_answers_of_a_batch_are_in_order_and_its_first_failure_has_what_all_
     assert caught.value.charged == {0: answer(5), 2: answer(6), 3: answer(7)}
 
 
-def test_at_least_one_request_is_under_way_at_once_and_by_default_eight() -> None:
-    with pytest.raises(BackboneConfigError, match=r"^A remote backbone needs concurrency >= 1, got 0\.$"):
-        RemoteBackbone(ScriptedProvider(), BackboneOptions(concurrency=0))
-    found = [RemoteBackbone(ScriptedProvider(), BackboneOptions(concurrency=count)) for count in (1, None)]
-    assert [backbone._attempts.slots._free for backbone in found] == [1, 8]
-
-
-@pytest.mark.parametrize(
-    ("status", "message", "summary"),
-    [
-        (None, "", "no usable response"),
-        (429, "slow", "HTTP 429, rate limit: slow"),
-        (500, "x" * 200, f"HTTP 500: {'x' * 200}"),
-        (500, "x" * 201, f"HTTP 500: {'x' * 200}…"),
-    ],
-)
-def test_a_failure_in_a_few_words(status: int | None, message: str, summary: str) -> None:
-    assert ServiceError(status, message).summary == summary
+def test_a_failure_in_a_few_words() -> None:
+    assert ServiceError(None, "").summary == "no usable response"
+    assert ServiceError(429, "slow").summary == "HTTP 429, rate limit: slow"
+    for length, end in ((200, ""), (201, "…")):
+        assert ServiceError(500, "x" * length).summary == f"HTTP 500: {'x' * 200}{end}"
 
 
 def test_counts_of_tokens_are_believed_up_to_a_limit() -> None:
@@ -198,3 +206,10 @@ def test_a_repair_has_the_words_of_the_call_and_no_frames() -> None:
     assert call.with_repairs(()) == CompletionRequest((TextPart("a"), TextPart("b")), {})
     one, two = request_parts(make_request("Which?", make_clip(0.0, [1, 2])))[2:5:2]
     assert [(one.ends_clip, one.width_px, one.height_px), two.ends_clip] == [(False, 64, 36), True]  # type: ignore[union-attr]
+
+
+def test_a_function_answers() -> None:
+    said = {"one": {"colour": "red"}, "two": Sighting(colour="blue"), "three": ModelFault("It would not say.")}
+    backbone = ScriptedBackbone(lambda request: said[request.variables["question"]])
+    replies = [generation.reply for generation in backbone.generate([make_request(question) for question in said])]
+    assert replies == [Sighting(colour="red"), Sighting(colour="blue"), ModelFault("It would not say.")]

@@ -137,9 +137,7 @@ def test_what_was_answered_is_kept_when_another_request_of_the_batch_fails(serve
     assert len(server.received) == 3
 
 
-def test_a_run_that_is_opened_again_by_spec_pays_nothing_and_keeps_no_key(
-    server: Server,
-) -> None:
+def test_a_run_that_is_opened_again_by_spec_pays_nothing_and_keeps_no_key(server: Server) -> None:
     server.respond(Response(body=OPENAI.ok('{"colour": "red"}', read=50, output=5)))
     request = make_request("Which?", make_clip(1.0, [1, 2]))
     first = open_backbone("openai:m").generate([request])[0]

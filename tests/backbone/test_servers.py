@@ -11,9 +11,6 @@ from tests.fakes import GOOD, Response, Server, make_clip, make_request, openai_
 from trace_ves.backbone import open_backbone
 from trace_ves.backbone.model_settings import ServerKind
 from trace_ves.backbone.openai.provider import recognise
-from trace_ves.core import BackboneConfigError
-
-pytest.importorskip("openai")
 
 OWNERS = {"vllm": "vllm", "sglang": "sglang", "llama.cpp": "llamacpp", "other": "library"}  # the last is Ollama's
 MODELS = {
@@ -55,19 +52,6 @@ def test_a_server_is_recognised_once_and_asked_as_it_can_best_use(kind: str, ser
     assert in_turn or kind != "llama.cpp"
 
 
-@pytest.mark.parametrize(
-    ("pages", "kind"),
-    [
-        ({"/version": {"version": "0.14.0"}}, ServerKind.VLLM),
-        ({"/props": {"total_slots": 4, "build_info": "b8681"}}, ServerKind.LLAMA_CPP),
-        ({"/v1/models": "<html>"}, ServerKind.OTHER),
-        ({}, ServerKind.OTHER),
-    ],
-)
-def test_other_answers_name_a_server_too(pages: dict[str, Any], kind: ServerKind) -> None:
-    assert recognise(pages.get)[0] is kind
-
-
 def test_llama_cpp_is_asked_as_much_at_once_as_it_has_slots(server: Server, spec: str) -> None:
     server.pages = {"/v1/models": MODELS["llama.cpp"], "/props": {"total_slots": 2}}
     backbone = open_backbone(spec)
@@ -81,12 +65,27 @@ def test_a_server_that_is_named_by_hand_is_not_asked(server: Server, spec: str) 
     open_backbone(spec, server="llama.cpp").generate(batch())
     assert server.got == []
     assert [len(shown) for shown in pictures(server)] == [2, 4, 6]
-    with pytest.raises(BackboneConfigError, match=r"openai:gpt-6 is not your own server; leave out --server"):
-        open_backbone("openai:gpt-6", server="vllm")
-    with pytest.raises(BackboneConfigError, match=r"has no setting server; leave out --server"):
-        open_backbone("glance", server="vllm")
-    with pytest.raises(BackboneConfigError, match=r"There is no server kind 'tgi'; there are auto, vllm, sglang"):
-        open_backbone(spec, server="tgi")
+
+
+NAMED = {"data": [7, {"owned_by": []}, {"owned_by": "llamacpp"}]}
+
+
+@pytest.mark.parametrize(
+    ("pages", "kind", "slots"),
+    [
+        *(
+            ({"/v1/models": NAMED, "/props": {"total_slots": stated}}, ServerKind.LLAMA_CPP, kept)
+            for stated, kept in ((0, 1), (1, 1), (2, 2), (1024, 1024), (1025, 1), (True, 1), ("2", 1), (None, 1))
+        ),
+        ({"/props": {"total_slots": 4, "build_info": "b8681"}}, ServerKind.LLAMA_CPP, 4),
+        ({"/v1/models": MODELS["vllm"], "/props": {"total_slots": 4}}, ServerKind.VLLM, 1),
+        ({"/version": {"version": "0.14.0"}}, ServerKind.VLLM, 1),
+        ({"/version": {"version": None}}, ServerKind.OTHER, 1),
+        ({"/v1/models": "<html>"}, ServerKind.OTHER, 1),
+    ],
+)
+def test_what_a_server_says_names_its_kind_and_its_slots(pages: dict[str, Any], kind: ServerKind, slots: int) -> None:
+    assert recognise(pages.get) == (kind, slots)
 
 
 ANYTHING = st.recursive(

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from tests.fakes import ScriptedProvider, make_request, quick_backbone
+from tests.fakes import GOOD, ScriptedProvider, make_request, quick_backbone
 
 from trace_ves.backbone import attempts
 from trace_ves.backbone.attempts import Slots
@@ -35,10 +35,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-def make_slots(clock: Clock, most: int, monkeypatch: pytest.MonkeyPatch) -> Slots:
-    slots = Slots(most)
-    monkeypatch.setattr(slots._changed, "wait", clock.wait)
-    return slots
+@pytest.fixture
+def slots(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Slots:
+    made = Slots(1)
+    monkeypatch.setattr(made._changed, "wait", clock.wait)
+    return made
 
 
 def starts(slots: Slots, clock: Clock, count: int) -> list[float]:
@@ -50,10 +51,7 @@ def starts(slots: Slots, clock: Clock, count: int) -> list[float]:
     return found
 
 
-def test_without_a_rate_limit_nobody_waits_and_each_slot_is_given_back(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slots = make_slots(clock, 1, monkeypatch)
+def test_without_a_rate_limit_nobody_waits_and_each_slot_is_given_back(slots: Slots, clock: Clock) -> None:
     assert starts(slots, clock, 3) == [0, 0, 0]
     with slots.taken():
         with slots.lent(), slots.taken():
@@ -64,9 +62,8 @@ def test_without_a_rate_limit_nobody_waits_and_each_slot_is_given_back(
 
 
 def test_after_a_rate_limit_requests_start_at_the_rate_that_was_accepted_and_then_faster(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
+    slots: Slots, clock: Clock
 ) -> None:
-    slots = make_slots(clock, 8, monkeypatch)
     starts(slots, clock, 4)
     clock.now += 10
     with slots.taken():
@@ -76,8 +73,7 @@ def test_after_a_rate_limit_requests_start_at_the_rate_that_was_accepted_and_the
     assert starts(slots, clock, 3) == [52.5, 59.625, 66.75]  # 7.125 s
 
 
-def test_requests_sent_before_the_pause_only_correct_its_rate(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    slots = make_slots(clock, 8, monkeypatch)
+def test_requests_sent_before_the_pause_only_correct_its_rate(slots: Slots, clock: Clock) -> None:
     starts(slots, clock, 4)
     slots.slow_down(clock.now, 12.0)  # 3 of 4 accepted
     slots.slow_down(clock.now + 11.9, 99.0)  # 2 of 4
@@ -89,8 +85,7 @@ def test_requests_sent_before_the_pause_only_correct_its_rate(clock: Clock, monk
     assert starts(slots, clock, 2) == [41, 50.666667]
 
 
-def test_only_the_starts_of_the_last_minute_count(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    slots = make_slots(clock, 8, monkeypatch)
+def test_only_the_starts_of_the_last_minute_count(slots: Slots, clock: Clock) -> None:
     for seconds in (0.0, 1.0, 60.0):
         clock.now = 1000.0 + seconds
         starts(slots, clock, 1)
@@ -100,8 +95,7 @@ def test_only_the_starts_of_the_last_minute_count(clock: Clock, monkeypatch: pyt
     assert list(slots._starts) == [1001.0, 1060.0, 1060.5]
 
 
-def test_a_pause_without_any_start_is_as_long_as_asked(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    slots = make_slots(clock, 1, monkeypatch)
+def test_a_pause_without_any_start_is_as_long_as_asked(slots: Slots, clock: Clock) -> None:
     slots.slow_down(clock.now, 3.0)
     assert starts(slots, clock, 2) == [3, 6]
 
@@ -131,7 +125,10 @@ def test_what_is_said_when_a_request_is_given_up(outcomes: list[ServiceError], c
     assert provider.calls == calls
 
 
-def test_one_that_answered_once_is_no_longer_unreachable() -> None:
+@pytest.mark.parametrize("first", [Completion(GOOD), ServiceError(503, "busy")])
+def test_one_that_answered_once_is_waited_for(first: Completion | ServiceError) -> None:
     gone = ServiceError(None, "gone", unreachable=True)
-    provider = ScriptedProvider(ServiceError(503, "busy"), *[gone] * 4, Completion('{"colour": "red"}'))
-    assert quick_backbone(provider).generate([make_request()])[0].reply.colour == "red"
+    provider = ScriptedProvider(first, *[gone] * 6, Completion(GOOD))  # never reached, it would get four
+    backbone = quick_backbone(provider)
+    replies = [backbone.generate([make_request()])[0].reply.colour for _ in range(2)]
+    assert (replies, provider.calls) == (["red", "red"], 8 if isinstance(first, Completion) else 9)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -150,3 +151,20 @@ def test_quantised_weights_are_counted_by_their_bits(
     assert _weight_bytes(empty, quantization, torch.float32) == whole - 4 * linear * (1 - share)
     kept = quantization | {"modules_to_not_convert": ["visual", "language_model"]}
     assert _weight_bytes(empty, kept, torch.float32) == whole
+
+
+def test_the_page_about_local_models_says_what_the_code_does() -> None:
+    root = Path(__file__).parents[3]
+    text = " ".join((root / "docs" / "local-models.md").read_text(encoding="utf-8").split())
+    named = re.findall(r"(?:perf|tests)/[\w/]+\.py", text)
+    assert named
+    assert all((root / name).is_file() for name in named)
+    pytest.importorskip("torch", reason="needs the extra hf")
+    from trace_ves.backbone.hf import grammar
+    from trace_ves.backbone.hf.decoder import MODEL_TYPES
+
+    names = {"qwen3_vl": "Qwen3-VL", "qwen3_vl_moe": "Qwen3-VL", "qwen2_5_vl": "Qwen2.5-VL"}
+    assert {names[kind] for kind in MODEL_TYPES} <= set(re.findall(r"Qwen[\d.]+-VL", text))
+    assert f"after {grammar.MAX_NEW_TOKENS} tokens" in text
+    assert "within a billion" in text
+    assert grammar.LARGEST_NUMBER == 1e9

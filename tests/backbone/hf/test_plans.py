@@ -55,16 +55,6 @@ def test_no_leader_is_the_prefix_of_another(batch: list[PromptTokens]) -> None:
     assert not any(batch[one].is_prefix_of(batch[other]) for one in leaders for other in leaders if one != other)
 
 
-def test_growing_bundles_cost_the_largest() -> None:
-    bundles = [row(list(range(size)), [1, 2]) for size in (5, 9, 13, 16)]
-    assert plan_batch(bundles).leaders == (3,)
-    assert plan_batch(bundles).prefix_tokens == 16 * (FRAME_TOKENS + 1)
-
-
-def test_the_same_tokens_with_another_frame_are_no_prefix() -> None:
-    assert plan_batch([row([1], [0]), row([2, 3], [0])]).prefix_tokens == 3 * (FRAME_TOKENS + 1)
-
-
 @given(rows, st.integers(1, 4), st.integers(1, 40))
 def test_micro_batches_hold_every_row_once_and_fit(batch: list[PromptTokens], max_rows: int, max_tokens: int) -> None:
     batches = list(micro_batches(batch, max_rows=max_rows, max_prefix_tokens=max_tokens))

@@ -26,12 +26,7 @@ from trace_ves.core import BackboneError
 
 SAYS = '{"seen": true, "times": [3, 8], "colour": "red"}'
 START_SECONDS = 180
-SETTINGS = {
-    "HF_HUB_OFFLINE": "1",
-    "OMP_NUM_THREADS": "1",
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_NO_USAGE_STATS": "1",
-}
+SETTINGS = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1"}
 
 pytestmark = pytest.mark.skipif(not find_spec("torch"), reason="needs the extra hf")
 

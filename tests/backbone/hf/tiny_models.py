@@ -20,13 +20,8 @@ if find_spec("torch") and find_spec("transformers"):  # else every test that nee
     transformers.utils.logging.disable_progress_bar()
 
 SPECIAL_TOKENS = [
-    "<|endoftext|>",
-    "<|im_start|>",
-    "<|im_end|>",
-    "<|vision_start|>",
-    "<|vision_end|>",
-    "<|image_pad|>",
-    "<|video_pad|>",
+    *("<|endoftext|>", "<|im_start|>", "<|im_end|>"),
+    *("<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"),
 ]
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n"
@@ -71,8 +66,6 @@ TEXT = {
     "rms_norm_eps": 1e-6,
     "tie_word_embeddings": False,
 }
-
-
 VISION = {
     "depth": 3,
     "hidden_size": 32,

@@ -101,7 +101,6 @@ class VllmServer:
         self._announcer = Announcer(spec)
         self._process: subprocess.Popen[bytes] | None = None
         self._log: Path | None = None
-        self._url = ""
         self._starts = 0
         self.arguments: Sequence[str] = tuple(serve_arguments(model, visible_gpus()))
         self.key = Key("VLLM_API_KEY", secrets.token_hex(16))  # other users of the machine can reach the port

@@ -1,35 +1,43 @@
 """What is sent to each provider, whole, with every option chosen and with none; and how each response is read."""
 
+import hashlib
+import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import anthropic as anthropic_sdk
+import httpx
 import pytest
 from google.genai import errors, types
+from tests.fakes import GEMINI, GOOD, OPENAI, Response, Server, ask_once, make_clip, make_request, quick_backbone
 
+from trace_ves.backbone import ModelFault, open_backbone
 from trace_ves.backbone.anthropic import provider as anthropic
 from trace_ves.backbone.anthropic.provider import AnthropicProvider
 from trace_ves.backbone.gemini import provider as gemini
 from trace_ves.backbone.gemini.provider import GeminiProvider
-from trace_ves.backbone.model_settings import Detail, ServerKind, ServiceTier, Thinking
+from trace_ves.backbone.model_settings import ServerKind, ServiceTier, Thinking
 from trace_ves.backbone.openai import is_local_network
 from trace_ves.backbone.openai import provider as openai
-from trace_ves.backbone.openai.provider import OpenAIProvider, recognise
+from trace_ves.backbone.openai.provider import OpenAIProvider
 from trace_ves.backbone.provider import (
     Completion,
     CompletionRequest,
     FinishReason,
     ImagePart,
-    Provider,
     RepairTurn,
     ServiceError,
     TextPart,
 )
 from trace_ves.backbone.secret import Key
+from trace_ves.core import BackboneError
 from trace_ves.records import Usage
 
 KEY = Key("X_API_KEY", "k")
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "additionalProperties": False}
 CLOSED = SCHEMA | {"required": ["n"]}
+FREE = {"type": "object", "additionalProperties": {"type": "string"}}  # which no strict mode can express
 IN_WORDS = (
     "Answer with one JSON object that matches this JSON schema, and with nothing else:\n"
     '{"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "additionalProperties": false}'
@@ -56,12 +64,6 @@ REPAIR = [{"role": "assistant", "content": "no"}, {"role": "user", "content": AG
 NONE = frozenset[str]()
 
 
-@pytest.fixture(autouse=True)
-def _no_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-
-
 def text(words: str) -> dict[str, Any]:
     return {"type": "text", "text": words}
 
@@ -77,10 +79,7 @@ def test_openai() -> None:
     assert provider._body(CHOSEN, frozenset(provider.optional)) == {
         "model": "gpt-5.6-terra",
         "messages": [{"role": "user", "content": content}, *REPAIR],
-        "response_format": {
-            "type": "json_schema",
-            "json_schema": {"name": "reply", "schema": CLOSED, "strict": True},
-        },
+        "response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": CLOSED, "strict": True}},
         "temperature": 0.5,
         "max_completion_tokens": 99,
         "reasoning_effort": "high",
@@ -98,6 +97,8 @@ def test_openai() -> None:
     kept = {"max_completion_tokens": 99, "reasoning_effort": "high", "service_tier": "flex"}
     assert provider._body(CHOSEN, NONE) == without | kept
     assert "prompt_cache_key" not in provider._body(PLAIN, frozenset({"cache_key"}))["extra_body"]
+    loose = provider._body(CompletionRequest(PARTS, FREE), frozenset({"schema", "strict"}))["response_format"]
+    assert loose == {"type": "json_schema", "json_schema": {"name": "reply", "schema": FREE}}
     assert provider._body(CHOSEN, frozenset({"max_tokens"}))["max_tokens"] == 99
 
 
@@ -117,46 +118,30 @@ def test_compatible_servers(url: str, server: ServerKind, unused: set[str], uuid
     assert (provider.may_drop_frames, provider.limits.images, provider.default_temperature) == (True, None, 0.0)
     assert provider.identity == {"base_url": url}
     sent = provider._body(PLAIN, frozenset(provider.optional))["messages"][0]["content"][1]
-    assert ("uuid" in sent) is uuid
+    assert sent.get("uuid") == (hashlib.sha256(b"jpeg").hexdigest() if uuid else None)
     assert (provider.prefix_cache.parallel == 1) == (server is ServerKind.LLAMA_CPP)
 
 
-@pytest.mark.parametrize(
-    ("url", "local"),
-    [
-        ("http://localhost:1/v1", True),
-        ("http://gpu-box/v1", True),
-        ("http://gpu.local/v1", True),
-        ("http://gpu.internal/v1", True),
-        ("http://gpu.lan/v1", True),
-        ("http://10.0.0.7/v1", True),
-        ("http://[::1]:8000/v1", True),
-        ("http://8.8.8.8/v1", False),
-        ("https://api.openai.com/v1", False),
-        ("nonsense", True),
-    ],
-)
-def test_what_is_in_the_local_network(url: str, local: bool) -> None:
-    assert is_local_network(url) is local
+def test_what_is_in_the_local_network() -> None:
+    local = ("localhost:1", "gpu-box", "gpu.local", "gpu.internal", "gpu.lan", "10.0.0.7", "[::1]:8000")
+    assert all(is_local_network(url) for url in ("nonsense", *(f"http://{host}/v1" for host in local)))
+    assert not any(is_local_network(url) for url in ("http://8.8.8.8/v1", "https://api.openai.com/v1"))
 
 
-@pytest.mark.parametrize(
-    ("slots", "kept"), [(0, 1), (1, 1), (2, 2), (1024, 1024), (1025, 1), (True, 1), ("2", 1), (None, 1)]
-)
-def test_the_slots_of_a_llama_cpp_are_those_it_states_within_reason(slots: object, kept: int) -> None:
-    pages = {"/v1/models": {"data": [7, {"owned_by": []}, {"owned_by": "llamacpp"}]}, "/props": {"total_slots": slots}}
-    assert recognise(pages.get) == (ServerKind.LLAMA_CPP, kept)
-    named = {"/v1/models": {"data": [{"owned_by": "vllm"}]}, "/props": {"total_slots": slots}}
-    assert recognise(named.get) == (ServerKind.VLLM, 1)
-    assert recognise({"/version": {"version": None}}.get) == (ServerKind.OTHER, 1)
+def failure_of_openai(server: Server, response: Response) -> ServiceError:
+    server.respond(response)
+    with pytest.raises(ServiceError) as caught:
+        OPENAI.provider().complete(PLAIN, features=NONE, timeout_seconds=20)
+    return caught.value
 
 
 @pytest.mark.parametrize(
     ("stated", "status", "message", "permanent"),
     [
         ("busy", 500, "busy", False),
-        ({"message": "no", "code": 400}, 400, "no", False),
-        ({"message": "no", "code": True}, 500, "no", False),
+        *(({"message": "no", "code": code}, 500, "no", False) for code in (399, 600, True, None)),
+        *(({"message": "no", "code": code}, code, "no", False) for code in (400, 599)),
+        ({"message": "no", "code": "rate_limit_exceeded"}, 429, "no", False),
         ({"message": "no", "code": "context_length_exceeded"}, 400, "no", False),
         ({"message": "no", "type": "invalid_request_error"}, 400, "no", False),
         ({"message": "no", "code": "insufficient_quota"}, 500, "no", True),
@@ -165,9 +150,44 @@ def test_the_slots_of_a_llama_cpp_are_those_it_states_within_reason(slots: objec
         ({"metadata": "odd"}, 500, "", False),
     ],
 )
-def test_an_error_that_openai_states_in_a_body(stated: object, status: int, message: str, permanent: bool) -> None:
-    failure = OpenAIProvider("openai:m", "m", key=KEY)._stated_failure(stated)
+def test_an_error_that_openai_states_with_the_status_200(
+    server: Server, stated: object, status: int, message: str, permanent: bool
+) -> None:
+    failure = failure_of_openai(server, Response(body={"error": stated}))
     assert (failure.status, failure.message, failure.permanent) == (status, message, permanent)
+
+
+@pytest.mark.parametrize("code", [None, "insufficient_quota"])
+def test_errors_are_read_in_the_shapes_that_servers_give_them(server: Server, code: str | None) -> None:
+    for body in ({"error": {"message": "no", "code": code}}, {"message": "no", "code": code}):
+        failure = failure_of_openai(server, Response(418, body, {"retry-after": "7"}))
+        found = (failure.status, failure.message, failure.retry_after_seconds, failure.permanent)
+        assert found == (418, "no", 7, code is not None)
+    for other in ({"detail": "no"}, b"no"):
+        assert failure_of_openai(server, Response(418, other)).message == "no"
+
+
+def test_a_server_that_refuses_everything_gets_a_plain_request_and_then_its_error_is_said(server: Server) -> None:
+    complaint = "uuid, prompt_cache_key, prompt_cache_options, detail, temperature, seed and schema are not known here"
+    refusal = Response(status=400, body=OPENAI.error(complaint))
+    with pytest.raises(BackboneError, match="HTTP 400"):
+        ask_once(OPENAI, server, refusal, request=make_request("Which?", make_clip(0.0, [1])))
+    assert len(server.received) == 8
+    assert set(server.received[-1].body) == {"model", "messages"}
+
+
+def test_a_prompt_that_a_filter_refuses_is_the_models_fault_and_not_an_error(server: Server) -> None:
+    body = {"error": {"message": "filtered", "code": "content_filter", "type": None, "param": "prompt"}}
+    fault = ask_once(OPENAI, server, Response(status=400, body=body)).reply
+    assert fault == ModelFault("A filter of the provider blocked the answer (content_filter).")
+
+
+@pytest.mark.parametrize("stated", [-5, "many", 1e308, 10**30, None, [1]])
+def test_counts_of_tokens_that_are_no_counts_are_not_believed(server: Server, stated: object) -> None:
+    usage = {"prompt_tokens": stated, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": stated}}
+    assert ask_once(OPENAI, server, Response(body=OPENAI.ok(GOOD) | {"usage": usage})).usage == Usage(0, 0, 7)
+    uncounted = ask_once(OPENAI, server, Response(body={"choices": [{"message": {"content": GOOD}}]}))
+    assert (uncounted.reply.colour, uncounted.usage) == ("red", Usage())
 
 
 def chunk(content: str | None = None, finish: str | None = None, refusal: str | None = None, **more: Any) -> Any:
@@ -201,6 +221,7 @@ def test_the_chunks_of_openai_are_one_reply_and_the_last_has_the_counts() -> Non
 def test_anthropic() -> None:
     provider = AnthropicProvider("anthropic:claude-sonnet-5", "claude-sonnet-5", key=KEY)
     assert (provider.identity, provider.limits) == ({"base_url": None}, anthropic.LIMITS)
+    assert AnthropicProvider("", "claude-haiku-4-5", key=KEY).limits == anthropic.LIMITS_200K
     source = {"type": "base64", "media_type": "image/jpeg", "data": "anBlZw=="}
     image = {"type": "image", "source": source}
     marked = [text("t=1.00 s"), image | {"cache_control": {"type": "ephemeral"}}, text("Which?")]
@@ -221,25 +242,21 @@ def test_anthropic() -> None:
         "messages": [{"role": "user", "content": content}],
         "extra_body": {},
     }
+    free = provider._body(CompletionRequest(PARTS, FREE), frozenset(provider.optional))
+    assert (free["messages"][0]["content"][-1]["text"].endswith(json.dumps(FREE)), free["extra_body"]) == (True, {})
     for thinking, sent in ((Thinking.DEFAULT, 0.5), (Thinking.NONE, 0.5), (Thinking.LOW, None)):
         call = CompletionRequest(PARTS, SCHEMA, temperature=0.5, thinking=thinking)
         assert provider._body(call, frozenset({"temperature"}))["extra_body"].get("temperature") == sent
 
 
-@pytest.mark.parametrize(
-    ("thinking", "most", "budget"),
-    [
+def test_older_models_of_anthropic_think_within_half_their_output() -> None:
+    provider = AnthropicProvider("anthropic:claude-haiku-4-5", "claude-haiku-4-5", key=KEY)
+    for thinking, most, budget in (
         (Thinking.LOW, 32_000, 1024),
         (Thinking.MEDIUM, 32_000, 4096),
-        (Thinking.HIGH, 32_000, 12_288),
-        (Thinking.HIGH, 8001, 4000),
-        (Thinking.HIGH, 2050, 1025),
-        (Thinking.HIGH, 9, 1024),
-    ],
-)
-def test_older_models_of_anthropic_think_within_half_their_output(thinking: Thinking, most: int, budget: int) -> None:
-    provider = AnthropicProvider("anthropic:claude-haiku-4-5", "claude-haiku-4-5", key=KEY)
-    assert provider._thinking(thinking, most) == {"type": "enabled", "budget_tokens": budget}
+        *((Thinking.HIGH, most, budget) for most, budget in ((32_000, 12_288), (8001, 4000), (2050, 1025), (9, 1024))),
+    ):
+        assert provider._thinking(thinking, most) == {"type": "enabled", "budget_tokens": budget}
 
 
 @pytest.mark.parametrize(
@@ -253,72 +270,69 @@ def test_older_models_of_anthropic_think_within_half_their_output(thinking: Thin
     ],
 )
 def test_a_response_of_anthropic(reason: str | None, finish: FinishReason) -> None:
-    usage = SimpleNamespace(
-        input_tokens=100, cache_read_input_tokens=20, cache_creation_input_tokens=3, output_tokens=7
-    )
-    blocks = [
-        SimpleNamespace(type="thinking"),
-        SimpleNamespace(type="text", text="a"),
-        SimpleNamespace(type="text", text="b"),
-    ]
+    counts = {"cache_read_input_tokens": 20, "cache_creation_input_tokens": 3, "output_tokens": 7}
+    usage = SimpleNamespace(input_tokens=100, **counts)
+    blocks = [SimpleNamespace(type="thinking"), *(SimpleNamespace(type="text", text=text) for text in "ab")]
     response: Any = SimpleNamespace(content=blocks, usage=usage, stop_reason=reason)
     assert anthropic._read(response) == Completion("ab", Usage(123, 20, 7, 3), finish)
     usage.cache_creation_input_tokens = None
     assert anthropic._read(response).usage == Usage(120, 20, 7, None)
 
 
-IMAGE_OF_GEMINI = {"inline_data": {"data": b"jpeg", "mime_type": "image/jpeg"}}
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        (429, {"error": {"message": "slow"}}, (429, "slow", False)),
+        (299, {"error": {"type": "overloaded_error", "message": "busy"}}, (529, "busy", False)),
+        (200, {"error": {"type": "x", "message": "busy"}}, (400, "busy", False)),
+        (200, {"error": "odd"}, (500, "of the SDK", False)),
+        (200, "odd", (500, "of the SDK", False)),
+        (300, {"error": {"type": "overloaded_error", "message": "moved"}}, (300, "moved", False)),
+        (400, {"error": {"message": "no", "details": "billing"}}, (400, "no", True)),
+    ],
+)
+def test_a_failure_of_anthropic(status: int, body: Any, expected: tuple[int, str, bool]) -> None:
+    request = httpx.Request("POST", "http://x")
+    response = httpx.Response(status, headers={"retry-after": "7"}, request=request)
+    error = anthropic_sdk.APIStatusError("of the SDK", response=response, body=body)
+    failure = AnthropicProvider("anthropic:m", "m", key=KEY)._failure(error)
+    assert (failure.status, failure.message, failure.permanent) == expected
+    assert failure.retry_after_seconds == 7
 
 
-def sent_to_gemini(provider: GeminiProvider, call: CompletionRequest, features: frozenset[str]) -> dict[str, Any]:
-    asked: dict[str, Any] = {}
-    reply = types.GenerateContentResponse(candidates=[types.Candidate(content=types.Content(parts=[]))])
-
-    def generate(**sent: Any) -> types.GenerateContentResponse:
-        asked.update(sent)
-        return reply
-
-    provider._client = SimpleNamespace(models=SimpleNamespace(generate_content=generate))  # type: ignore[assignment]
-    assert provider._send(call, features, 20.5).service_tier is call.service_tier
-    dump = {"exclude_none": True, "mode": "python"}
-    return {
-        "model": asked["model"],
-        "contents": [content.model_dump(**dump) for content in asked["contents"]],
-        "config": asked["config"].model_dump(**dump),
-    }
-
-
-def test_gemini() -> None:
+def test_gemini(server: Server) -> None:
     provider = GeminiProvider("gemini:gemini-3.8-flash", "gemini-3.8-flash", key=KEY)
-    high = {"media_resolution": {"level": types.PartMediaResolutionLevel.MEDIA_RESOLUTION_MEDIUM}}
-    everything = frozenset(provider.optional) - {"stream"}
-    parts = [{"text": "t=1.00 s"}, IMAGE_OF_GEMINI | high, {"text": "Which?"}]
-    chosen = sent_to_gemini(provider, CHOSEN, everything)
-    assert chosen == {
-        "model": "gemini-3.8-flash",
+    assert provider.limits == gemini.LIMITS
+    server.respond(Response(body=GEMINI.ok(GOOD)))
+
+    def sent(call: CompletionRequest, *features: str) -> dict[str, Any]:
+        assert provider._send(call, frozenset(features), 20.5).service_tier is call.service_tier
+        assert server.received[-1].path == "/v1beta/models/gemini-3.8-flash:generateContent"
+        body = json.dumps(server.received[-1].body)  # which versions of the SDK write in either way
+        return dict(json.loads(body.replace("mime_type", "mimeType").replace("thinking_level", "thinkingLevel")))
+
+    image = {"inlineData": {"data": "anBlZw==", "mimeType": "image/jpeg"}}
+    level = {"mediaResolution": {"level": "MEDIA_RESOLUTION_MEDIUM"}}
+    assert sent(CHOSEN, *provider.optional) == {
         "contents": [
-            {"role": "user", "parts": parts},
+            {"role": "user", "parts": [{"text": "t=1.00 s"}, image | level, {"text": "Which?"}]},
             {"role": "model", "parts": [{"text": "no"}]},
             {"role": "user", "parts": [{"text": AGAIN}]},
         ],
-        "config": {
-            "http_options": {"timeout": 20_500},
-            "max_output_tokens": 99,
-            "response_mime_type": "application/json",
-            "response_json_schema": SCHEMA,
+        "generationConfig": {
+            "maxOutputTokens": 99,
+            "responseMimeType": "application/json",
+            "responseJsonSchema": SCHEMA,
             "temperature": 0.5,
             "seed": 7,
-            "thinking_config": {"thinking_level": types.ThinkingLevel.HIGH},
-            "service_tier": types.ServiceTier.FLEX,
+            "thinkingConfig": {"thinkingLevel": "HIGH"},
         },
+        "serviceTier": "flex",
     }
-    bare = [{"text": "t=1.00 s"}, IMAGE_OF_GEMINI, {"text": "Which?"}, {"text": IN_WORDS}]
-    plain = sent_to_gemini(provider, PLAIN, NONE)
-    assert plain["contents"] == [{"role": "user", "parts": bare}]
-    assert plain["config"] == {"http_options": {"timeout": 20_500}}
-    one_level = sent_to_gemini(provider, PLAIN, frozenset({"detail"}))["config"]["media_resolution"]
-    assert one_level is types.MediaResolution.MEDIA_RESOLUTION_MEDIUM
-    assert "media_resolution" not in provider._config(PLAIN, (), frozenset({"detail"}), 1).model_dump(exclude_none=True)
+    bare = [{"text": "t=1.00 s"}, image, {"text": "Which?"}, {"text": IN_WORDS}]
+    assert sent(PLAIN) == {"contents": [{"role": "user", "parts": bare}], "generationConfig": {}}
+    assert sent(PLAIN, "detail")["generationConfig"] == {"mediaResolution": "MEDIA_RESOLUTION_MEDIUM"}
+    assert sent(CompletionRequest(PARTS[:1], SCHEMA), "detail")["generationConfig"] == {}
     for seconds, timeout in ((0.0001, 1), (1.5, 1500)):
         options = provider._config(PLAIN, PARTS, NONE, seconds).http_options
         assert options is not None
@@ -346,10 +360,7 @@ def test_why_gemini_ended(reason: str, said: str, finish: FinishReason) -> None:
 def test_a_response_of_gemini() -> None:
     def chunk(*parts: types.Part, finish: str | None = None, thoughts: int | None = None) -> Any:
         counts = types.GenerateContentResponseUsageMetadata(
-            prompt_token_count=9,
-            cached_content_token_count=5,
-            candidates_token_count=3,
-            thoughts_token_count=thoughts,
+            prompt_token_count=9, cached_content_token_count=5, candidates_token_count=3, thoughts_token_count=thoughts
         )
         candidate = types.Candidate(
             content=types.Content(parts=list(parts)), finish_reason=types.FinishReason(finish) if finish else None
@@ -392,19 +403,83 @@ def test_a_failure_of_gemini(
     assert not failure.permanent
 
 
-@pytest.mark.parametrize(
-    ("make", "models"),
-    [
-        (lambda model: GeminiProvider("", model, key=KEY), {"gemini-2.9": 0.0, "gemini-3": None, "other": None}),
-        (lambda model: OpenAIProvider("", model, key=KEY), {"gpt-4o": 0.0, "gpt-10": None, "x/o1": None}),
-    ],
-)
-def test_who_is_asked_at_temperature_0(make: Any, models: dict[str, float | None]) -> None:
-    providers: dict[str, Provider] = {model: make(model) for model in models}
-    assert {model: provider.default_temperature for model, provider in providers.items()} == models
+def levels(body: dict[str, Any]) -> list[str | None]:
+    return [
+        part.get("mediaResolution", {}).get("level") for part in body["contents"][0]["parts"] if "inlineData" in part
+    ]
 
 
-def test_a_chosen_detail_is_that_of_every_frame() -> None:
-    call = CompletionRequest(PARTS, SCHEMA, detail=Detail.LOW)
-    body = OpenAIProvider("openai:m", "m", key=KEY)._body(call, frozenset({"detail"}))
-    assert body["messages"][0]["content"][1]["image_url"]["detail"] == "low"
+def test_a_model_that_knows_one_resolution_for_all_frames_gets_the_closest_that_any_frame_needs(server: Server) -> None:
+    refusal = Response(status=400, body=GEMINI.error("Per-part media resolution is not enabled for models/m"))
+    server.respond(refusal, Response(body=GEMINI.ok(GOOD)))
+    backbone = quick_backbone(GEMINI.provider())
+    request = make_request("Which?", make_clip(0.0, [1], height=240), make_clip(5.0, [1], height=480))
+    for _ in range(2):
+        backbone.generate([request])
+    assert [levels(received.body)[0] is None for received in server.received] == [False, True, True]
+    assert server.received[1].body["generationConfig"]["mediaResolution"] == "MEDIA_RESOLUTION_MEDIUM"
+
+
+@pytest.mark.filterwarnings("ignore:SOMETHING_NEW")
+def test_a_reply_that_ended_for_a_reason_we_do_not_know_is_kept(server: Server) -> None:
+    response = Response(body=GEMINI.ok(GOOD, finishReason="SOMETHING_NEW"))
+    assert ask_once(GEMINI, server, response).reply.colour == "red"
+
+
+def test_the_environment_of_the_sdk_cannot_turn_the_key_into_a_project(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
+    assert ask_once(GEMINI, server, Response(body=GEMINI.ok(GOOD))).reply.colour == "red"
+
+
+def service_account(folder: Path, token_uri: str) -> Path:
+    """Credentials as Google hands them out, but with a token service of our own."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    ).decode()
+    path = folder / "account.json"
+    account = {"type": "service_account", "client_email": "a@b", "token_uri": token_uri, "private_key": pem}
+    path.write_text(json.dumps(account | {"project_id": "p"}))
+    return path
+
+
+def test_vertex_asks_with_a_token_of_the_machines_credentials(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("cryptography")
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(service_account(tmp_path, f"{server.url}/token")))
+    monkeypatch.setenv("GOOGLE_VERTEX_BASE_URL", server.url)
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "my-project")
+
+    def respond(received: Any) -> Any:
+        token = {"access_token": "ya29.token", "expires_in": 3600, "token_type": "Bearer"}
+        return Response(body=token if received.path == "/token" else GEMINI.ok(GOOD))
+
+    server.respond(respond)
+    (generation,) = open_backbone("vertex:gemini-x", cache=False).generate([make_request()])
+    assert generation.reply.colour == "red"
+    asked = server.received[-1]
+    assert asked.path.endswith(
+        "/projects/my-project/locations/global/publishers/google/models/gemini-x:generateContent"
+    )
+    assert asked.headers["authorization"] == "Bearer ya29.token"
+
+
+def test_vertex_without_credentials_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "missing.json"))
+    provider = GeminiProvider("vertex:m", "m", project="p")
+    with pytest.raises(
+        BackboneError, match=r"^vertex:m: .*check GOOGLE_APPLICATION_CREDENTIALS and GOOGLE_CLOUD_PROJECT"
+    ):
+        quick_backbone(provider).generate([make_request()])
+
+
+def test_a_redirect_that_would_send_the_key_to_another_host_is_not_followed() -> None:
+    for access in ({"key": KEY}, {"project": "p"}):
+        client: Any = GeminiProvider("gemini:m", "m", **access)._client  # type: ignore[arg-type]
+        assert client._api_client._http_options.client_args == {"follow_redirects": False}
