@@ -9,11 +9,9 @@ from __future__ import annotations
 import os
 import runpy
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Any, Final
 
 VARIABLE: Final = "TRACE_VES_RECORD"
 USAGE: Final = "usage: python -m trace_ves.frame_log FOLDER SCRIPT [ARGUMENT]…  (or: FOLDER -m MODULE [ARGUMENT]…)"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.backbone.protocol import Backbone, ModelFault, R, Request, validate_generations
+from trace_ves.backbone.protocol import Backbone, Generation, ModelFault, R, Request, validate_generations
 from trace_ves.backbone.secret import mask_known_keys
 from trace_ves.core import (
     Answer,
@@ -28,15 +28,13 @@ from trace_ves.core import (
     centred_uniform,
 )
 from trace_ves.records import Call, ClipRecord, ObservationLog
-from trace_ves.records.transcript import ModelText, SpokenCall, make_transcript
+from trace_ves.records.transcript import ModelText, SpokenCall, Transcript, make_transcript
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from trace_ves.backbone.protocol import Generation
     from trace_ves.core.subtitles import Subtitles
     from trace_ves.records.search import Decision
-    from trace_ves.records.transcript import Transcript
 
 UNLIMITED: Final = sys.maxsize
 """The budget of a method that is bounded by its own definition."""

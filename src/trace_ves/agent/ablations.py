@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -9,13 +10,10 @@ from trace_ves.agent import trajectory_reconciler
 from trace_ves.agent.final_answer_replay import force
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.agent.trace import Trace
-from trace_ves.records.search import Drop, Refine
+from trace_ves.records.search import Drop, Flags, PrefixRecord, Refine, Trajectory
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
     from trace_ves.agent.anchors import BundleKey, Inquiry, PrefixBundle
-    from trace_ves.records.search import Flags, PrefixRecord, Trajectory
 
 TRACE: Final = Trace()
 

@@ -5,26 +5,21 @@ An anchor keeps the look's own frames. A look that shows no evidence gives no an
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from pydantic import BaseModel
 
-from trace_ves.agent.anchors import Look, SeenEvent, VisualAnchor, load_prompt, span_variables
+from trace_ves.agent.anchors import Inquiry, Look, PrefixBundle, SeenEvent, VisualAnchor, load_prompt, span_variables
 from trace_ves.agent.exploration import evenly, overlap_mostly, spread
 from trace_ves.agent.reply_fields import LISTED, AnyRelevance, Words
-from trace_ves.agent.settings import STRATEGIES
+from trace_ves.agent.settings import STRATEGIES, TraceSettings
 from trace_ves.backbone.protocol import ModelFault, Request
 from trace_ves.backbone.replies import up_to
 from trace_ves.core import Clip, Interval, ObservationStrategy
 from trace_ves.core.interval import iou
 from trace_ves.records.search import Candidate, Relevance
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from trace_ves.agent.anchors import Inquiry, PrefixBundle
-    from trace_ves.agent.settings import TraceSettings
 
 PROMPT: Final = load_prompt("anchor-extraction")
 AROUND_SECONDS: Final = 2.5  # A look has frames so far before and after the moment that suggested it

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from pydantic import BaseModel
 
-from trace_ves.agent.anchors import load_prompt
+from trace_ves.agent.anchors import Inquiry, PrefixBundle, load_prompt
 from trace_ves.agent.reply_fields import LISTED, Words
 from trace_ves.backbone.protocol import ModelFault, Request
 from trace_ves.backbone.replies import up_to
-
-if TYPE_CHECKING:
-    from trace_ves.agent.anchors import Inquiry, PrefixBundle
 
 PROMPT: Final = load_prompt("anchor-prioritization")
 

@@ -5,6 +5,7 @@ Values that are recorded unchanged (claims, prefix records, actions) are defined
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -12,15 +13,12 @@ from typing import TYPE_CHECKING
 from trace_ves.backbone.protocol import Prompt
 from trace_ves.backbone.replies import question_variables
 from trace_ves.records import ClipRecord
-from trace_ves.records.search import AnchorRecord, ClaimKind, LookRecord, Relevance
+from trace_ves.records.search import AnchorRecord, Candidate, Claim, ClaimKind, LookRecord, Refinement, Relevance
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from trace_ves.core import Clip, Interval, Question
     from trace_ves.core.subtitles import SubtitleExcerpt
     from trace_ves.observer import Observer
-    from trace_ves.records.search import Candidate, Claim, Refinement
 
 
 def load_prompt(stage: str) -> Prompt:

@@ -7,16 +7,14 @@ and a replay; later the largest bundle and its replay; and always one call over 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.agent.anchors import frames_in
+from trace_ves.agent.anchors import PrefixBundle, frames_in
 from trace_ves.core import Interval
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trace_ves.agent.anchors import PrefixBundle
     from trace_ves.agent.settings import TraceSettings
     from trace_ves.records.search import Candidate
 

@@ -8,22 +8,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pydantic import BaseModel
 
-from trace_ves.agent.anchors import load_prompt
+from trace_ves.agent.anchors import Inquiry, load_prompt
 from trace_ves.backbone.protocol import ModelFault, Request
 from trace_ves.backbone.replies import folded, same_answer
-from trace_ves.records.search import AtLeast, ClaimKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from trace_ves.agent.anchors import Inquiry
-    from trace_ves.records.search import Claim, PrefixRecord, Trajectory
+from trace_ves.records.search import AtLeast, Claim, ClaimKind, PrefixRecord, Trajectory
 
 PROMPT: Final = load_prompt("same-answer")
 

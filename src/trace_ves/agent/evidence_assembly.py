@@ -5,28 +5,24 @@ Every bundle is a separate request in one batch; no reply reaches another reques
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field, create_model
 
-from trace_ves.agent.anchors import load_prompt
+from trace_ves.agent.anchors import Inquiry, PrefixBundle, load_prompt
 from trace_ves.agent.claims import number_in
 from trace_ves.agent.comparison import closed_value
 from trace_ves.agent.exploration import overlap_mostly
 from trace_ves.agent.reply_fields import LISTED, Seconds, Words
 from trace_ves.backbone.protocol import ModelFault, Request
 from trace_ves.backbone.replies import AnswerReply, answer_reply, up_to
-from trace_ves.core import Interval
-from trace_ves.records.search import AtLeast, ClaimKind, PrefixRecord, Status
+from trace_ves.core import Clip, Interval
+from trace_ves.records.search import AtLeast, Claim, ClaimKind, FactValue, PrefixRecord, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trace_ves.agent.anchors import Inquiry, PrefixBundle
     from trace_ves.agent.settings import TraceSettings
-    from trace_ves.core import Clip
-    from trace_ves.records.search import Claim, FactValue
 
 PROMPT: Final = load_prompt("evidence-assembly")
 SAME_OCCURRENCE_SECONDS: Final = 1.0  # Spans of a count at most this far apart are one occurrence

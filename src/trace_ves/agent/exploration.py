@@ -6,6 +6,7 @@ span is open for a closer look. Whether a count is complete follows from the sam
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,6 @@ from trace_ves.core import Interval
 from trace_ves.core.interval import union
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from trace_ves.agent.settings import TraceSettings
     from trace_ves.records.search import SegmentNote
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from trace_ves.agent.anchors import key
+from trace_ves.agent.anchors import BundleKey, PrefixBundle, key
 from trace_ves.agent.trajectory_reconciler import flips
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from trace_ves.agent.anchors import BundleKey, PrefixBundle
     from trace_ves.records.search import Trajectory
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.agent.anchors import load_prompt
+from trace_ves.agent.anchors import Inquiry, PrefixBundle, load_prompt
 from trace_ves.agent.evidence_assembly import clips_of
 from trace_ves.backbone.protocol import ModelFault, Request
 from trace_ves.backbone.replies import answer_reply
 
 if TYPE_CHECKING:
-    from trace_ves.agent.anchors import Inquiry, PrefixBundle
     from trace_ves.agent.settings import TraceSettings
     from trace_ves.core import Clip
     from trace_ves.records.search import PrefixRecord

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.agent.anchors import VisualAnchor
+from trace_ves.agent.anchors import Look, VisualAnchor
 from trace_ves.core import Interval
 from trace_ves.records.search import Candidate, Refinement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from trace_ves.agent.anchors import Look
     from trace_ves.agent.settings import TraceSettings
 
 

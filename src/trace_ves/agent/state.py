@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from trace_ves.agent.anchors import key
+from trace_ves.agent.anchors import BundleKey, Look, PrefixBundle, VisualAnchor, key
 from trace_ves.agent.refinement import refine
-from trace_ves.agent.settings import STRATEGIES
+from trace_ves.agent.settings import STRATEGIES, LookFor, TraceSettings
 from trace_ves.agent.temporal_proposal import candidate, corrected, split
-from trace_ves.records.search import Drop, Expand, Refine, Relevance, SegmentNote
+from trace_ves.records.search import Action, Candidate, Drop, Expand, Refine, Relevance, SegmentNote
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trace_ves.agent.anchors import BundleKey, Look, PrefixBundle, VisualAnchor
-    from trace_ves.agent.settings import LookFor, TraceSettings
     from trace_ves.core import Interval
-    from trace_ves.records.search import Action, Candidate
 
 
 @dataclass(frozen=True, slots=True)

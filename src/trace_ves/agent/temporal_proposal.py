@@ -7,28 +7,22 @@ get the notes as words. Evidence Assembly and replay see only raw clips, never t
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from pydantic import BaseModel
 
-from trace_ves.agent.anchors import load_prompt, span_variables
+from trace_ves.agent.anchors import Inquiry, Look, VisualAnchor, load_prompt, span_variables
 from trace_ves.agent.exploration import unexplored
 from trace_ves.agent.reply_fields import LISTED, Seconds, Words
-from trace_ves.agent.settings import STRATEGIES, LookFor
+from trace_ves.agent.settings import STRATEGIES, LookFor, TraceSettings
 from trace_ves.backbone.protocol import ModelFault, Request
 from trace_ves.backbone.replies import up_to
-from trace_ves.core import Interval
+from trace_ves.core import Clip, Interval, ObservationStrategy
 from trace_ves.core.interval import clipped, subtract
 from trace_ves.records.search import Candidate, SegmentNote
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from trace_ves.agent.anchors import Inquiry, Look, VisualAnchor
-    from trace_ves.agent.settings import TraceSettings
-    from trace_ves.core import Clip, ObservationStrategy
 
 PROMPT: Final = load_prompt("temporal-proposal")
 REOPENED: Final = (1, 2, 4)

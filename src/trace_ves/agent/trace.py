@@ -7,9 +7,10 @@ same value with another function in one place.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from inspect import signature
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from trace_ves.agent import (
     anchor_extraction,
@@ -21,7 +22,7 @@ from trace_ves.agent import (
     trajectory_reconciler,
 )
 from trace_ves.agent.anchor_extraction import closer_looks, make_anchor, with_frames, without_repeats
-from trace_ves.agent.anchors import Inquiry, frames_in, key, names_of
+from trace_ves.agent.anchors import BundleKey, Inquiry, Look, PrefixBundle, frames_in, key, names_of
 from trace_ves.agent.budget import (
     action_costs,
     affordable,
@@ -38,37 +39,28 @@ from trace_ves.agent.state import State
 from trace_ves.agent.storyboard import make_storyboard
 from trace_ves.agent.temporal_proposal import ProposalContext, ProposedCandidates, unguided
 from trace_ves.agent.trajectory_reconciler import ReconcilerContext
-from trace_ves.core import Answer, InputError, Question, Termination
+from trace_ves.core import Answer, Clip, InputError, Interval, Question, Termination
 from trace_ves.core.interval import subtract, union
-from trace_ves.observer import UNLIMITED, Decided, RoundStarted
+from trace_ves.observer import UNLIMITED, Decided, Observer, RoundStarted
 from trace_ves.records import ClipRecord
 from trace_ves.records.search import (
+    Action,
+    Candidate,
+    Claim,
+    Decision,
     Drop,
     Expand,
+    Flags,
+    PrefixRecord,
     Refine,
     Relevance,
     ReplayRecord,
     RoundRecord,
+    SegmentNote,
     Stop,
     TraceRecord,
+    Trajectory,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from trace_ves.agent.anchors import BundleKey, Look, PrefixBundle
-    from trace_ves.core import Clip, Interval
-    from trace_ves.observer import Observer
-    from trace_ves.records.search import (
-        Action,
-        Candidate,
-        Claim,
-        Decision,
-        Flags,
-        PrefixRecord,
-        SegmentNote,
-        Trajectory,
-    )
 
 
 def growing_prefixes(anchors: PrefixBundle) -> tuple[PrefixBundle, ...]:

@@ -6,13 +6,23 @@ space; rules check its reply, and whatever they refuse is recorded.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, create_model
 
-from trace_ves.agent.anchors import Inquiry, key, load_prompt, span_variables
+from trace_ves.agent.anchors import (
+    BundleKey,
+    Inquiry,
+    Look,
+    PrefixBundle,
+    VisualAnchor,
+    key,
+    load_prompt,
+    span_variables,
+)
 from trace_ves.agent.reply_fields import LISTED, Words
 from trace_ves.agent.settings import LookFor
 from trace_ves.agent.temporal_proposal import look_variables, note_variables
@@ -26,19 +36,16 @@ from trace_ves.records.search import (
     Decision,
     Drop,
     Expand,
+    FactValue,
     Flags,
     PrefixRecord,
     Refine,
     Refinement,
+    SegmentNote,
     Status,
     Stop,
+    Trajectory,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from trace_ves.agent.anchors import BundleKey, Look, PrefixBundle, VisualAnchor
-    from trace_ves.records.search import FactValue, SegmentNote, Trajectory
 
 PROMPT: Final = load_prompt("trajectory-reconciler")
 

@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.backbone.model_settings import ReplyFormat, ServiceTier, Thinking
-from trace_ves.backbone.provider import Completion, ServiceError
+from trace_ves.backbone.provider import Completion, CompletionRequest, Provider, ServiceError
 from trace_ves.backbone.retry import (
     NOTICES,
     SLOW_SECONDS,
@@ -28,9 +29,6 @@ from trace_ves.core import BackboneError
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from trace_ves.backbone.provider import CompletionRequest, Provider
     from trace_ves.backbone.registry import BackboneOptions
 
 _JITTER: Final = random.SystemRandom()

@@ -8,12 +8,10 @@ Gemini     https://ai.google.dev/gemini-api/docs/caching
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
 
 P = TypeVar("P")  # a part of a request: anything that can be compared
 MOST_ENDS: Final = 4  # shared beginnings that are marked in one request: what Anthropic and OpenAI allow

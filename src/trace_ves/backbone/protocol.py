@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 from pydantic import BaseModel
 
-from trace_ves.core import BackboneError, Clip, PromptError
+from trace_ves.core import BackboneError, Clip, PromptError, VideoSource
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
     from importlib.resources.abc import Traversable
-    from pathlib import Path
 
-    from trace_ves.core import VideoSource
     from trace_ves.core.subtitles import SubtitleExcerpt
     from trace_ves.records.transcript import ModelText
 

@@ -7,6 +7,7 @@ import hashlib
 import importlib
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import StrEnum
@@ -19,7 +20,6 @@ from trace_ves.backbone.secret import LONGEST_MASKED, Key
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
     from concurrent.futures import Future
 
     from trace_ves.backbone.protocol import Request

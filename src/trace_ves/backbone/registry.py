@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib import import_module
@@ -15,8 +16,6 @@ from trace_ves.core import BackboneConfigError, InputError, MissingExtraError
 from trace_ves.core.plugins import import_callable, names_own_code
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from trace_ves.backbone.protocol import Backbone, CacheableBackbone
     from trace_ves.backbone.provider import Provider
 

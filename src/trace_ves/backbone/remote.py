@@ -6,19 +6,21 @@ import hashlib
 import json
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.backbone.attempts import Attempts, Slots
+from trace_ves.backbone.attempts import Attempts, Exchange, Slots
 from trace_ves.backbone.frame_tokens import frame_tokens, text_tokens
 from trace_ves.backbone.model_settings import ServiceTier
 from trace_ves.backbone.prompt_caches import MOST_ENDS, PrefixCache, SendOrder, Step, plan
-from trace_ves.backbone.protocol import Generation, ModelFault, R
+from trace_ves.backbone.protocol import Generation, ModelFault, R, Request
 from trace_ves.backbone.provider import (
     Completion,
     CompletionRequest,
     ImagePart,
+    Part,
     Provider,
     RepairTurn,
     TextPart,
@@ -33,11 +35,6 @@ from trace_ves.core.threads import run_in_daemons
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from trace_ves.backbone.attempts import Exchange
-    from trace_ves.backbone.protocol import Request
-    from trace_ves.backbone.provider import Part
     from trace_ves.records.transcript import ModelText
 
 SAMPLED_TEMPERATURE: Final = 0.7  # of repeated draws (`Request.sample` above 0) where the backbone's own is 0

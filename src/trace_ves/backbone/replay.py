@@ -7,23 +7,16 @@ A recording is what transcripts already are: `ask --record FILE`, the `transcrip
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
-from trace_ves.backbone.protocol import Generation, ModelFault
-from trace_ves.backbone.registry import Registration, register
+from trace_ves.backbone.protocol import Backbone, Generation, ModelFault, R, Request
+from trace_ves.backbone.registry import BackboneOptions, Registration, Spec, register
 from trace_ves.backbone.replies import InvalidReplyError, parse_reply
 from trace_ves.core import BackboneConfigError, BackboneError
-from trace_ves.records.transcript import read_recording
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import Any
-
-    from trace_ves.backbone.protocol import Backbone, R, Request
-    from trace_ves.backbone.registry import BackboneOptions, Spec
-    from trace_ves.records.transcript import CallTranscript, Transcript
+from trace_ves.records.transcript import CallTranscript, Transcript, read_recording
 
 Place = tuple[str, tuple[int, ...]]  # a stage, and the frames it was given, in milliseconds
 

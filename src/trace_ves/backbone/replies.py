@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
@@ -18,8 +19,6 @@ from trace_ves.records import Usage
 from trace_ves.records.transcript import ModelText
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-
     from trace_ves.core import Question
 
 

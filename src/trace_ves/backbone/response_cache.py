@@ -10,8 +10,10 @@ import sqlite3
 import threading
 import time
 import weakref
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -20,10 +22,6 @@ from trace_ves.backbone.provider import ImagePart, request_parts
 from trace_ves.backbone.remote import collect
 from trace_ves.core import BackboneError
 from trace_ves.core.files import cache_dir, use_write_ahead_log
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
 T = TypeVar("T")
 

@@ -6,6 +6,7 @@ import logging
 import re
 import threading
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Self
@@ -14,8 +15,6 @@ from trace_ves.backbone.model_settings import Thinking
 from trace_ves.backbone.provider import ServiceError, truncate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from rich.text import Text
 
     from trace_ves.backbone.registry import BackboneOptions

@@ -6,17 +6,15 @@ import base64
 import json
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trace_ves.core import InputError
 from trace_ves.core.files import config_dir, write_atomic
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MASK: Final = "[key]"
 

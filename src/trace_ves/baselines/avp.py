@@ -8,6 +8,7 @@ sufficient. After the last round, the answer is forced from the text. Sources: `
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -30,8 +31,6 @@ from trace_ves.records.search import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from trace_ves.observer import Observer
 
 WHOLE_WITHIN_SECONDS: Final = 1.0  # A region this close to both ends counts as the whole video

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -11,12 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves.backbone.protocol import ModelFault, Prompt, R, Request
 from trace_ves.backbone.replies import AnswerReply, answer_reply, question_variables, same_answer
-from trace_ves.core import Answer
+from trace_ves.core import Answer, Clip, Question
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trace_ves.core import Clip, Question
     from trace_ves.observer import Observer
 
 DEFAULT_HEIGHT: Final = 360

@@ -9,6 +9,7 @@ still be chosen. Frames that a call sees again are paid for again. Sources: `doc
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -22,8 +23,6 @@ from trace_ves.core import Answer, Clip, Frame, Interval, ObservationStrategy, Q
 from trace_ves.records.search import Fault, VcaDecision, VcaRating, VcaRecord, VcaSegment, VcaStep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from trace_ves.observer import Observer
 
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import os
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trace_ves.core.errors import FormatError, InputError
 from trace_ves.core.files import write_atomic
 from trace_ves.core.jsonl import dump_line, read_jsonl
 from trace_ves.records.base import Count, FieldError, Flag, Name, Number, SparseRecord
 from trace_ves.records.item import END_SLACK_SECONDS, BenchLine, DirtyEvidenceError, Item
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterable, Sequence
 
 QUESTIONS_FILE: Final = "questions.jsonl"
 RELEASE_SUMS: Final = "SHA256SUMS"  # the checksums that mark a folder as a release, which others packed

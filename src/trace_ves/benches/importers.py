@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -34,8 +35,6 @@ from trace_ves.core.plugins import described, import_callable, names_own_code
 from trace_ves.records.base import FieldError, Name, Number, shown, validated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     Importer = Callable[..., Bench]
     Row = dict[str, object]
 

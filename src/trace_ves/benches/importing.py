@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
@@ -15,8 +16,6 @@ from trace_ves.records.base import FieldError, Name, shown, validated
 from trace_ves.records.item import BenchLine, DirtyEvidenceError, Item
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-
     Translate = Callable[[dict[str, object]], dict[str, object]]
 
 

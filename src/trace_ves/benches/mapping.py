@@ -6,9 +6,11 @@ import json
 import math
 import re
 import tomllib
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
 
 from pydantic import ConfigDict, Field
@@ -40,9 +42,6 @@ from trace_ves.records.base import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
     from trace_ves.benches.bench import Bench
 
     Row = dict[str, object]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rich.columns import Columns
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
@@ -14,20 +15,13 @@ from rich.table import Table
 from rich.text import Text
 
 from trace_ves.cli.progress import Display
-from trace_ves.core import Termination
+from trace_ves.core import Frame, Termination
 from trace_ves.core.display import count_words, describe_stage
-from trace_ves.observer import UNLIMITED, CallAnswered, ReplyRejected, RoundStarted, StageStarted
-from trace_ves.web.search_view import Found, describe_event, span_text, view_answer
+from trace_ves.observer import UNLIMITED, CallAnswered, Progress, ReplyRejected, RoundStarted, StageStarted
+from trace_ves.web.search_view import EvidenceClip, Found, SearchView, describe_event, span_text, view_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from rich.console import RenderableType
-
-    from trace_ves.core import Frame
-    from trace_ves.observer import Progress
     from trace_ves.runs.asking import AskResult
-    from trace_ves.web.search_view import EvidenceClip, SearchView
 
 THUMBNAIL_COLUMNS: Final = 24
 HALF_BLOCK: Final = "▀"

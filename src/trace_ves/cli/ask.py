@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -13,6 +14,7 @@ import click
 
 from trace_ves.cli.options import (
     COST_REACHED,
+    CostOptions,
     backbone_option,
     backbone_options,
     cost_options,
@@ -30,10 +32,7 @@ from trace_ves.core.display import GLANCE_NOTICE, simulation_notes
 from trace_ves.core.question import LETTERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from trace_ves.backbone.protocol import Backbone
-    from trace_ves.cli.options import CostOptions
     from trace_ves.core import Question
     from trace_ves.observer import ReplyRejected
     from trace_ves.records import Prediction

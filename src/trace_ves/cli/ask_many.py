@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,12 +14,12 @@ import click
 from rich.console import Console
 
 from trace_ves.backbone.replies import folded
-from trace_ves.cli.ask import NOT_FOUND, check_question, check_video
+from trace_ves.cli.ask import NOT_FOUND, AskOptions, check_question, check_video
 from trace_ves.cli.options import COST_REACHED
 from trace_ves.cli.process import warn
 from trace_ves.cli.progress import LateProgress
 from trace_ves.cli.question_table import print_rows, read_questions, write_rows
-from trace_ves.core import InputError, TraceVesError
+from trace_ves.core import InputError, Question, TraceVesError
 from trace_ves.core.display import count_words
 from trace_ves.core.files import refuse_inputs
 from trace_ves.records.run_file import read_retried
@@ -29,10 +30,6 @@ from trace_ves.runs.prices import with_date
 from trace_ves.web.search_view import Found, SearchView, span_text, view_search
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from trace_ves.cli.ask import AskOptions
-    from trace_ves.core import Question
     from trace_ves.records import Prediction
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -14,22 +16,16 @@ from rich.console import Console
 from rich.text import Text
 
 from trace_ves.cli.answer_panel import show_clip
-from trace_ves.cli.ask import NOT_FOUND, check_method, check_video, search_and_print
+from trace_ves.cli.ask import NOT_FOUND, AskOptions, check_method, check_video, search_and_print
 from trace_ves.cli.options import COST_REACHED
-from trace_ves.core import InputError, Termination, TraceVesError
+from trace_ves.core import InputError, Question, Termination, TraceVesError
 from trace_ves.core.display import count_words
-from trace_ves.runs.asking import answer_text
+from trace_ves.runs.asking import AskResult, AskSession, answer_text
 from trace_ves.runs.cost import CostReachedError
 from trace_ves.web.search_view import span_text, view_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from trace_ves.cli.ask import AskOptions
-    from trace_ves.core import Question
     from trace_ves.records import Prediction
-    from trace_ves.runs.asking import AskResult, AskSession
 
 SEPARATOR: Final = "|"  # between a question and its options
 QUIT: Final = "/quit"

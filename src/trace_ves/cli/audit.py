@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,8 +18,6 @@ from trace_ves.core.files import refuse_inputs, write_output
 from trace_ves.core.schedules import ASSUMED_FPS, FrameTimes, schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from trace_ves.benches import Bench
     from trace_ves.records import Item
     from trace_ves.ves import AuditReport, Run, ScoredRun

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,8 +25,6 @@ from trace_ves.cli.process import warn
 from trace_ves.core.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from trace_ves.benches import Bench
     from trace_ves.video.download import FetchRules
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial, wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
@@ -26,9 +28,6 @@ from trace_ves.core.display import count_words
 from trace_ves.core.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
     from trace_ves.backbone.protocol import Backbone
     from trace_ves.construction.ledger import Ledger
     from trace_ves.construction.project import Project

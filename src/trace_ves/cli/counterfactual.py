@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,8 +16,6 @@ from trace_ves.core.errors import InputError
 from trace_ves.core.files import refuse_inputs
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from trace_ves.ves import Run
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -10,8 +11,6 @@ import click
 from trace_ves.cli.options import folder_type, seed_type
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from trace_ves.benches import Bench
     from trace_ves.runs.evaluate import Results
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
@@ -16,8 +17,6 @@ from trace_ves.cli.options import folder_type, path_type, port_type, requires_ex
 from trace_ves.core.errors import MissingExtraError, TraceVesError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from trace_ves.records import Item
     from trace_ves.web.serve import Address
 

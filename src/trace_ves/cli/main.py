@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from threading import Event
+from typing import Final
 
 import click
 
@@ -21,10 +23,6 @@ from trace_ves.cli.process import (
     silence_stdout,
 )
 from trace_ves.core.errors import TraceVesError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from threading import Event
 
 GROUPS: Final = {
     "Ask": {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce, wraps
@@ -17,8 +18,6 @@ import click
 from trace_ves.core.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from trace_ves.runs.cost import CostLimit
     from trace_ves.runs.prices import Prices
     from trace_ves.video.download import FetchRules

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import webbrowser
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,8 +27,6 @@ from trace_ves.core.errors import InputError
 from trace_ves.core.files import refuse_inputs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from trace_ves.backbone.protocol import Backbone
     from trace_ves.runs.asking import AskResult
     from trace_ves.web.library import Library

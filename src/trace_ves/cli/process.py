@@ -8,17 +8,15 @@ import re
 import signal
 import sys
 import threading
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Final
+from types import FrameType
+from typing import Final
 
 import click
 
 from trace_ves.core.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from types import FrameType
 
 ESCAPE: Final = "trace-ves-escape"
 INTERRUPTED: Final = 130  # the exit status after Ctrl-C

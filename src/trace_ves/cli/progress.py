@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Final
+from typing import Final, Self
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from rich.console import RenderableType
 
 SHOWN_AFTER_SECONDS: Final = 2.0
 PLAIN_WIDTH: Final = 120

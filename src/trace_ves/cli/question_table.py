@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from trace_ves.core import FormatError, InputError, Question
 from trace_ves.core.jsonl import read_jsonl
 from trace_ves.core.question import LETTERS
 from trace_ves.runs.asking import make_question
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
 SEPARATOR: Final = "|"  # between the options of one cell
 _FORMULA: Final = ("=", "+", "@", "\t", "\r")  # a spreadsheet reads a cell that starts with one as a formula

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from trace_ves.cli.options import (
     COST_REACHED,
+    CostOptions,
     backbone_options,
     cost_options,
     count_type,
@@ -23,9 +25,6 @@ from trace_ves.cli.options import (
 from trace_ves.cli.process import warn
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from trace_ves.cli.options import CostOptions
     from trace_ves.runs.evaluate import Results
     from trace_ves.runs.run import Engine
 

@@ -14,16 +14,14 @@ from rich.text import Text
 from trace_ves.cli.progress import SHOWN_AFTER_SECONDS, Display
 from trace_ves.core.display import TRACE_TERMINAL, is_trace
 from trace_ves.runs.cost import Spent, stages_of
-from trace_ves.runs.prices import price_notes, with_date
-from trace_ves.runs.run import Watcher
+from trace_ves.runs.prices import Price, Prices, price_notes, with_date
+from trace_ves.runs.run import Plan, Watcher
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from trace_ves.records import Item, Prediction
     from trace_ves.runs.answering import Job
-    from trace_ves.runs.prices import Price, Prices
-    from trace_ves.runs.run import Plan
     from trace_ves.ves.table import Table as AuditTable
 
 PLAIN_EVERY_SECONDS: Final = 30.0  # how often a line is printed if standard error is not a terminal

@@ -6,6 +6,7 @@ To keep annotators blind, a video is verified by as few of them as possible, and
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -24,8 +25,6 @@ from trace_ves.construction.ledger import MACHINE, Change, Ledger, Stage
 from trace_ves.construction.people import RefusedError, Role, active_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from trace_ves.construction.project import BuildSettings
     from trace_ves.construction.store import Store
 

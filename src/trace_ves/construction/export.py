@@ -7,6 +7,7 @@ import os
 import shutil
 import tarfile
 import tempfile
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
@@ -31,8 +32,6 @@ from trace_ves.core.files import atomic_path, refuse_inputs, write_atomic
 from trace_ves.records import Item
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from trace_ves.construction.ledger import Ledger
 
 CLOSURE_FILE: Final = "CLOSURE.md"

@@ -9,15 +9,12 @@ import threading
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from trace_ves.construction.judged_item import Evidence, partial_set
+from trace_ves.construction.judged_item import Evidence, JudgedItem, partial_set
 from trace_ves.construction.ledger import PROPOSAL_SLOT, Ledger, LedgerEntry, Stage
 from trace_ves.construction.people import PERSON_SLOT
 from trace_ves.records.base import validated
-
-if TYPE_CHECKING:
-    from trace_ves.construction.judged_item import JudgedItem
 
 EDGE_SECONDS: Final = 0.05  # a clip that reaches this little beyond an interval shows nothing new
 

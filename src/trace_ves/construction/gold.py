@@ -7,8 +7,10 @@ see tells them from other items, or the right ones from the others: every choice
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pydantic import Field, ValidationError
@@ -29,9 +31,6 @@ from trace_ves.core.jsonl import read_jsonl
 from trace_ves.video import open as open_video
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from trace_ves.construction.project import Project
     from trace_ves.construction.store import Store
 

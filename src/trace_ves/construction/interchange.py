@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
@@ -37,8 +38,6 @@ from trace_ves.core.question import LETTERS
 from trace_ves.video import open as open_video
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from numpy.typing import NDArray
 
     from trace_ves.construction.project import Project

@@ -6,9 +6,10 @@ Pure: a function of the history. Judgements about other intervals than the prese
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 from pydantic import Field
 
@@ -18,10 +19,6 @@ from trace_ves.construction.people import RefusedError
 from trace_ves.core import Interval, Question
 from trace_ves.core.interval import iou
 from trace_ves.records.base import Counts, Flag, Number, Record, Span
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
 
 R = TypeVar("R", bound=Record)
 Evidence = tuple[Span, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +27,6 @@ from trace_ves.core import Interval, TraceVesError
 from trace_ves.core.interval import clipped
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from trace_ves.construction.project import BuildSettings
     from trace_ves.construction.store import Check, Store
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import os
 import threading
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import numpy as np
@@ -19,9 +21,6 @@ from trace_ves.records.base import Flag, Number, Record
 from trace_ves.video import open as open_video
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
     from trace_ves.core import Interval

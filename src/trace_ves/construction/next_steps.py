@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.construction.assignments import AssignmentQueue, judges_of
@@ -12,8 +13,6 @@ from trace_ves.construction.people import Role, active_names
 from trace_ves.construction.probes import needs_probe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from trace_ves.construction.exposure import Exposures
     from trace_ves.construction.project import BuildSettings
 

@@ -5,6 +5,7 @@ A first answer without looking that is right must be right more often than by ch
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -13,16 +14,13 @@ from trace_ves.backbone.replies import answer_reply, question_variables
 from trace_ves.construction.judged_item import JudgedItem, Probe, Shortcut, list_items, partial_set
 from trace_ves.construction.ledger import GIST_SLOT, LANGUAGE_SLOT, MACHINE, Change, Stage
 from trace_ves.construction.proposal import NoFootage, list_calls, load_prompt
-from trace_ves.core import ObservationStrategy
+from trace_ves.core import Clip, ObservationStrategy, Question
 from trace_ves.observer import Observer
 from trace_ves.video import open as open_video
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from trace_ves.construction.project import Project
     from trace_ves.construction.store import Store
-    from trace_ves.core import Clip, Question
     from trace_ves.records.base import Record
 
 DRAWS: Final = 3  # a partial set decides for the model when it is right in all, with the options in another order each

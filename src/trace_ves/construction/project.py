@@ -8,7 +8,8 @@ import shlex
 import tomllib
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -16,9 +17,6 @@ from trace_ves.benches.bench import stays_inside
 from trace_ves.construction.store import Store
 from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING, InputError
 from trace_ves.core.files import write_atomic
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class BuildSettings(BaseModel):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
@@ -23,8 +24,6 @@ from trace_ves.core.question import LETTERS
 from trace_ves.observer import Observer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from trace_ves.construction.store import Store
 
 CAPTION_STAGE: Final = "dense-caption"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
@@ -14,8 +15,6 @@ from trace_ves.construction.project import BuildSettings
 from trace_ves.ves.table import Column, Row, Section, Table, Value, number
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from trace_ves.construction.looking import Looking
 
 STAGE_NAMES: Final = {  # the stages that reject, in the order of the paper's funnel

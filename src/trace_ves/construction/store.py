@@ -9,6 +9,7 @@ import json
 import os
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
@@ -24,8 +25,6 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("Building a bench", "build") from error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     Check = Callable[[Ledger], None]
 
 BUSY_SECONDS: Final = 30  # how long a writer waits for the one before it

@@ -6,11 +6,9 @@ TRACE is always blue. A stage of your own method needs no entry here; it is show
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+from typing import Final
 
 PALETTE: Final = {
     "blue": "#0072b2",

@@ -17,12 +17,10 @@ Errors of the *model* are not in this tree: a reply that does not validate is a 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from os import PathLike
+from os import PathLike
+from typing import Any, Literal
 
 
 class TraceVesError(Exception):

@@ -8,6 +8,7 @@ import re
 import secrets
 import shutil
 import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -16,7 +17,6 @@ from trace_ves.core.errors import InputError, wrap_os_errors
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Iterator
 
 
 @contextmanager

@@ -11,16 +11,14 @@ import os
 import threading
 import zlib
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 import jiter
 
 from trace_ves.core.errors import FormatError, InputError, wrap_os_errors
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 
 class StrictJsonError(ValueError):

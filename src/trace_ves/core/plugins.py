@@ -11,15 +11,13 @@ import re
 import sys
 import sysconfig
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from trace_ves.core.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _SPEC: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 

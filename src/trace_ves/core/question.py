@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from trace_ves.core.observation import Clip
 
 LETTERS: Final = string.ascii_uppercase

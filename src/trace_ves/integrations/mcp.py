@@ -7,6 +7,7 @@ import io
 import math
 import re
 import threading
+from collections.abc import Awaitable, Callable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
@@ -25,8 +26,6 @@ from trace_ves.web.saving import contact_sheet
 from trace_ves.web.search_view import clock, describe_event, span_text, view_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
     from trace_ves.backbone.protocol import Backbone
     from trace_ves.video.folders import VideoFolders
 

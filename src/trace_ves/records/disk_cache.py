@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import jiter
@@ -20,9 +22,6 @@ from trace_ves.core.files import atomic_path, cache_dir, drop_oldest
 from trace_ves.records.base import Count, Name, Record, SparseRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
 FORMAT: Final = 13

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
 from trace_ves.core.interval import Interval
 from trace_ves.core.question import LETTERS, MAX_OPTIONS, MIN_OPTIONS, Question
 from trace_ves.records.base import FieldError, JsonObject, Name, Number, Numbers, OpenRecord, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 END_SLACK_SECONDS: Final = 1.0
 """Benches round: evidence and timestamps may pass an end of their video by this much before they are refused."""

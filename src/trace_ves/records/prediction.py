@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self
 
@@ -24,14 +25,11 @@ from trace_ves.records.base import (
     with_extra,
     without_extra,
 )
-from trace_ves.records.calls import Call, Usage
+from trace_ves.records.calls import Call, ObservationLog, Usage
 from trace_ves.records.disk_cache import Checksum
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from trace_ves.core import Answer, Clip
-    from trace_ves.records.calls import ObservationLog
 
 
 @dataclass(frozen=True, slots=True)

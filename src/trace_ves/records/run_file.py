@@ -6,8 +6,10 @@ import json
 import os
 import tomllib
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -18,9 +20,6 @@ from trace_ves.records.base import Count, FieldError, Flag, JsonObject, Number, 
 from trace_ves.records.prediction import Prediction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from os import PathLike
-
     from trace_ves.ves.rows import ScoredRun
 
 RunT = TypeVar("RunT", "Run", "ScoredRun")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from trace_ves.core.errors import FormatError, InputError, wrap_os_errors
 from trace_ves.core.jsonl import BYTE_ORDER_MARK, MAX_LINE_BYTES, PROGRESS_LINES, parse_object
@@ -13,10 +15,6 @@ from trace_ves.records import Prediction
 from trace_ves.records.base import FieldError
 from trace_ves.records.disk_cache import Facts
 from trace_ves.records.transcript import TranscriptIndex
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 MOST_PROBLEMS: Final = 20  # A file that is not a run would otherwise fill the page
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final, Self
 
 from pydantic import model_validator
 
@@ -19,11 +21,6 @@ from trace_ves.core.errors import FormatError, InputError, wrap_os_errors
 from trace_ves.core.jsonl import MAX_LINE_BYTES, JsonlAppender, parse_object
 from trace_ves.records.base import Count, FieldError, Flag, Name, SparseRecord
 from trace_ves.records.prediction import ClipRecord
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-    from typing import Self
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -7,29 +7,23 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from trace_ves.backbone.protocol import OpensVideos
+from trace_ves.backbone.protocol import Backbone, OpensVideos
 from trace_ves.backbone.registry import open_backbone
-from trace_ves.core import Answer, TraceVesError
+from trace_ves.core import Answer, Question, TraceVesError
 from trace_ves.core.errors import MethodError
 from trace_ves.core.plugins import described
-from trace_ves.observer import Observer
-from trace_ves.records import Prediction
+from trace_ves.observer import Listener, Memory, Method, Observer
+from trace_ves.records import ObservationLog, Prediction
 from trace_ves.runs.methods import default_budget, open_method, reads_subtitles
-from trace_ves.runs.video_pool import VideoPool
+from trace_ves.runs.video_pool import SharedVideo, VideoPool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from trace_ves.backbone.protocol import Backbone
-    from trace_ves.core import Question
-    from trace_ves.observer import Listener, Memory, Method
-    from trace_ves.records import ObservationLog
     from trace_ves.records.transcript import Transcript
-    from trace_ves.runs.video_pool import SharedVideo
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from trace_ves.backbone.registry import canonical_spec, default_spec, open_backbone
-from trace_ves.core import InputError, Question, Termination
+from trace_ves.core import Clip, InputError, Interval, Question, Termination
 from trace_ves.core.files import refuse_inputs, write_output
 from trace_ves.core.jsonl import dump_line
 from trace_ves.core.question import MAX_OPTIONS, MIN_OPTIONS
-from trace_ves.observer import Memory
+from trace_ves.observer import Listener, Memory, Method
 from trace_ves.records.prediction import Prediction, SavedAnswer
 from trace_ves.records.run_file import RunFile, read_predictions
 from trace_ves.runs.answering import Job, QuestionTask, RunOptions, TaskResult, answer_question, opener_of
@@ -20,13 +22,7 @@ from trace_ves.runs.run import answer_locally, answer_tasks, configuration
 from trace_ves.runs.video_pool import SharedVideo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
-    from os import PathLike
-    from typing import Self
-
     from trace_ves.backbone.protocol import Backbone
-    from trace_ves.core import Clip, Interval
-    from trace_ves.observer import Listener, Method
     from trace_ves.records import ObservationLog
     from trace_ves.records.transcript import Transcript
     from trace_ves.runs.cost import CostLimit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -11,14 +12,11 @@ from trace_ves.core import BackboneError, InputError
 from trace_ves.core.display import count_words
 from trace_ves.records import Call, Prediction, Usage
 from trace_ves.records.calls import flex_usage
-from trace_ves.runs.prices import price_notes, with_date
+from trace_ves.runs.prices import Price, Prices, price_notes, with_date
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from trace_ves.backbone.protocol import Backbone, Generation, R, Request
     from trace_ves.runs.estimate import Estimate
-    from trace_ves.runs.prices import Price, Prices
     from trace_ves.ves.table import Table
 
 

@@ -8,9 +8,11 @@ only the masked frames differ.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import count, islice, takewhile, zip_longest
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
@@ -19,7 +21,7 @@ from pydantic import Field, PlainSerializer
 
 from trace_ves.agent.anchors import prompt_variables
 from trace_ves.agent.final_answer_replay import PROMPT
-from trace_ves.backbone.protocol import ModelFault, Request
+from trace_ves.backbone.protocol import Backbone, ModelFault, Request
 from trace_ves.backbone.replies import answer_reply, same_answer
 from trace_ves.core import Clip, InputError, Interval, TraceVesError
 from trace_ves.core.display import simulation_notes
@@ -38,10 +40,6 @@ from trace_ves.ves.statistics import bootstrap, percentile_interval
 from trace_ves.ves.table import Column, Row, Section, Table, Value, number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from trace_ves.backbone.protocol import Backbone
     from trace_ves.benches import Bench
     from trace_ves.records import Item, Prediction
 

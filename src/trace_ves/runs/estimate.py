@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
@@ -17,23 +18,18 @@ from trace_ves.backbone.frame_tokens import frame_tokens, text_tokens
 from trace_ves.backbone.prompt_caches import SendOrder, plan, prompt_cache
 from trace_ves.backbone.provider import TextPart, lay_out
 from trace_ves.backbone.registry import detail_of
-from trace_ves.core import InputError, UnknownStageError
+from trace_ves.core import Frame, InputError, UnknownStageError
 from trace_ves.core.display import count_words
 from trace_ves.observer import Observer
 from trace_ves.records import Usage
 from trace_ves.runs.cost import ESTIMATED_COLUMNS, Spent, long_call, stage_table
 from trace_ves.runs.methods import default_budget, open_method
-from trace_ves.runs.prices import price_notes
+from trace_ves.runs.prices import Price, price_notes
 from trace_ves.twin.lab import Lab, WorldVideo
-from trace_ves.twin.synthetic.bench import make_twin
+from trace_ves.twin.synthetic.bench import TwinVideo, make_twin
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from trace_ves.backbone.protocol import Generation, R, Request
-    from trace_ves.core import Frame
-    from trace_ves.runs.prices import Price
-    from trace_ves.twin.synthetic.bench import TwinVideo
     from trace_ves.ves.table import Table
 
 MEASURED_QUESTIONS: Final = 24

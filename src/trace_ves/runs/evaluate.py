@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,22 +15,16 @@ from trace_ves.core import InputError
 from trace_ves.core.files import refuse_inputs, write_output
 from trace_ves.records.run_file import read_retried
 from trace_ves.runs.answering import Job, RunOptions
-from trace_ves.runs.cost import RunCost, cost_table
+from trace_ves.runs.cost import CostLimit, RunCost, cost_table
 from trace_ves.runs.methods import open_method, states_budget
-from trace_ves.runs.prices import load_prices
-from trace_ves.runs.run import answer_locally, run
-from trace_ves.ves import audit, load_runs
+from trace_ves.runs.prices import Prices, load_prices
+from trace_ves.runs.run import Engine, Watcher, answer_locally, run
+from trace_ves.ves import AuditReport, Run, audit, load_runs
 
 if TYPE_CHECKING:
-    from os import PathLike
-
     from trace_ves.backbone.protocol import Backbone
     from trace_ves.observer import Method
     from trace_ves.records import Prediction
-    from trace_ves.runs.cost import CostLimit
-    from trace_ves.runs.prices import Prices
-    from trace_ves.runs.run import Engine, Watcher
-    from trace_ves.ves import AuditReport, Run
 
 
 @dataclass(frozen=True, slots=True)

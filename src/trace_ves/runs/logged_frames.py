@@ -5,23 +5,20 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trace_ves import video
-from trace_ves.core import Frame, InputError, Interval
+from trace_ves.core import Frame, InputError, Interval, VideoSource
 from trace_ves.core.errors import wrap_os_errors
-from trace_ves.records import ClipRecord
+from trace_ves.records import Call, ClipRecord, Prediction
 from trace_ves.records.base import FieldError
 from trace_ves.records.disk_cache import checksum
 from trace_ves.records.run_file import read_configuration
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from trace_ves.core import VideoSource
-    from trace_ves.records import Call, Prediction
     from trace_ves.ves import Run
     from trace_ves.video.video import Video
 

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trace_ves.core.errors import InputError
 from trace_ves.core.plugins import import_callable, names_own_code
-from trace_ves.observer import UNLIMITED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from trace_ves.observer import Method
-
+from trace_ves.observer import UNLIMITED, Method
 
 MAX_FRAMES: Final = 4096
 MAX_SAMPLES: Final = 256

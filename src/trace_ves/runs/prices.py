@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 import re
 import tomllib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final, TypeAlias
+from pathlib import Path
+from typing import Final, TypeAlias
 
 from trace_ves.core import InputError
 from trace_ves.records import Usage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
 
 Day: TypeAlias = date  # fields of a price
 MILLION: Final = 1_000_000

@@ -9,17 +9,15 @@ import os
 import secrets
 import sys
 from collections import Counter, deque
+from collections.abc import Generator, Hashable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trace_ves.core import InputError, MissingExtraError
 from trace_ves.core.threads import GroupedQueue
 from trace_ves.records import Prediction
 from trace_ves.runs.answering import Answerer, Job, QuestionTask, RunOptions, TaskResult
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Hashable, Iterator, Sequence
 
 MOST_LOSSES: Final = 3  # Workers that a question may kill before it is given up
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trace_ves._version import __version__
@@ -24,8 +25,6 @@ from trace_ves.runs.methods import default_budget, open_method, refuse_unread_su
 from trace_ves.runs.video_pool import check_durations
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from trace_ves.benches import Bench
     from trace_ves.records import Item, Prediction
     from trace_ves.runs.cost import CostLimit

@@ -5,24 +5,21 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trace_ves import video
-from trace_ves.core import InputError, TraceVesError
-from trace_ves.records.disk_cache import checksum
+from trace_ves.core import Frame, InputError, TraceVesError, VideoSource
+from trace_ves.records.disk_cache import Checksum, checksum
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
-
     from trace_ves.backbone.protocol import OpensVideos
     from trace_ves.benches import Bench
-    from trace_ves.core import Frame, VideoSource
     from trace_ves.core.subtitles import Subtitles
     from trace_ves.records import Item
-    from trace_ves.records.disk_cache import Checksum
     from trace_ves.video.video import Video
 
 CACHE_BYTES: Final = 512 << 20

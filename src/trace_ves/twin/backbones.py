@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from trace_ves.backbone.registry import Registration, register
+from trace_ves.backbone.registry import BackboneOptions, Registration, Spec, register
 from trace_ves.core import BackboneConfigError
 
 if TYPE_CHECKING:
     from trace_ves.backbone.protocol import Backbone
-    from trace_ves.backbone.registry import BackboneOptions, Spec
 
 
 def _open_glance(spec: Spec, _: BackboneOptions) -> Backbone:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import hashlib
 import tomllib
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from importlib.resources import files
 from math import sqrt
+from pathlib import Path
 from random import Random
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -20,19 +22,14 @@ from pydantic import BaseModel
 
 from trace_ves.core import Frame, InputError, VideoError
 from trace_ves.twin.glance.glance import RuleBackbone
-from trace_ves.twin.glance.sightings import GLIMPSED, Sighting, View, find_visits
+from trace_ves.twin.glance.sightings import GLIMPSED, Box, Moment, Sighting, View, Visit, find_visits
 from trace_ves.twin.synthetic.layout import HEIGHT, WIDTH
-from trace_ves.twin.synthetic.truth import WORLD_FILE, read_truth
+from trace_ves.twin.synthetic.truth import WORLD_FILE, Presence, VideoTruth, read_truth
 from trace_ves.twin.synthetic.vocabulary import vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from trace_ves.core.observation import Picture
     from trace_ves.twin.glance.prompt_reading import CallContext
-    from trace_ves.twin.glance.sightings import Box, Moment, Visit
-    from trace_ves.twin.synthetic.truth import Presence, VideoTruth
 
 TICKS_A_SECOND: Final = 10240  # The time base of a twin's MP4 files
 

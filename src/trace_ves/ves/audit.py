@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -27,15 +27,11 @@ from trace_ves.ves.metrics import (
     group_accuracy,
 )
 from trace_ves.ves.report import AuditReport, BenchFigures, ClassFigures, RunFigures
-from trace_ves.ves.rows import ScoredRun, score_run, score_samplers
-from trace_ves.ves.statistics import Statistics
+from trace_ves.ves.rows import AuditRow, ScoredRun, score_run, score_samplers
+from trace_ves.ves.statistics import Progress, Statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from trace_ves.records import Item, Prediction
-    from trace_ves.ves.rows import AuditRow
-    from trace_ves.ves.statistics import Progress
 
     Runs = Mapping[str, Sequence[Prediction]] | Sequence[Run] | Sequence[Prediction] | Sequence[ScoredRun]
 

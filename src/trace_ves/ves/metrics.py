@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -12,8 +13,6 @@ from trace_ves.core.question import EVENT_COUNTING, TEMPORAL_ORDERING
 from trace_ves.ves.report import GroupFigures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from numpy.typing import NDArray
 
     from trace_ves.records import Item

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.core.display import simulation_notes
 from trace_ves.ves.metrics import DENSITIES
-from trace_ves.ves.table import Column, Row, Section, Table, number
+from trace_ves.ves.table import Column, Row, Section, Table, Value, number
 from trace_ves.ves.tables import in_paper_order
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from trace_ves.ves.report import AuditReport, RunFigures
-    from trace_ves.ves.table import Value
 
 UNIFORM_FRAMES: Final = (16, 32, 64, 128, 256)
 MAIN_METHODS: Final = ("random", "blind", *(f"uniform-{frames}" for frames in UNIFORM_FRAMES), "vca", "avp", "trace")

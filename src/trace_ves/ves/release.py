@@ -10,6 +10,7 @@ import sys
 import sysconfig
 import tempfile
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
@@ -24,13 +25,10 @@ from trace_ves.core.jsonl import dump_line, parse_object, read_jsonl
 from trace_ves.records.base import FieldError
 from trace_ves.records.disk_cache import Checksum, ReleasedVideo, checksum
 from trace_ves.records.run_file import read_configuration, write_configuration
-from trace_ves.ves import audit, load_runs
+from trace_ves.ves import Run, audit, load_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from trace_ves.benches import Bench
-    from trace_ves.ves import Run
 
 VIDEOS: Final = "videos.jsonl"
 REQUIRED: Final = ("questions.jsonl", VIDEOS, "README.md", "LICENSE.md")

@@ -5,24 +5,20 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections.abc import Callable, Mapping
 from html import escape
 from io import StringIO
 from itertools import groupby
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trace_ves.core.errors import InputError
 from trace_ves.core.files import write_output
-from trace_ves.ves.report import rounded
+from trace_ves.ves.report import AuditReport, Bounds, rounded
 from trace_ves.ves.table import Table, Value, ValueMark
 from trace_ves.ves.tables import tables
 from trace_ves.ves.terminal import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from os import PathLike
-
-    from trace_ves.ves.report import AuditReport, Bounds
 
 HTML_MARKS: Final = {ValueMark.PLAIN: "{}", ValueMark.BEST: "<b>{}</b>", ValueMark.SECOND: "<u>{}</u>"}
 _HTML_HALF: Final = " <small>±{}</small>"

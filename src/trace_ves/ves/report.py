@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Final
+from os import PathLike
+from pathlib import Path
+from typing import Annotated, Final
 
 from pydantic import Field, PlainSerializer, Strict, WithJsonSchema, WrapSerializer
 from pydantic.json_schema import SkipJsonSchema
 
 from trace_ves.records.base import Count, Flag, Record, SparseRecord
 from trace_ves.ves.rows import AuditRow
-
-if TYPE_CHECKING:
-    from os import PathLike
-    from pathlib import Path
 
 JSON_DECIMALS: Final = 6
 

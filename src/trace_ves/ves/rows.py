@@ -7,24 +7,21 @@ import re
 import sys
 from bisect import bisect_left, bisect_right
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.core.errors import FormatError, InputError
 from trace_ves.core.interval import Interval, centred_uniform
-from trace_ves.core.schedules import schedule
+from trace_ves.core.schedules import FrameTimes, schedule
 from trace_ves.records.base import FieldError, shown
-from trace_ves.records.run_file import constant, distinct_names, read_predictions, run_files
+from trace_ves.records.run_file import Reconstruction, Run, constant, distinct_names, read_predictions, run_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from os import PathLike
-    from pathlib import Path
-
-    from trace_ves.core.schedules import FrameTimes
     from trace_ves.records import Item, Prediction
-    from trace_ves.records.run_file import Reconstruction, Run
 
 SHOWN_IDS: Final = 3
 

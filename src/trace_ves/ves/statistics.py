@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
@@ -11,8 +12,6 @@ import numpy as np
 from trace_ves.ves.report import ComparisonFigures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from numpy.typing import NDArray
 
     from trace_ves.ves.metrics import Columns

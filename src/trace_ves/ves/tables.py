@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.core.display import simulation_notes
 from trace_ves.records.run_file import constant
 from trace_ves.ves.metrics import densities
-from trace_ves.ves.report import GroupFigures
+from trace_ves.ves.report import AuditReport, GroupFigures, RunFigures
 from trace_ves.ves.table import MISSING, Column, Row, Section, Table, Value, marked, number, ranked, transposed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from trace_ves.ves.report import AuditReport, RunFigures
     from trace_ves.ves.rows import AuditRow
 
 MOST_FAMILIES_SIDE_BY_SIDE: Final = 3

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
+from collections.abc import Sequence
+from os import PathLike
 from typing import TYPE_CHECKING
 
 from cachetools import LRUCache
 
-from trace_ves.core import MissingExtraError
+from trace_ves.core import Frame, MissingExtraError, VideoSource
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from os import PathLike
-
-    from trace_ves.core import Frame, VideoSource
     from trace_ves.video.video import Video
 
     Key = tuple[float, int | None]  # a height, and a moment, or the time of the frame that is on screen then

@@ -5,11 +5,9 @@ An AV1 frame takes pixels, probabilities, motion and grain only from the referen
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
+from typing import Final
 
 _SEQUENCE_HEADER: Final = 1
 _FRAME_HEADER: Final = 3

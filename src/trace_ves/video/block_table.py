@@ -6,21 +6,19 @@ clusters of known size, no additions, no laces of pictures, no stripped headers.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trace_ves.video.container import NO_TIME, NotPlainError, PacketTable, keep_true_keyframes, require_plain
+from trace_ves.video.container import NO_TIME, Deadline, NotPlainError, PacketTable, keep_true_keyframes, require_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from io import BufferedReader
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
-    from trace_ves.video.container import Deadline
 
 _SEGMENT: Final = 0x18538067
 _TRACKS: Final = 0x1654AE6B

@@ -5,26 +5,23 @@ Packets are copied where a key frame begins the span and nothing beyond its end 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import av
 import numpy as np
 
-from trace_ves.core import VideoError
+from trace_ves.core import Frame, Interval, VideoError
 from trace_ves.video.container import Deadline, choose_stream, open_container
 from trace_ves.video.video import Video
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-    from typing import BinaryIO
-
     from av.packet import Packet
     from av.video.stream import VideoStream
     from numpy.typing import NDArray
 
-    from trace_ves.core import Frame, Interval
 
 COPIED_CODECS: Final = frozenset({"h264", "hevc", "av1", "vp9", "mpeg4"})  # what players expect to find in an MP4
 TICKS: Final = 90_000

@@ -7,22 +7,19 @@ a playlist under the name of a video cannot make the decoder open other files or
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import av
 import numpy as np
-from av.stream import Discard, Disposition
+from av.stream import Discard, Disposition, Stream
 
 from trace_ves.core import VideoError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-    from typing import BinaryIO
-
     from av.container import InputContainer
-    from av.stream import Stream
     from av.video.stream import VideoStream
     from numpy.typing import NDArray
 

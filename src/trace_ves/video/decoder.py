@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from trace_ves.core import VideoError
-from trace_ves.video.index import without_starts
-from trace_ves.video.picture import Scaler, checksum
+from trace_ves.video.index import FrameIndex, without_starts
+from trace_ves.video.picture import Scaler, YuvPicture, checksum
 from trace_ves.video.reader import PacketsMovedError, Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-    from pathlib import Path
-
     from av.video.frame import VideoFrame
 
     from trace_ves.video.container import Deadline
-    from trace_ves.video.index import FrameIndex
-    from trace_ves.video.picture import YuvPicture
     from trace_ves.video.survey import Survey
 
 _THREADING_GAIN: Final = 0.25  # of each further core that threads within a decoder turn into speed, for VP9 and AV1

@@ -9,9 +9,11 @@ import socket
 import ssl
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from trace_ves._version import __version__
@@ -21,9 +23,6 @@ from trace_ves.core.jsonl import parse_object
 from trace_ves.records.base import Count, SparseRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
     import httpx
 
 _NAT64: Final = ip_network("64:ff9b::/96")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trace_ves.core import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _SUFFIXES: Final = "3gp asf avi flv gif m2ts m4v mkv mov mp4 mpeg mpg mts mxf ogm ogv ts vob webm wmv"
 VIDEO_SUFFIXES: Final = frozenset(f".{suffix}" for suffix in _SUFFIXES.split())

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trace_ves.video.container import NO_TIME
+from trace_ves.video.container import NO_TIME, PacketTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from fractions import Fraction
-
     from numpy.typing import NDArray
-
-    from trace_ves.video.container import PacketTable
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,30 +5,35 @@ For one thread at a time. A packet's timestamp is replaced by its number in deco
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import av
 import numpy as np
 from av.codec.context import ThreadType
-from av.video.frame import PictureType
+from av.video.frame import PictureType, VideoFrame
 
 from trace_ves.core import VideoError
 from trace_ves.video.av1 import References, UnreadableHeaderError
 from trace_ves.video.bitstream import CONCEALS_MISSING_REFERENCES, FrameNumbers, hevc_has_one_layer, start_check
-from trace_ves.video.container import MAX_PIXELS, NO_TIME, RAW_FORMATS, READ_ERRORS, choose_stream, open_container
+from trace_ves.video.container import (
+    MAX_PIXELS,
+    NO_TIME,
+    RAW_FORMATS,
+    READ_ERRORS,
+    Deadline,
+    PacketTable,
+    choose_stream,
+    open_container,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-    from pathlib import Path
-
     from av.container import InputContainer
     from av.packet import Packet as AnyPacket
     from av.video.codeccontext import VideoCodecContext
-    from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
-
-    from trace_ves.video.container import Deadline, PacketTable
 
     Packet = AnyPacket[VideoStream]
 

@@ -6,17 +6,15 @@ Covers plain files: one description, no fragments, an edit list that cuts nothin
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import numpy as np
 
 from trace_ves.video.container import NotPlainError, PacketTable, keep_true_keyframes, require_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-    from typing import BinaryIO
-
     from numpy.typing import NDArray
 
 _MAX_HEAD_BYTES: Final = 256 << 20

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Iterable, Iterator
 from itertools import takewhile
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import av
@@ -20,9 +22,6 @@ from trace_ves.core.subtitles import Cue, Subtitles
 from trace_ves.video.container import Deadline, choose_stream, codec_name, open_container
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
     from av.container import InputContainer
     from av.subtitles.stream import SubtitleStream
 

@@ -5,10 +5,12 @@ A file whose timestamps cannot be trusted is decoded once. A slow survey is stor
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import av
@@ -18,23 +20,33 @@ from trace_ves.core import VideoError
 from trace_ves.records.disk_cache import Facts, identify, load_facts, save_facts
 from trace_ves.video.bitstream import CONCEALS_MISSING_REFERENCES, flags_can_be_checked, start_check
 from trace_ves.video.block_table import read_block_table
-from trace_ves.video.container import NO_TIME, RAW_FORMATS, PacketTable, choose_stream, open_container, read_packets
-from trace_ves.video.index import index_by_output, index_by_pts, index_by_rate, make_index, timestamps_can_be_trusted
+from trace_ves.video.container import (
+    NO_TIME,
+    RAW_FORMATS,
+    Deadline,
+    PacketTable,
+    choose_stream,
+    open_container,
+    read_packets,
+)
+from trace_ves.video.index import (
+    FrameIndex,
+    index_by_output,
+    index_by_pts,
+    index_by_rate,
+    make_index,
+    timestamps_can_be_trusted,
+)
 from trace_ves.video.picture import Orientation, checksum, orientation_of
 from trace_ves.video.reader import PacketsMovedError, Reader
 from trace_ves.video.sample_table import read_sample_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from av.container import InputContainer
     from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
     from numpy.typing import NDArray
 
-    from trace_ves.video.container import Deadline
-    from trace_ves.video.index import FrameIndex
 
 _MIN_GAP_TO_REPORT_SECONDS: Final = 1.0
 _PACKETS_COMPARED: Final = 32  # to demux at each end of a file before the table of its samples or blocks is believed

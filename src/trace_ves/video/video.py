@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
 import weakref
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
@@ -14,16 +16,12 @@ import numpy as np
 from trace_ves.core import Frame, Interval, VideoError, centred_uniform
 from trace_ves.video.container import Deadline
 from trace_ves.video.decoder import FrameDecoder
-from trace_ves.video.survey import load_survey, save_survey, survey
+from trace_ves.video.survey import Survey, load_survey, save_survey, survey
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from trace_ves.video.reader import Reader
-    from trace_ves.video.survey import Survey
 
 _SLOW_SURVEY_SECONDS: Final = 0.02  # a faster survey is made again: reading it back would take about as long
 

@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import logging
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from trace_ves.core.errors import InputError, MissingExtraError
-from trace_ves.video.download import Version, too_large
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from trace_ves.video.download import FetchRules
+from trace_ves.video.download import FetchRules, Version, too_large
 
 _HOSTS: Final = frozenset({"youtube.com", "www.youtube.com", "m.youtube.com", "music.youtube.com", "youtu.be"})
 _ID: Final = re.compile(r"[\w-]{11}", re.ASCII)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -12,8 +13,6 @@ from trace_ves.ves.tables import in_paper_order
 from trace_ves.web.search_view import cut
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from trace_ves.ves import AuditReport
 
 WIDTH: Final = 560

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import heapq
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from trace_ves.core import TraceVesError
 from trace_ves.records.run_file import read_retried
-from trace_ves.runs.cost import KEYS, add_lines, answer_lines
-from trace_ves.runs.prices import load_prices, price_notes
+from trace_ves.runs.cost import KEYS, CostLine, Key, add_lines, answer_lines
+from trace_ves.runs.prices import Prices, load_prices, price_notes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from trace_ves.records import Prediction
     from trace_ves.records.run_index import RunIndex
-    from trace_ves.runs.cost import CostLine, Key
-    from trace_ves.runs.prices import Prices
     from trace_ves.web.library import Library
 
 GROUPINGS: Final[dict[str, tuple[Key, ...]]] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.core import InputError, MissingExtraError, VideoError
@@ -13,8 +14,6 @@ from trace_ves.web import views
 from trace_ves.web.footage import Footage
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from trace_ves.web.library import Library
 
 MOST_FRAMES: Final = 400  # a log with more frames is thinned evenly, and the file says so

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from cachetools import LRUCache
@@ -11,9 +13,6 @@ from trace_ves.video import CachedVideo
 from trace_ves.video import open as open_video
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from trace_ves.core import Frame
     from trace_ves.video.video import Video
 

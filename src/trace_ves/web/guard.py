@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
@@ -12,8 +13,6 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK_NAMES: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pydantic import TypeAdapter
@@ -14,17 +16,13 @@ from pydantic import TypeAdapter
 from trace_ves.core import TraceVesError
 from trace_ves.records.disk_cache import Facts, identify, load_facts, save_facts
 from trace_ves.records.run_file import constant, distinct_names
-from trace_ves.records.run_index import RunIndex, Score
+from trace_ves.records.run_index import Entry, RunIndex, Score
 from trace_ves.ves import AuditReport, ScoredRun, audit
 from trace_ves.ves.rows import AuditRow, row_of_prediction
 from trace_ves.web.listing import Listing, QuestionInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-    from pathlib import Path
-
     from trace_ves.records import Item, Prediction
-    from trace_ves.records.run_index import Entry
 
 LOOK_AGAIN_SECONDS: Final = 0.3  # the folder is not read more often than this
 MOST_UNKNOWN_SHOWN: Final = 5

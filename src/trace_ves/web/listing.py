@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlencode
 
-from trace_ves.core import Question
+from trace_ves.core import Interval, Question
 from trace_ves.ves.metrics import HEADLINE_DENSITY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from trace_ves.core import Interval
     from trace_ves.records import Item
     from trace_ves.records.run_index import Entry, RunIndex
 

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trace_ves.benches import load_bench
 from trace_ves.benches.bench import QUESTIONS_FILE, questions_file
 from trace_ves.core import InputError, Question
 from trace_ves.core.jsonl import BYTE_ORDER_MARK, dump_line, parse_object
-from trace_ves.records import Item
+from trace_ves.records import Item, Prediction
 from trace_ves.records.base import FieldError
 from trace_ves.records.prediction import SavedAnswer
 from trace_ves.records.run_file import read_configuration, read_predictions
-from trace_ves.records.transcript import transcripts_path
+from trace_ves.records.transcript import Transcript, transcripts_path
 from trace_ves.web.library import Library, PageCache
 from trace_ves.web.listing import QuestionInfo
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
-    from trace_ves.records import Prediction
-    from trace_ves.records.transcript import Transcript
 
 RECORD: Final = "record.json"  # what `trace-ves ask --save` writes
 TITLE_LENGTH: Final = 120  # characters of a question that name its page

@@ -8,32 +8,27 @@ import io
 import json
 import re
 import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.core import Clip, InputError, Termination
+from trace_ves.core import Clip, Frame, InputError, Question, Termination
 from trace_ves.core.files import refuse_inputs, write_output
-from trace_ves.records import ClipRecord, ObservationLog
+from trace_ves.records import ClipRecord, ObservationLog, Prediction
 from trace_ves.records.search import TraceRecord, read_search
-from trace_ves.records.transcript import TRANSCRIPT
+from trace_ves.records.transcript import TRANSCRIPT, Transcript
 from trace_ves.runs.asking import AskResult
 from trace_ves.ves.renderers import text
 from trace_ves.web.open_library import RECORD, library_of_answer
-from trace_ves.web.search_view import clock, span_text, view_answer
+from trace_ves.web.search_view import EvidenceClip, SearchView, clock, span_text, view_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from PIL import Image
 
-    from trace_ves.core import Frame, Question
-    from trace_ves.records import Prediction
-    from trace_ves.records.transcript import Transcript
     from trace_ves.web.library import Library
-    from trace_ves.web.search_view import EvidenceClip, SearchView
 
 MOST_CLIPS: Final = 12
 """Clips in a notebook: about a quarter of a megabyte of pictures at most."""

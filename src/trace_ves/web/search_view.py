@@ -4,43 +4,37 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from trace_ves.backbone.replies import folded, same_answer
-from trace_ves.core import Interval, Termination
+from trace_ves.core import Clip, Frame, Interval, ObservationStrategy, Question, Termination
 from trace_ves.core.display import count_words, describe_stage
-from trace_ves.observer import Decided, RoundStarted, StageStarted
-from trace_ves.records import ClipRecord
+from trace_ves.observer import Decided, Event, RoundStarted, StageStarted
+from trace_ves.records import ClipRecord, Prediction
 from trace_ves.records.search import (
+    AnchorRecord,
     AtLeast,
+    AvpPiece,
+    Claim,
     ClaimKind,
+    Decision,
     Drop,
     Expand,
+    FactValue,
+    PrefixRecord,
     Refine,
+    RoundRecord,
     SearchRecord,
     Stop,
     TraceRecord,
+    VcaSegment,
     read_search,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from trace_ves.core import Clip, Frame, ObservationStrategy, Question
-    from trace_ves.observer import Event
-    from trace_ves.records import Prediction
-    from trace_ves.records.search import (
-        AnchorRecord,
-        AvpPiece,
-        Claim,
-        Decision,
-        FactValue,
-        PrefixRecord,
-        RoundRecord,
-        VcaSegment,
-    )
     from trace_ves.runs.asking import AskResult
 
     Span = Interval | AvpPiece | VcaSegment

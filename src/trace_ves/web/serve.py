@@ -6,10 +6,12 @@ import asyncio
 import secrets
 import signal
 import socket
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import ip_address
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
@@ -20,9 +22,6 @@ from trace_ves.core import InputError
 from trace_ves.web.guard import LOOPBACK_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-    from pathlib import Path
-
     from starlette.types import ASGIApp
 
     MakeApp = Callable[[Collection[str] | None, str | None], ASGIApp]

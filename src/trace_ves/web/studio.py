@@ -5,24 +5,34 @@ from __future__ import annotations
 import math
 import re
 import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import count
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from trace_ves import video as videos
 from trace_ves.agent.evidence_assembly import AssemblyReply
-from trace_ves.core import InputError, TraceVesError
+from trace_ves.core import InputError, Interval, Question, TraceVesError
 from trace_ves.core.display import describe_stage
 from trace_ves.core.jsonl import dump_line
 from trace_ves.core.plugins import described
-from trace_ves.observer import UNLIMITED, CallAnswered, Decided, ReplyRejected, RoundStarted, StageStarted
+from trace_ves.observer import (
+    UNLIMITED,
+    CallAnswered,
+    Decided,
+    Listener,
+    Progress,
+    ReplyRejected,
+    RoundStarted,
+    StageStarted,
+)
 from trace_ves.records.transcript import transcripts_path
 from trace_ves.runs.asking import AskResult, ask, make_question
 from trace_ves.runs.cost import Spent
 from trace_ves.runs.estimate import THINKING_TOKENS, Estimate, estimate
-from trace_ves.runs.prices import with_date
+from trace_ves.runs.prices import Price, Prices, with_date
 from trace_ves.video.folders import VIDEO_SUFFIXES, VideoFolders
 from trace_ves.web.library import Library
 from trace_ves.web.listing import QuestionInfo
@@ -30,13 +40,7 @@ from trace_ves.web.open_library import TITLE_LENGTH
 from trace_ves.web.search_view import describe_event, view_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
-
     from trace_ves.backbone.protocol import Backbone
-    from trace_ves.core import Interval, Question
-    from trace_ves.observer import Listener, Progress
-    from trace_ves.runs.prices import Price, Prices
 
 LONGEST_TEXT: Final = 2000
 Json = dict[str, object]

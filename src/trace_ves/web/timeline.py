@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.core.display import colour_stages, describe_stage
-from trace_ves.records.search import AvpRecord, TraceRecord, VcaRecord
+from trace_ves.records.search import AvpRecord, RoundRecord, TraceRecord, VcaRecord
 from trace_ves.ves.metrics import HEADLINE_DENSITY
-from trace_ves.web.search_view import FATES, clock, span_text, strategy_text
+from trace_ves.web.search_view import FATES, SearchView, Span, clock, span_text, strategy_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from trace_ves.records import Prediction
-    from trace_ves.records.search import RoundRecord
     from trace_ves.web.listing import QuestionInfo
-    from trace_ves.web.search_view import SearchView, Span
 
 TICKS_HEIGHT: Final = 18
 BAR_HEIGHT: Final = 15

@@ -16,20 +16,16 @@ from trace_ves.core import TraceVesError
 from trace_ves.core.display import colour_stages, describe_stage, simulation_notes
 from trace_ves.ves.tables import tables
 from trace_ves.web import charts, search_view
-from trace_ves.web.costs import GROUPINGS
+from trace_ves.web.costs import GROUPINGS, CostTable
 from trace_ves.web.glossary import glossary, term_of
-from trace_ves.web.listing import BUCKETS, Filters, Listed, next_sort
-from trace_ves.web.search_view import clock, view_search
-from trace_ves.web.timeline import timeline
+from trace_ves.web.listing import BUCKETS, Filters, Listed, QuestionInfo, next_sort
+from trace_ves.web.search_view import SearchView, clock, view_search
+from trace_ves.web.timeline import Timeline, timeline
 
 if TYPE_CHECKING:
     from trace_ves.records import Prediction
     from trace_ves.records.transcript import CallTranscript, Transcript
-    from trace_ves.web.costs import CostTable
     from trace_ves.web.library import Library
-    from trace_ves.web.listing import QuestionInfo
-    from trace_ves.web.search_view import SearchView
-    from trace_ves.web.timeline import Timeline
 
 PAGE_ROWS: Final = 200
 MOST_CALLS: Final = 2000  # calls listed of one answer; a log with more is cut, and says so

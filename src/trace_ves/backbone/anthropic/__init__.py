@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.backbone.registry import REMOTE_SETTINGS, Registration, find_key, open_remote, register
+from trace_ves.backbone.registry import (
+    REMOTE_SETTINGS,
+    BackboneOptions,
+    Registration,
+    Spec,
+    find_key,
+    open_remote,
+    register,
+)
 from trace_ves.core import BackboneConfigError
 
 if TYPE_CHECKING:
     from trace_ves.backbone.protocol import Backbone
-    from trace_ves.backbone.registry import BackboneOptions, Spec
 
 KEY_VARIABLES: Final = ("ANTHROPIC_API_KEY",)
 MOST_TEMPERATURE: Final = 1.0

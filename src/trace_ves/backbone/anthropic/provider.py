@@ -6,6 +6,7 @@ import json
 import os
 import re
 import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,8 +17,10 @@ from trace_ves.backbone.provider import (
     BROKEN_OFF,
     NO_ANSWER,
     Completion,
+    CompletionRequest,
     FinishReason,
     ImagePart,
+    Part,
     Provider,
     ServiceError,
     token_count,
@@ -28,12 +31,9 @@ from trace_ves.backbone.retry import retry_after_seconds
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from anthropic.types import Message
     from anthropic.types import Usage as AnthropicUsage
 
-    from trace_ves.backbone.provider import CompletionRequest, Part
     from trace_ves.backbone.secret import Key
 
 MAX_OUTPUT_TOKENS: Final = 32_000  # the API wants a limit, thinking included; every model since Opus 4 takes this one

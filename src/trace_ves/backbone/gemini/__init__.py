@@ -5,12 +5,19 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from trace_ves.backbone.registry import REMOTE_SETTINGS, Registration, find_key, open_remote, register
+from trace_ves.backbone.registry import (
+    REMOTE_SETTINGS,
+    BackboneOptions,
+    Registration,
+    Spec,
+    find_key,
+    open_remote,
+    register,
+)
 from trace_ves.core import BackboneConfigError
 
 if TYPE_CHECKING:
     from trace_ves.backbone.protocol import Backbone
-    from trace_ves.backbone.registry import BackboneOptions, Spec
 
 KEY_VARIABLES: Final = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 PROJECT_VARIABLE: Final = "GOOGLE_CLOUD_PROJECT"

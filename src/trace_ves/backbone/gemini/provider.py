@@ -6,8 +6,9 @@ import json
 import os
 import re
 import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from google import genai
 from google.auth.exceptions import GoogleAuthError
@@ -21,8 +22,10 @@ from trace_ves.backbone.provider import (
     BROKEN_OFF,
     NO_ANSWER,
     Completion,
+    CompletionRequest,
     FinishReason,
     ImagePart,
+    Part,
     Provider,
     ServiceError,
     token_count,
@@ -31,11 +34,6 @@ from trace_ves.backbone.provider import (
 from trace_ves.backbone.retry import retry_after_seconds
 from trace_ves.backbone.secret import Key
 from trace_ves.records import Usage
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from trace_ves.backbone.provider import CompletionRequest, Part
 
 # Before Gemini 3, in tokens, as Google maps efforts to budgets: https://ai.google.dev/gemini-api/docs/openai.
 THINKING_BUDGETS: Final = {Thinking.NONE: 0, Thinking.LOW: 1024, Thinking.MEDIUM: 8192, Thinking.HIGH: 24576}

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trace_ves.backbone.registry import Registration, register, with_cache
+from trace_ves.backbone.registry import BackboneOptions, Registration, Spec, register, with_cache
 
 if TYPE_CHECKING:
     from trace_ves.backbone.protocol import Backbone
-    from trace_ves.backbone.registry import BackboneOptions, Spec
 
 
 def _open(spec: Spec, options: BackboneOptions) -> Backbone:

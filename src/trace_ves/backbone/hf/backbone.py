@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.backbone.hf.combining_queue import CombiningQueue, LocalRequest
+from trace_ves.backbone.hf.combining_queue import CombiningQueue, LocalModel, LocalRequest
 from trace_ves.backbone.hf.decoder import MODEL_TYPES
 from trace_ves.backbone.hf.loading import load
 from trace_ves.backbone.hf.models import PlainModel, SharedPrefixModel
-from trace_ves.backbone.provider import lay_out, sampling_seed
+from trace_ves.backbone.provider import Completion, RepairTurn, lay_out, sampling_seed
 from trace_ves.backbone.remote import SAMPLED_TEMPERATURE
 from trace_ves.backbone.replies import validate_first
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from trace_ves.backbone.hf.combining_queue import LocalModel
     from trace_ves.backbone.protocol import Generation, R, Request
-    from trace_ves.backbone.provider import Completion, RepairTurn
 
 
 class TransformersBackbone:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from trace_ves.core import Frame
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from trace_ves.backbone.provider import Completion, RepairTurn, TextPart
 
 T = TypeVar("T")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -18,13 +19,10 @@ from trace_ves.backbone.hf.layers import (
     compile_on_gpu,
     pieces_of,
 )
-from trace_ves.backbone.hf.plans import PREFILL_TOKENS, ModelShape
+from trace_ves.backbone.hf.plans import PREFILL_TOKENS, BatchPlan, ModelShape, PromptTokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from trace_ves.backbone.hf.grammar import JsonGuide
-    from trace_ves.backbone.hf.plans import BatchPlan, PromptTokens
     from trace_ves.backbone.hf.vision import FrameFeatures
 
 _BITS: Final = 32

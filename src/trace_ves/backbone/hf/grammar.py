@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,8 +15,6 @@ from trace_ves.backbone.replies import ENFORCED_KEYWORDS, strict_schema
 from trace_ves.core import BackboneError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from trace_ves.backbone.hf.combining_queue import LocalRequest
     from trace_ves.backbone.hf.decoder import Sampler
 

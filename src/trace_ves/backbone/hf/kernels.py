@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 import torch
 import triton
 import triton.language as tl
 
-from trace_ves.backbone.hf.layers import PIECE_TOKENS, QUERIES_AT_ONCE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trace_ves.backbone.hf.layers import Pair, Reads, Stretch
+from trace_ves.backbone.hf.layers import PIECE_TOKENS, QUERIES_AT_ONCE, Pair, Reads, Stretch
 
 _TOKENS_AT_ONCE: Final = 64
 _MOST_QUERIES: Final = 64

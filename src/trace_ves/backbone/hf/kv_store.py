@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -10,12 +11,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from trace_ves.backbone.hf import layers
-from trace_ves.backbone.hf.layers import Stretch
+from trace_ves.backbone.hf.layers import Attend, Pair, Reads, Stretch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from trace_ves.backbone.hf.layers import Attend, Pair, Reads
     from trace_ves.backbone.hf.plans import BatchPlan, ModelShape, PrefixSlot, PromptTokens
     from trace_ves.backbone.hf.vision import FrameFeatures
 

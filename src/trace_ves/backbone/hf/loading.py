@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import torch
 import transformers
 
 from trace_ves.core import BackboneConfigError, MissingExtraError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _LOG: Final = logging.getLogger(__name__)
 _FIXED_BITS: Final = {"fp8": 8, "fbgemm_fp8": 8, "finegrained_fp8": 8, "mxfp4": 4, "compressed-tensors": 8}

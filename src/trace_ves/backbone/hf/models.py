@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,18 +16,14 @@ from transformers import LogitsProcessorList
 from trace_ves.backbone.hf.decoder import BatchDecoder, NonFiniteError, Sampler
 from trace_ves.backbone.hf.grammar import MAX_NEW_TOKENS, Grammars, JsonGuide, ReplyState
 from trace_ves.backbone.hf.plans import PromptTokens, micro_batches, plan_batch, plan_memory
-from trace_ves.backbone.hf.vision import VisionEncoder
+from trace_ves.backbone.hf.vision import FrameFeatures, PendingFrame, VisionEncoder
 from trace_ves.backbone.provider import Completion, FinishReason, TextPart
-from trace_ves.core import BackboneError, MissingExtraError
+from trace_ves.core import BackboneError, Frame, MissingExtraError
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from trace_ves.backbone.hf.combining_queue import LocalRequest
     from trace_ves.backbone.hf.loading import Loaded
-    from trace_ves.backbone.hf.vision import FrameFeatures, PendingFrame
-    from trace_ves.core import Frame
 
 _CACHE_SHARE: Final = 0.2  # of the free memory, for keys and values that later requests may begin with
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -18,8 +19,6 @@ from torch.nn.functional import linear, scaled_dot_product_attention
 from trace_ves.backbone.hf.layers import compile_on_gpu, kernels_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from trace_ves.core import Frame
 
 DEFAULT_MAX_BYTES: Final = 2 * 1024**3  # size of the cache; the least recently used features are dropped first

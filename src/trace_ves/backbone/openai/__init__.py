@@ -9,13 +9,20 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from trace_ves.backbone.model_settings import Detail, ServerKind
-from trace_ves.backbone.registry import REMOTE_SETTINGS, Registration, find_key, open_remote, register
+from trace_ves.backbone.registry import (
+    REMOTE_SETTINGS,
+    BackboneOptions,
+    Registration,
+    Spec,
+    find_key,
+    open_remote,
+    register,
+)
 from trace_ves.backbone.secret import host_variable
 from trace_ves.core import BackboneConfigError
 
 if TYPE_CHECKING:
     from trace_ves.backbone.protocol import Backbone
-    from trace_ves.backbone.registry import BackboneOptions, Spec
 
 KEY_VARIABLES: Final = ("OPENAI_API_KEY",)
 AZURE_ENDPOINT_VARIABLE: Final = "AZURE_OPENAI_ENDPOINT"

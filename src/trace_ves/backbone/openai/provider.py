@@ -7,6 +7,7 @@ import json
 import os
 import re
 import weakref
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -19,8 +20,10 @@ from trace_ves.backbone.prompt_caches import PrefixCache, SendOrder
 from trace_ves.backbone.provider import (
     NO_ANSWER,
     Completion,
+    CompletionRequest,
     FinishReason,
     ImagePart,
+    Part,
     Provider,
     ServiceError,
     token_count,
@@ -31,11 +34,8 @@ from trace_ves.backbone.retry import retry_after_seconds
 from trace_ves.records import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-    from trace_ves.backbone.provider import CompletionRequest, Part
     from trace_ves.backbone.secret import Key
 
 MODELS_PATH: Final = "/v1/models"

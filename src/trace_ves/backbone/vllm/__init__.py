@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trace_ves.backbone.registry import REMOTE_SETTINGS, Registration, register, with_cache
+from trace_ves.backbone.registry import REMOTE_SETTINGS, BackboneOptions, Registration, Spec, register, with_cache
 from trace_ves.core import BackboneConfigError
 
 if TYPE_CHECKING:
     from trace_ves.backbone.protocol import Backbone
-    from trace_ves.backbone.registry import BackboneOptions, Spec
 
 
 def _open(spec: Spec, options: BackboneOptions) -> Backbone:

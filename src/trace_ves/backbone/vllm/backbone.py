@@ -17,6 +17,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -30,8 +31,6 @@ from trace_ves.backbone.secret import Key
 from trace_ves.core import BackboneConfigError, BackboneError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from trace_ves.backbone.protocol import Generation, R, Request
     from trace_ves.backbone.provider import Completion, CompletionRequest
     from trace_ves.backbone.registry import BackboneOptions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -15,8 +16,6 @@ import numpy as np
 from trace_ves.records.calls import RecordedLook
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from numpy.typing import NDArray
 
 OFF_BY_TICKS: Final = 1  # Seconds that a library rounded may lie this far from the tick that was meant

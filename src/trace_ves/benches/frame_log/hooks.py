@@ -9,10 +9,13 @@ from __future__ import annotations
 import sys
 import threading
 from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import wraps
 from importlib.abc import MetaPathFinder
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -20,10 +23,7 @@ import numpy as np
 from trace_ves.benches.frame_log.frames import Seen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from contextlib import ExitStack
     from importlib.machinery import ModuleSpec
-    from types import ModuleType
 
     from trace_ves.benches.frame_log.recorder import Recorder
 

@@ -7,21 +7,19 @@ import operator
 import os
 import threading
 import weakref
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.benches.frame_log.frames import LoggedLook
+from trace_ves.benches.frame_log.frames import LoggedLook, Seen
 from trace_ves.benches.frame_log.hooks import HOOKS, ImportWatch
 from trace_ves.core.jsonl import JsonlAppender
 from trace_ves.records import Prediction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from trace_ves.benches.frame_log.frames import Seen
     from trace_ves.records.calls import RecordedLook
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.benches.importing import parse_places, read_json, read_json_rows
@@ -16,9 +18,6 @@ from trace_ves.records import Prediction
 from trace_ves.records.base import FieldError, shown, text_at, value_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
     Progress = Callable[[int, int], None] | None
 
 ID_KEYS: Final = ("question_id", "qid", "uid", "id")

@@ -6,11 +6,10 @@ Every letter is treated alike: a capital counts as a letter unless a lower-case 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from trace_ves.core.question import Question
 
 Rule = Literal["single letter", "statement", "first letter", "option text", "only letter", "not read"]

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.benches.logs.formats import LOG_FORMATS, Fields
+from trace_ves.benches.logs.formats import LOG_FORMATS, Fields, LoggedSample
 from trace_ves.benches.logs.letters import read_letter
 from trace_ves.core.errors import InputError
-from trace_ves.core.schedules import ASSUMED_FPS, FrameTimes
-from trace_ves.records import Prediction
+from trace_ves.core.schedules import ASSUMED_FPS, FrameTimes, Schedule
+from trace_ves.records import Item, Prediction
 from trace_ves.records.run_file import Reconstruction, Run, distinct_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from trace_ves.benches.logs.formats import LoggedSample
-    from trace_ves.core.schedules import Schedule
-    from trace_ves.records import Item
-
     FrameTimesOf = Callable[[Item], FrameTimes]
     Progress = Callable[[str, int, int], None]
 

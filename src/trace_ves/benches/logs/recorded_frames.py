@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
@@ -13,16 +14,13 @@ from trace_ves.benches.importing import read_json
 from trace_ves.benches.logs.formats import ID_KEYS, first_of
 from trace_ves.core.errors import FormatError, InputError
 from trace_ves.core.jsonl import read_jsonl
-from trace_ves.records import Prediction
+from trace_ves.records import Item, Prediction
 from trace_ves.records.base import FieldError, shown
 from trace_ves.records.calls import RecordedLook
 from trace_ves.records.run_file import Reconstruction, Run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from trace_ves.core.schedules import FrameTimes
-    from trace_ves.records import Item
 
 FRAME_KEYS: Final = ("frames", "frame_indices", "frame_idx", "frame_ids", "indices", "selected_frames")
 """Keys under which frame selectors publish the indices of a question."""

@@ -8,13 +8,12 @@ import logging
 import os
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 AUDIT_FILE: Final = "desk-audit.jsonl"

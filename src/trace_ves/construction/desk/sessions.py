@@ -7,6 +7,7 @@ import math
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -15,8 +16,6 @@ from cachetools import LRUCache, TLRUCache
 from trace_ves.construction.people import Person, digest_secret, find_person, new_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from trace_ves.construction.ledger import Ledger
 
 IDLE_SECONDS: Final = 2 * 3600.0

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic
+from typing import Any, Final, Generic
 
 import anyio
 from anyio import from_thread
@@ -36,9 +37,6 @@ from trace_ves.backbone.provider import (
 from trace_ves.backbone.remote import SAMPLED_TEMPERATURE
 from trace_ves.backbone.replies import strict_schema, validate_first
 from trace_ves.records import Usage
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _DEEPEST: Final = 32  # a reply that refers to itself has no end once it is spelled out
 _REPLACED: Final = frozenset({"$defs", "const", "oneOf", "prefixItems", "title"})

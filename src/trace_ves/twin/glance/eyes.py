@@ -6,24 +6,21 @@ import hashlib
 import json
 import math
 import threading
+from collections.abc import Callable, Iterable
 from importlib.resources import as_file, files
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from cachetools import LRUCache, cached
 
-from trace_ves.core.observation import DigestedPicture
-from trace_ves.twin.glance.sightings import GLIMPSED, Sighting, View
+from trace_ves.core.observation import DigestedPicture, Picture
+from trace_ves.twin.glance.sightings import GLIMPSED, Eyes, Sighting, View
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
     from trace_ves.core import Frame
-    from trace_ves.core.observation import Picture
-    from trace_ves.twin.glance.sightings import Eyes
 
 FRAME_PIXELS: Final = 640 * 360  # the frame size that most methods request
 

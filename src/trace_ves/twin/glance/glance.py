@@ -6,25 +6,22 @@ It simulates reasoning over real detections and says nothing about vision-langua
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pydantic import ValidationError
 
 from trace_ves.backbone.protocol import Generation, ModelFault, R, Request
-from trace_ves.core import UnknownStageError
+from trace_ves.core import Clip, UnknownStageError
 from trace_ves.twin.glance import proposal, stage_rules, trace_rules
 from trace_ves.twin.glance.eyes import TrainedEyes, cache_views, reduction_factor
 from trace_ves.twin.glance.judgement import UNDETERMINED
 from trace_ves.twin.glance.parsed_question import understand
 from trace_ves.twin.glance.prompt_reading import CallContext
-from trace_ves.twin.glance.sightings import Moment, SeenClip
+from trace_ves.twin.glance.sightings import Eyes, Moment, SeenClip, View
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from trace_ves.core import Clip
     from trace_ves.core.observation import Picture
-    from trace_ves.twin.glance.sightings import Eyes, View
 
 STAGES: Final[dict[str, Callable[[CallContext], dict[str, Any]]]] = {
     "claims": trace_rules.make_claims,

@@ -6,17 +6,13 @@ The same rules for every stage and method.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from trace_ves.twin.glance.parsed_question import Kind, ParsedQuestion, Pick
-from trace_ves.twin.glance.sightings import strongest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from trace_ves.twin.glance.sightings import Visit, Visits
+from trace_ves.twin.glance.sightings import Visit, Visits, strongest
 
 NO_WORDS: Final = "unknown"  # The forced answer to an open question that glance does not understand
 UNDETERMINED: Final = "undetermined"  # The key of a reply that marks its answer as a random draw; no prompt asks for it

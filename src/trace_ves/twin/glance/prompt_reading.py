@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from trace_ves.twin.glance.parsed_question import lexicon
-from trace_ves.twin.glance.sightings import GLIMPSED, find_visits, moments_of, observe_conduct
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from trace_ves.twin.glance.parsed_question import ParsedQuestion
-    from trace_ves.twin.glance.sightings import Conduct, Moment, SeenClip, Visit, Visits
+from trace_ves.twin.glance.parsed_question import ParsedQuestion, lexicon
+from trace_ves.twin.glance.sightings import (
+    GLIMPSED,
+    Conduct,
+    Moment,
+    SeenClip,
+    Visit,
+    Visits,
+    find_visits,
+    moments_of,
+    observe_conduct,
+)
 
 _LABELS: Final = {
     "question": r"question",

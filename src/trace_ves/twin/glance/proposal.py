@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.core.interval import Interval, clipped, subtract
 from trace_ves.twin.glance.parsed_question import Kind, lexicon
-from trace_ves.twin.glance.sightings import GLIMPSED, SEEN, moments_of
+from trace_ves.twin.glance.sightings import GLIMPSED, SEEN, Moment, moments_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
     from trace_ves.twin.glance.prompt_reading import CallContext
-    from trace_ves.twin.glance.sightings import Moment
 
 NOWHERE: Final = "somewhere"
 MOST_LETTERS: Final = 300  # The longest note that a proposal may write

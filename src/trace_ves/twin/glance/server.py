@@ -10,6 +10,7 @@ import binascii
 import json
 import re
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -26,8 +27,6 @@ from trace_ves.twin.glance.judgement import UNDETERMINED
 from trace_ves.twin.glance.prompt_reading import read_prompt
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import numpy as np
     from numpy.typing import NDArray
     from starlette.requests import Request

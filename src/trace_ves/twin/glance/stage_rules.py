@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,13 +12,19 @@ from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING
 from trace_ves.core.question import LETTERS
 from trace_ves.twin.glance.judgement import force, guess, judge
 from trace_ves.twin.glance.parsed_question import Kind, lexicon
-from trace_ves.twin.glance.sightings import SEEN, Visit, find_visits, merge_visits, moments_of, sort_visits
+from trace_ves.twin.glance.sightings import (
+    SEEN,
+    View,
+    Visit,
+    Visits,
+    find_visits,
+    merge_visits,
+    moments_of,
+    sort_visits,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from trace_ves.twin.glance.prompt_reading import CallContext
-    from trace_ves.twin.glance.sightings import View, Visits
 
 # --- AVP --------------------------------------------------------------------------------------------
 

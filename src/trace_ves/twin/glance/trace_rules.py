@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.twin.glance.judgement import force, guess, judge
+from trace_ves.twin.glance.judgement import Judgement, force, guess, judge
 from trace_ves.twin.glance.parsed_question import Kind, Pick
 from trace_ves.twin.glance.proposal import expansion, storyboard_frames, worded
-from trace_ves.twin.glance.sightings import GLIMPSED, SEEN, strongest
+from trace_ves.twin.glance.sightings import GLIMPSED, SEEN, Visit, strongest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from trace_ves.twin.glance.judgement import Judgement
     from trace_ves.twin.glance.prompt_reading import CallContext
-    from trace_ves.twin.glance.sightings import Visit
 
 GLIMPSES: Final = 2  # This many glimpses of one name count like one sighting
 PAUSE_SECONDS: Final = 15.0  # Within one look, a longer pause separates two acts

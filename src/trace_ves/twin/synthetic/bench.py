@@ -5,29 +5,24 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from trace_ves.core import InputError, Interval, MissingExtraError, Question
 from trace_ves.core.files import atomic_path, write_atomic
 from trace_ves.core.jsonl import claim, dump_line
 from trace_ves.records import Item
-from trace_ves.twin.synthetic.drawing import draw, make_planes
+from trace_ves.twin.synthetic.drawing import Planes, draw, make_planes
 from trace_ves.twin.synthetic.layout import FPS, HEIGHT, WIDTH, choose_layout
 from trace_ves.twin.synthetic.questions import word_question
 from trace_ves.twin.synthetic.scenery import paint
 from trace_ves.twin.synthetic.truth import WORLD_FILE, VideoTruth
-from trace_ves.twin.synthetic.world import Hints, make_world
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from trace_ves.twin.synthetic.drawing import Planes
-    from trace_ves.twin.synthetic.world import VideoWorld
+from trace_ves.twin.synthetic.world import Hints, VideoWorld, make_world
 
 ENCODING: Final = {
     "preset": "ultrafast",

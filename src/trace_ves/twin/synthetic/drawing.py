@@ -5,6 +5,7 @@ The art is Noto Emoji's, under the SIL Open Font License (`atlas.LICENSE`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import as_file, files
@@ -13,15 +14,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from trace_ves.twin.synthetic.layout import HEIGHT, WIDTH
-from trace_ves.twin.synthetic.tracks import pose, scaled_px
+from trace_ves.twin.synthetic.tracks import Pose, Track, pose, scaled_px
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from numpy.typing import NDArray
 
     from trace_ves.twin.synthetic.scenery import Backdrop
-    from trace_ves.twin.synthetic.tracks import Pose, Track
 
 TILE_PX: Final = 104
 

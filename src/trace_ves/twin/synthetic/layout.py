@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Final
@@ -11,8 +12,6 @@ import numpy as np
 from trace_ves.core import EVENT_COUNTING, TEMPORAL_ORDERING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
 FPS: Final = 10  # enough for motion, and fast to encode

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, permutations
@@ -11,13 +12,10 @@ import numpy as np
 
 from trace_ves.core import EVENT_COUNTING
 from trace_ves.core.question import LETTERS
-from trace_ves.twin.synthetic.layout import OPTIONS
+from trace_ves.twin.synthetic.layout import OPTIONS, QuestionLayout
 from trace_ves.twin.synthetic.vocabulary import vocabulary, with_article
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trace_ves.twin.synthetic.layout import QuestionLayout
     from trace_ves.twin.synthetic.world import Event
 
 Order = tuple[int, ...]  # events by number, in the order in which they happen

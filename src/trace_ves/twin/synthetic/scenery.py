@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trace_ves.twin.synthetic.drawing import Canvas, cutout, waves
+from trace_ves.twin.synthetic.drawing import Canvas, Colour, cutout, waves
 from trace_ves.twin.synthetic.layout import HEIGHT, WIDTH
-from trace_ves.twin.synthetic.tracks import Bands
+from trace_ves.twin.synthetic.tracks import Band, Bands
 from trace_ves.twin.synthetic.vocabulary import vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from numpy.typing import NDArray
 
-    from trace_ves.twin.synthetic.drawing import Colour
-    from trace_ves.twin.synthetic.tracks import Band
 
 Rng = np.random.Generator
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from trace_ves.twin.synthetic.layout import FPS, HEIGHT, WIDTH
 from trace_ves.twin.synthetic.vocabulary import vocabulary
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 Band = tuple[float, float]
 

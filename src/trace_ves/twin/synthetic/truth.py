@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Final
+from pathlib import Path
+from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -15,9 +16,6 @@ from trace_ves.twin.synthetic.layout import HEIGHT, WIDTH
 from trace_ves.twin.synthetic.tracks import ACTS, MOTIONS, Bands, Track, pose, scaled_px
 from trace_ves.twin.synthetic.vocabulary import vocabulary
 from trace_ves.twin.synthetic.world import SceneSpan
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WORLD_FILE: Final = "world.jsonl"
 

@@ -5,21 +5,16 @@ For every act there are other stretches in which it could have happened, so pres
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from trace_ves.core import EVENT_COUNTING
-from trace_ves.twin.synthetic.layout import FITTED, FPS, OPTIONS
+from trace_ves.twin.synthetic.layout import FITTED, FPS, OPTIONS, QuestionLayout, VideoLayout
 from trace_ves.twin.synthetic.tracks import ACTS, REST, Act, Track
-from trace_ves.twin.synthetic.vocabulary import vocabulary
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from trace_ves.twin.synthetic.layout import QuestionLayout, VideoLayout
-    from trace_ves.twin.synthetic.vocabulary import Sprite
+from trace_ves.twin.synthetic.vocabulary import Sprite, vocabulary
 
 Rng = np.random.Generator
 Span = tuple[int, int]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.core.errors import InputError, MissingExtraError, wrap_os_errors
@@ -11,9 +13,6 @@ from trace_ves.ves.figures.style import METADATA, PNG_DOTS_PER_INCH, STYLE
 from trace_ves.ves.tables import in_paper_order
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
     from matplotlib.figure import Figure
 
     from trace_ves.records import Item

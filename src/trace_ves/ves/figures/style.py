@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -10,8 +11,6 @@ from trace_ves.core.display import PALETTE, method_colours
 from trace_ves.ves.statistics import CONFIDENCE_PERCENTILES, bootstrap
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from trace_ves.ves.report import RunFigures
