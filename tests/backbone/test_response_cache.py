@@ -2,13 +2,13 @@
 
 import gc
 import json
-import multiprocessing
 import os
 import sqlite3
+import subprocess
+import sys
 import time
 from contextlib import closing
 from dataclasses import replace
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,17 @@ from trace_ves.core import BackboneError
 from trace_ves.core.files import cache_dir
 from trace_ves.records import Usage
 
-PROCESSES = multiprocessing.get_context("forkserver")  # shared with tests/program.py
+WRITER = """
+import sys
+from pathlib import Path
+from trace_ves.backbone.response_cache import ResponseStore
+store = ResponseStore(Path(sys.argv[1]))
+for number in range(int(sys.argv[2]), int(sys.argv[3])):
+    store.put(b"%d" % number, f"value {number} " * 100)
+    assert store.get(b"%d" % number) == f"value {number} " * 100
+    print(number, flush=True)
+"""
+"""A program that stores the numbers of a range, and says each of them once it is stored."""
 
 
 @pytest.fixture
@@ -151,21 +161,14 @@ def test_a_run_that_is_opened_again_by_spec_pays_nothing_and_keeps_no_key(server
         assert SECRET.encode() not in file.read_bytes()
 
 
-def hammer(path: Path, first: int) -> None:
-    store = ResponseStore(path)
-    for step in range(100):
-        key = str((step + first) % 200)
-        store.put(key.encode(), f"value {key}")
-        assert store.get(key.encode()) == f"value {key}"
+def start_writer(path: Path, first: int, end: int) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", WRITER, str(path), str(first), str(end)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 def test_several_processes_share_one_cache(path: Path) -> None:
-    processes = [PROCESSES.Process(target=hammer, args=(path, first)) for first in (0, 50)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(60)
-    assert [process.exitcode for process in processes] == [0, 0]
+    writers = [start_writer(path, first, first + 100) for first in (0, 50)]
+    assert [len(writer.communicate(timeout=60)[0].split()) for writer in writers] == [100, 100]
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT count(*) FROM replies").fetchone() == (150,)
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
@@ -240,21 +243,11 @@ def test_a_cache_of_version_0_1_is_read_and_added_to(path: Path) -> None:
     assert [ResponseStore(path).get(key) for key in (b"old", b"new")] == ["é", "2"]
 
 
-def write_until_killed(path: Path, written: Connection) -> None:
-    store = ResponseStore(path)
-    for number in range(10**9):
-        store.put(str(number).encode(), "value " * 200)
-        written.send(number)
-
-
 def test_a_process_killed_while_it_writes_leaves_everything_it_had_kept(path: Path) -> None:
-    reader, writer = PROCESSES.Pipe(duplex=False)
-    process = PROCESSES.Process(target=write_until_killed, args=(path, writer))
-    process.start()
-    while reader.recv() < 200:
-        pass
-    process.kill()
-    process.join(60)
+    with start_writer(path, 0, 10**9) as writer:
+        assert writer.stdout is not None
+        assert [int(next(writer.stdout)) for _ in range(200)] == list(range(200))
+        writer.kill()
     store = ResponseStore(path)
     assert all(store.get(str(number).encode()) for number in range(200))
 
