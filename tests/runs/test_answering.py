@@ -25,15 +25,7 @@ from trace_ves.records import Call, Item, ObservationLog, Prediction, Usage
 from trace_ves.records.disk_cache import checksum
 from trace_ves.records.run_file import Run, RunFile
 from trace_ves.runs import video_pool
-from trace_ves.runs.answering import (
-    Answered,
-    Answerer,
-    Job,
-    QuestionTask,
-    RunOptions,
-    TaskResult,
-    answer_question,
-)
+from trace_ves.runs.answering import Answered, Answerer, Job, QuestionTask, RunOptions, TaskResult, answer_question
 from trace_ves.runs.asking import VideoQuestion, answer_text, ask_many, with_question
 from trace_ves.runs.cost import CostLimit
 from trace_ves.runs.evaluate import Results

@@ -17,14 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves.backbone.model_settings import ReplyFormat, ServiceTier, Thinking
 from trace_ves.backbone.provider import Completion, CompletionRequest, Provider, ServiceError
-from trace_ves.backbone.retry import (
-    NOTICES,
-    SLOW_SECONDS,
-    Announcer,
-    RetryPolicy,
-    is_retryable,
-    refusal_message,
-)
+from trace_ves.backbone.retry import NOTICES, SLOW_SECONDS, Announcer, RetryPolicy, is_retryable, refusal_message
 from trace_ves.core import BackboneError
 from trace_ves.records import Usage
 

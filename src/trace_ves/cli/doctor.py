@@ -19,15 +19,7 @@ from trace_ves.backbone.registry import account_variables, default_spec, open_ba
 from trace_ves.backbone.replies import answer_reply, question_variables
 from trace_ves.backbone.secret import find_secret
 from trace_ves.cli.options import requires_extra
-from trace_ves.core import (
-    BackboneConfigError,
-    Clip,
-    Frame,
-    Interval,
-    ObservationStrategy,
-    Question,
-    UnknownStageError,
-)
+from trace_ves.core import BackboneConfigError, Clip, Frame, Interval, ObservationStrategy, Question, UnknownStageError
 from trace_ves.core.errors import install_command
 from trace_ves.core.files import cache_dir
 
