@@ -79,7 +79,8 @@ def _claim(name: str, entry: ClaimReply) -> Claim:
 
 def ordering_claims(question: Question) -> tuple[Claim, ...]:
     """A claim of time for each event if the options are permutations of the same events; else none."""
-    orders = [_events(option) for option in question.options]
+    pieces = [[piece.strip(" .\"'") for piece in _SEPARATOR.split(option)] for option in question.options]
+    orders = [tuple(filter(None, order)) for order in pieces]
     if not orders or len(orders[0]) < 2 or len(set(orders[0])) < len(orders[0]):
         return ()
     if any(sorted(order) != sorted(orders[0]) for order in orders):
@@ -97,10 +98,6 @@ def counting_claims(question: Question) -> tuple[Claim, ...]:
     if not question.options or any(number_in(option) is None for option in question.options):
         return ()
     return (Claim("count", question.text, ClaimKind.COUNT), COMPLETE)
-
-
-def _events(option: str) -> tuple[str, ...]:
-    return tuple(part for part in (piece.strip(" .\"'") for piece in _SEPARATOR.split(option)) if part)
 
 
 def _described(event: str, question: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trace_ves.benches import mapping as mappings
 from trace_ves.benches.bench import Bench
@@ -34,9 +34,7 @@ from trace_ves.core.jsonl import read_jsonl
 from trace_ves.core.plugins import described, import_callable, names_own_code
 from trace_ves.records.base import FieldError, Name, Number, shown, validated
 
-if TYPE_CHECKING:
-    Importer = Callable[..., Bench]
-
+Importer = Callable[..., Bench]
 Row = dict[str, object]
 
 

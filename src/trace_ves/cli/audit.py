@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     from trace_ves.ves import AuditReport, Run, ScoredRun
 
 
-Progress = Callable[[str, int, int], None]
-
-
-def frame_times_reader(bench: Bench, fps: float, on_progress: Progress) -> Callable[[Item], FrameTimes]:
+def frame_times_reader(
+    bench: Bench, fps: float, on_progress: Callable[[str, int, int], None]
+) -> Callable[[Item], FrameTimes]:
     """The timestamps of each video's frames: read from the video if it exists, else computed from duration and rate."""
     files = dict(zip(dict.fromkeys(item.question.video for item in bench.items), bench.video_files(), strict=True))
     known: dict[str, FrameTimes] = {}

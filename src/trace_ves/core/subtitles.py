@@ -73,9 +73,9 @@ class Subtitles:
             for cue in self.cues
             if any(cue.start <= span.end + MARGIN_SECONDS and cue.end >= span.start - MARGIN_SECONDS for span in spans)
         ]
-        words = {word for word in _words(about) if len(word) >= _SHORTEST_WORD}
+        words = {word for word in split_words(about) if len(word) >= _SHORTEST_WORD}
         ranked = sorted(
-            range(len(inside)), key=lambda at: (-len(words & set(_words(inside[at].text))), (at * _SPREAD) % 1)
+            range(len(inside)), key=lambda at: (-len(words & set(split_words(inside[at].text))), (at * _SPREAD) % 1)
         )
         places: list[int] = []
         room = most_chars
@@ -92,5 +92,6 @@ class Subtitles:
 _ROOM_OF_TIMES: Final = 44  # About the length of the times and keys of a cue in a prompt
 
 
-def _words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
+    """The words of a text, in lower case."""
     return re.findall(r"\w+", text.casefold())

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from trace_ves.core.subtitles import split_words
+
 if TYPE_CHECKING:
     from trace_ves.core.question import Question
 
@@ -91,7 +93,7 @@ def read_letter(text: str, question: Question) -> LetterReading:
 def _option_named(response: str, question: Question) -> str | None:
     """The one option whose words the response is, else the one whose words it contains, in a response of its length."""
     for letter, text in zip(question.letters, question.options, strict=True):  # "C red car"
-        if _words(text) and _words(response) == [letter.casefold(), *_words(text)]:
+        if split_words(text) and split_words(response) == [letter.casefold(), *split_words(text)]:
             return letter
     options = {letter: _plain(text) for letter, text in zip(question.letters, question.options, strict=True)}
     words = _plain(response)
@@ -107,10 +109,6 @@ def _option_named(response: str, question: Question) -> str | None:
     return longest[0] if len(longest) == 1 else None
 
 
-def _words(text: str) -> list[str]:
-    return re.findall(r"\w+", text.casefold())
-
-
 def _plain(text: str) -> str:
     """The words without their articles."""
-    return " ".join(word for word in _words(text) if word not in {"a", "an", "the"})
+    return " ".join(word for word in split_words(text) if word not in {"a", "an", "the"})
