@@ -38,9 +38,9 @@ TESTS = {
         "tests/runs/test_evaluate.py",
     ],
     "runs": [
-        *(f"tests/runs/test_{name}.py" for name in ("answering", "run", "evaluate", "logged_frames", "methods")),
+        *(f"tests/runs/test_{name}.py" for name in ("answering", "run", "evaluate", "logged_frames")),
         *(f"tests/runs/test_{name}.py" for name in ("ray_engine", "costs", "counterfactual")),
-        "tests/cli/test_ask_many.py",
+        *(f"tests/cli/test_{name}.py" for name in ("ask_many", "videos")),
     ],
     "backbone": ["tests/backbone"],
     "benches": ["tests/benches"],

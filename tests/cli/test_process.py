@@ -74,9 +74,7 @@ def test_any_encoding_of_the_terminal_gets_its_characters_or_their_escapes(folde
 GLANCE = ("--backbone", "glance", "--method", "uniform-8", "-o", "ja", "-o", "nein")
 
 
-def test_no_output_is_contains_or_belongs_to_an_input(
-    film: Path, folder: Path, cli: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_output_is_or_holds_an_input(film: Path, folder: Path, cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     (folder / "link").symlink_to("run.jsonl")
     (folder / "runs").mkdir()
@@ -128,9 +126,7 @@ def test_an_answer_that_cannot_be_saved_is_printed_first(film: Path, folder: Pat
 @pytest.mark.parametrize(
     ("typed", "question", "option"), [(b"Wer \xe4?\n", "-", "ja"), (b"", "Wer \udce4?", "ja"), (b"", "Wer?", "\udce4")]
 )
-def test_a_question_that_is_not_utf8_is_one_sentence(
-    film: Path, cli: Call, typed: bytes, question: str, option: str
-) -> None:
+def test_a_question_that_is_not_utf8(film: Path, cli: Call, typed: bytes, question: str, option: str) -> None:
     done = cli("ask", film, question, "-o", option, "-o", "nein", "--backbone", "glance", stdin=typed, status=2)
     assert done.stderr.startswith("trace-ves: the question or an option is not UTF-8 text;")
 

@@ -77,9 +77,7 @@ def test_the_method_of_the_page_is_short_and_audited(workplace: Path, tmp_path: 
     assert method in read("README.md")
 
 
-def test_the_importer_of_the_page_leaves_out_what_is_no_question(
-    workplace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_importer_of_the_page(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from trace_ves.benches.importers import import_bench
 
     monkeypatch.syspath_prepend(workplace)

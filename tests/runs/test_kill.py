@@ -71,9 +71,7 @@ def test_a_run_killed_many_times_ends_like_one_in_peace(command: Command, bench_
         assert len(by_question(workplace / "war" / name)) == 12
 
 
-def test_a_second_run_is_refused_and_ctrl_c_ends_the_first_at_once_with_what_was_finished(
-    command: Command, bench_folder: Path, workplace: Path
-) -> None:
+def test_ctrl_c_ends_a_run_and_a_second_one_is_refused(command: Command, bench_folder: Path, workplace: Path) -> None:
     run = workplace / "out/uniform-8@models-Held.jsonl"
     arguments = ("run", str(bench_folder), "--method", "uniform-8", "--backbone", "models:Held", "--out", "out")
     first = command(*arguments, "--workers", "1")
@@ -93,13 +91,9 @@ def test_ctrl_c_while_glance_looks_is_130_and_no_abort(command: Command, bench_f
     pytest.importorskip("onnxruntime")
     (workplace / "long").mkdir()
     (workplace / "long" / "videos").symlink_to(bench_folder / "videos")
-    items = load_bench(bench_folder).items
-    many = [
-        replace(each, question=replace(each.question, id=f"{copy}{each.question.id}"))
-        for each in items
-        for copy in range(40)
-    ]  # no run comes to their end before it is interrupted
-    write_bench(many, workplace / "long")
+    items = load_bench(bench_folder).items * 40  # no run comes to their end before it is interrupted
+    questions = [replace(each.question, id=f"{number}") for number, each in enumerate(items)]
+    write_bench([replace(item, question=each) for item, each in zip(items, questions, strict=True)], workplace / "long")
     process = command("run", "long", *GLANCE)
     wait_for_lines(workplace / "out", 1, process)
     time.sleep(0.2)
@@ -111,9 +105,7 @@ def test_ctrl_c_while_glance_looks_is_130_and_no_abort(command: Command, bench_f
     assert any(map(by_question, (workplace / "out").glob("*.jsonl")))
 
 
-def test_a_full_disk_ends_a_run_with_a_sentence_and_the_lines_before_it(
-    command: Command, bench_folder: Path, workplace: Path
-) -> None:
+def test_a_full_disk_ends_a_run_with_a_sentence(command: Command, bench_folder: Path, workplace: Path) -> None:
     """No file of the process may grow beyond this: what a full disk does, for one process alone."""
     pytest.importorskip("onnxruntime")
     process = command("run", bench_folder, *GLANCE)
