@@ -72,7 +72,7 @@ TESTS = {
         *(f"tests/web/test_{name}.py" for name in ("cli", "costs_and_transcripts", "docs", "index_cache", "library")),
         *(f"tests/web/test_{name}.py" for name in ("charts", "saving", "search_view", "server", "studio", "timeline")),
         *(f"tests/cli/test_{name}.py" for name in ("ask", "ask_many")),
-        "tests/docs/test_glossary.py",
+        "tests/docs/test_pages.py",
     ],
     "ves": [
         *(f"tests/ves/test_{name}.py" for name in ("metrics", "statistics", "scoring")),

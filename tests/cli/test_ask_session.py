@@ -144,14 +144,9 @@ class Terminal:
 
     def __init__(self, *arguments: str) -> None:
         self._end, inner = pty.openpty()
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", OWN_TERMINAL, *arguments],
-            stdin=inner,
-            stdout=inner,
-            stderr=inner,
-            start_new_session=True,
-            env=os.environ | {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40"},
-        )
+        words = [sys.executable, "-c", OWN_TERMINAL, *arguments]
+        env = os.environ | {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40"}
+        self.process = subprocess.Popen(words, stdin=inner, stdout=inner, stderr=inner, start_new_session=True, env=env)
         os.close(inner)
         self.shown = b""
 

@@ -47,9 +47,6 @@ def start(*arguments: object, folder: Path, status: int = 0, **options: Any) -> 
     return done
 
 
-AUDIT = ("-m", "trace_ves", "audit", ".", "run.jsonl")
-
-
 def test_standard_output_on_a_full_disk_is_one_sentence(folder: Path) -> None:
     with FULL.open("w") as full:
         done = start("-m", "trace_ves", "--help", folder=folder, stdout=full, status=2)
@@ -67,7 +64,8 @@ def test_a_file_on_a_full_disk_is_one_sentence(folder: Path, cli: Call, option: 
 def test_any_encoding_of_the_terminal_gets_its_characters_or_their_escapes(folder: Path, encoding: str) -> None:
     environment = os.environ | {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
     written = "utf-8" if encoding == "ascii" else encoding  # click takes ascii for a mistake and writes UTF-8
-    report = start(*AUDIT, "--json", "-", folder=folder, env=environment, encoding=written)
+    audit = ("-m", "trace_ves", "audit", ".", "run.jsonl", "--json", "-")
+    report = start(*audit, folder=folder, env=environment, encoding=written)
     assert json.loads(report.stdout)["runs"][0]["name"] == "méthode"
 
 
