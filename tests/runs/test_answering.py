@@ -403,7 +403,7 @@ def answer_some(folder: Path, count: int, limit: CostLimit | None) -> list[str]:
         left = [f"q{number}" for number in range(count) if f"q{number}" not in file.finished]
         tasks = [QuestionTask(JOB, replace(QUESTION, id=each), "v") for each in left]
         heard: list[Prediction] = []
-        answer_tasks(tasks, {JOB: file}, engine, OPTIONS, cost_limit=limit, finished=lambda _, line: heard.append(line))  # type: ignore[arg-type]
+        answer_tasks(tasks, {JOB: file}, engine, OPTIONS, cost_limit=limit, finished=lambda _, line: heard.append(line))
         assert [line.question_id for line in heard] == begun
         assert set(begun) <= set(file.finished)
     return begun
