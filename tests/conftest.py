@@ -22,7 +22,7 @@ LONGEST = (
     "tests/runs/test_kill.py",
     "tests/web/desk/test_whole_path.py",
     "tests/web/desk/test_fuzz.py",
-    "tests/cli/test_demo.py",
+    "tests/cli/test_main.py",
     "tests/web/desk/test_browser.py",
     "tests/twin/lab/test_lab.py",
     "tests/ves/test_figures.py",

@@ -20,16 +20,16 @@ def call() -> Call:
     return program.run
 
 
+def run_to(*arguments: object, status: int = 0, **options: Any) -> program.Done:
+    """The same for a command that must end with `status`."""
+    done = program.run(*arguments, **options)
+    assert done.returncode == status, done.stderr
+    return done
+
+
 @pytest.fixture
 def cli() -> Call:
-    """The same for a command that must end with `status`."""
-
-    def run(*arguments: object, status: int = 0, **options: Any) -> program.Done:
-        done = program.run(*arguments, **options)
-        assert done.returncode == status, done.stderr
-        return done
-
-    return run
+    return run_to
 
 
 @pytest.fixture(scope="session")

@@ -26,9 +26,7 @@ class SlowModel(Model):
         return super().answer(text, images)
 
 
-def test_the_answer_its_stop_its_evidence_its_cost_and_the_seconds_of_each_stage_are_shown(
-    cli: Call, clip: Path
-) -> None:
+def test_the_answer_its_stop_its_evidence_its_cost_and_the_seconds_are_shown(cli: Call, clip: Path) -> None:
     for backbone in serving(SlowModel):
         done = cli("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", backbone)
     assert "A. red" in done.stdout
@@ -59,9 +57,7 @@ def test_json_is_one_object_that_a_run_file_could_hold(cli: Call, clip: Path, ba
     assert all(10 <= span.start <= span.end <= 26 for span in result.evidence)
 
 
-def test_a_recorded_search_is_given_again_without_the_model(
-    cli: Call, clip: Path, backbone: str, tmp_path: Path
-) -> None:
+def test_a_recorded_search_needs_no_model(cli: Call, clip: Path, backbone: str, tmp_path: Path) -> None:
     asked = ("ask", clip, "Which colour is seen?", *OPTIONS, "--json")
     first = json.loads(cli(*asked, "--backbone", backbone, "--record", tmp_path / "r.jsonl").stdout)
     [line] = (tmp_path / "r.jsonl").read_text().splitlines()
@@ -127,9 +123,7 @@ class Indiscreet(Model):
         return super().__call__(received)
 
 
-def test_save_keeps_the_prompt_and_the_raw_replies_of_each_call_and_no_key(
-    cli: Call, clip: Path, tmp_path: Path
-) -> None:
+def test_save_keeps_the_prompt_and_raw_replies_of_each_call_and_no_key(cli: Call, clip: Path, tmp_path: Path) -> None:
     secret = "my-own-secret-0123456789"
     for url in serving(Indiscreet):
         asked = ("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", url, "--save")
@@ -158,9 +152,7 @@ def test_one_question_stops_at_its_limit(cli: Call, clip: Path, backbone: str) -
     assert "--max-cost needs a price" in cli(*asked, "--max-cost", "1", status=2).stderr
 
 
-def test_without_evidence_the_contact_sheet_is_of_the_storyboard(
-    cli: Call, clip: Path, chatterbox: str, tmp_path: Path
-) -> None:
+def test_without_evidence_the_sheet_is_a_storyboard(cli: Call, clip: Path, chatterbox: str, tmp_path: Path) -> None:
     from PIL import Image
 
     cli("ask", clip, "Which?", *OPTIONS, "--backbone", chatterbox, "--save", tmp_path / "out", status=1)

@@ -107,9 +107,7 @@ def test_a_limit_on_the_cost_ends_a_table(ask: Call, tmp_path: Path) -> None:
     assert len(Counting.asked) in {3, 4}  # a question under way when the limit was reached may be asked again
 
 
-def test_a_folder_of_videos_is_ranked_by_where_it_was_found(
-    cli: Call, clip: Path, backbone: str, tmp_path: Path
-) -> None:
+def test_a_folder_is_ranked_by_where_it_was_found(cli: Call, clip: Path, backbone: str, tmp_path: Path) -> None:
     folder = tmp_path / "films"
     (folder / "more" / ".hidden").mkdir(parents=True)
     for name in ("a.mp4", "more/b.MP4", "more/.hidden/c.mp4"):
@@ -146,9 +144,7 @@ def test_a_folder_of_videos_is_ranked_by_where_it_was_found(
     assert library.video_of(info) == (folder / "more" / "b.MP4").resolve()
 
 
-def test_questions_that_end_in_an_error_are_said_and_asked_again(
-    cli: Call, clip: Path, backbone: str, table: Path, tmp_path: Path
-) -> None:
+def test_errors_are_said_and_asked_again(cli: Call, clip: Path, backbone: str, table: Path, tmp_path: Path) -> None:
     ask = ("ask", clip, "--questions", table, "--save", tmp_path / "o", "--backbone")
     cli(*ask, "models_that_fail:Model", "--method", "uniform-4", status=2)
     assert not list(tmp_path.glob("o/*.jsonl"))
@@ -197,9 +193,7 @@ def test_tables_of_several_kinds_are_read(tmp_path: Path, name: str, content: st
         ("missing.csv", None, "missing.csv: cannot be read"),
     ],
 )
-def test_a_table_that_cannot_be_used_is_one_sentence(
-    tmp_path: Path, name: str, content: bytes | None, sentence: str
-) -> None:
+def test_a_useless_table_is_one_sentence(tmp_path: Path, name: str, content: bytes | None, sentence: str) -> None:
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError) as error:

@@ -61,9 +61,7 @@ def test_questions_from_a_pipe_are_answered_one_by_one(cli: Call, clip: Path, ba
         assert re.search(shown, done.stdout), shown
 
 
-def test_every_answer_is_a_record_of_its_own_that_counts_what_it_rests_on(
-    cli: Call, clip: Path, backbone: str, tmp_path: Path
-) -> None:
+def test_every_answer_counts_what_it_rests_on(cli: Call, clip: Path, backbone: str, tmp_path: Path) -> None:
     lines = f"{QUESTION}\n/why\n{QUESTION}\n/save {tmp_path / 'second'}\n"
     done = cli("ask", clip, "--backbone", backbone, "--json", stdin=lines)
     first, second = map(json.loads, done.stdout.splitlines())
@@ -78,9 +76,7 @@ def test_every_answer_is_a_record_of_its_own_that_counts_what_it_rests_on(
     assert Noting.pictures == first["frames_supplied"] + second["frames_supplied"] - 32
 
 
-def test_a_session_saves_each_answer_in_a_folder_of_its_own(
-    cli: Call, clip: Path, backbone: str, tmp_path: Path
-) -> None:
+def test_a_session_saves_each_answer_in_its_folder(cli: Call, clip: Path, backbone: str, tmp_path: Path) -> None:
     ask = ("ask", clip, "--backbone", backbone, "--method", "uniform-4", "--save", tmp_path / "out")
     cli(*ask, stdin=f"Which colour is seen?\nWhat is it?\n/save {tmp_path / 'mine'}\n")
     cli(*ask, stdin="And now?\n")
@@ -127,9 +123,7 @@ def test_a_limit_on_the_cost_ends_a_session(cli: Call, clip: Path, backbone: str
     assert "replies of openai:red" in talking.stderr
 
 
-def test_subtitles_are_shown_where_there_are_any_and_missed_before_anything_is_asked(
-    cli: Call, clip: Path, backbone: str, tmp_path: Path
-) -> None:
+def test_subtitles_are_shown_or_missed_before_asking(cli: Call, clip: Path, backbone: str, tmp_path: Path) -> None:
     film = tmp_path / "film.mp4"
     shutil.copyfile(clip, film)
     ask = ("ask", film, "--backbone", backbone, "--subtitles", "--json")
@@ -150,14 +144,9 @@ class Terminal:
 
     def __init__(self, *arguments: str) -> None:
         self._end, inner = pty.openpty()
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", OWN_TERMINAL, *arguments],
-            stdin=inner,
-            stdout=inner,
-            stderr=inner,
-            start_new_session=True,
-            env=os.environ | {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40"},
-        )
+        words = [sys.executable, "-c", OWN_TERMINAL, *arguments]
+        env = os.environ | {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40"}
+        self.process = subprocess.Popen(words, stdin=inner, stdout=inner, stderr=inner, start_new_session=True, env=env)
         os.close(inner)
         self.shown = b""
 

@@ -1,4 +1,4 @@
-"""`trace-ves audit`, as a person runs it: every fault is one sentence with its place, exit status 2, no traceback."""
+"""`trace-ves import` and `audit`, as a person runs them: a fault is one sentence with its place, never a traceback."""
 
 import json
 from pathlib import Path
@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import Call
+
+from trace_ves.benches import load_bench
 
 QUESTION = {"id": "q1", "video": "videos/a.mp4", "duration": 100.0, "family": "event-counting"}
 QUESTION |= {"question": "How many?", "options": ["1", "2", "3", "4"], "answer": "C", "evidence": [[10.0, 20.0]]}
@@ -15,6 +17,44 @@ ANSWER = {"question_id": "q1", "answer": "C", "timestamps": [11.0, 12.0], "frame
 def lines(path: Path, *records):
     path.write_text("".join((r if isinstance(r, str) else json.dumps(r)) + "\n" for r in records))
     return path
+
+
+ROW = {"qid": 1, "video_uid": "v", "question": "?", "choices": ["a", "b"], "right_answer": "A"}
+ROW |= {"clue_intervals": [[1, 2]], "duration": 10, "sub_category": "x"}
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "cg.json"
+    path.write_text(json.dumps([ROW, ROW | {"qid": 2, "clue_intervals": [[3, 1]]}]))
+    return path
+
+
+def test_an_import_says_what_it_leaves_out_and_replaces_if_forced(source: Path, tmp_path: Path, cli: Call) -> None:
+    words = ("import", "cg-bench", source, tmp_path / "bench")
+    assert "question '2': evidence interval 3-1 s is reversed" in cli(*words, "--strict", status=2).stderr
+    assert not (tmp_path / "bench").exists()
+    _, out, err = cli(*words)
+    assert "1 question on 1 video, 1 with evidence intervals. 1 question was left out." in out
+    assert "cg.json, row 2: question '2': evidence interval 3-1 s is reversed (left out)" in err
+    assert len(load_bench(tmp_path / "bench").items) == 1
+    assert "--force" in cli(*words, status=2).stderr
+    cli(*words, "--force")
+
+
+def test_an_import_never_replaces_its_source(source: Path, tmp_path: Path, cli: Call) -> None:
+    (tmp_path / "link.jsonl").symlink_to(source)
+    before = source.read_bytes()
+    for out in (source, tmp_path / "link.jsonl"):
+        done = cli("import", "cg-bench", source, out, "--force", status=2)
+        assert "is an input of this command" in done.stderr
+        assert source.read_bytes() == before
+
+
+def test_an_importer_of_ones_own_that_fails_is_one_sentence(tmp_path: Path, cli: Call) -> None:
+    (tmp_path / "own_importer.py").write_text("def failing(source):\n    return source.no_such_thing\n")
+    done = cli("import", "own_importer:failing", "own.txt", "bench", status=2, cwd=tmp_path)
+    assert "no_such_thing' (own_importer.py:2)" in done.stderr
 
 
 @pytest.fixture
@@ -94,9 +134,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("name", "records", "sentence"), FAULTS)
-def test_a_fault_in_a_file_is_one_sentence(
-    bench: Path, cli: Call, name: str, records: list[Any], sentence: str
-) -> None:
+def test_a_fault_is_one_sentence(bench: Path, cli: Call, name: str, records: list[Any], sentence: str) -> None:
     run = lines(bench / "run.jsonl", ANSWER)
     lines(bench / name, *records)
     done = cli("audit", bench, run, status=2)

@@ -1,17 +1,20 @@
-"""The shell around all commands: help, version, doctor, completion, and the cost of importing."""
+"""The shell around all commands: help, version, doctor, completion, the cost of importing; and the demo."""
 
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 from tests.cli.conftest import Call
 
 import trace_ves as package
+from trace_ves import Results, evaluate
 from trace_ves.agent.settings import DEFAULT_BUDGET
 from trace_ves.cli import doctor, main
 from trace_ves.cli.main import COMMANDS, COMMON_OPTIONS, GROUPS, group
@@ -45,9 +48,8 @@ def test_doctor_says_what_is_there_and_never_a_key(cli: Call) -> None:
     done = cli("doctor", "--json", OPENAI_API_KEY="sk-very-secret")
     found = json.loads(done.stdout)
     assert {"package", "extras", "keys", "backbones", "decoders", "machine"} == set(found)
-    assert [(each["name"], each["present"]) for each in found["package"]] == [
-        *(("trace-ves", True), ("python", True), ("cache", True))
-    ]
+    there = {"trace-ves": True, "python": True, "cache": True}
+    assert {each["name"]: each["present"] for each in found["package"]} == there
     assert {"name": "openai:MODEL", "present": True, "detail": "ready"} in found["backbones"]
     assert {"name": "OPENAI_API_KEY", "present": True, "detail": "set"} in found["keys"]
     [vllm] = [each for each in found["backbones"] if each["name"] == "vllm:MODEL_OR_PATH"]
@@ -57,9 +59,7 @@ def test_doctor_says_what_is_there_and_never_a_key(cli: Call) -> None:
     assert "secret" not in done.stdout + cli("doctor", OPENAI_API_KEY="sk-very-secret").stdout
 
 
-def test_doctor_survives_a_driver_that_does_not_answer(
-    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_doctor_survives_a_silent_driver(cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexec sleep 600\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
     monkeypatch.setattr(doctor, "SMI_SECONDS", 0.2)
@@ -89,14 +89,40 @@ def test_help_keeps_its_lines_and_tells_defaults(cli: Call) -> None:
     assert f"[default: {DEFAULT_BUDGET} for trace;" in told
 
 
-def test_a_demo_that_lacks_a_part_says_so_before_it_begins(
-    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_demo_that_lacks_a_part_says_so_first(cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installed, missing = metadata.version, {"onnxruntime", "matplotlib"}
     monkeypatch.setattr(metadata, "version", lambda name: installed("not-there" if name in missing else name))
     err = cli("demo", "--out", tmp_path / "demo", status=2).stderr
     assert err == "trace-ves: The demo needs an optional part: pip install '.[glance,figures]' in the checkout.\n"
     assert not (tmp_path / "demo").exists()
+
+
+def test_the_demo_shows_methods_beside_the_paper(cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lab answers like glance, from the same world, without looking at pictures."""
+    drawn: list[Path] = []
+
+    def evaluate_with_lab(bench: Any, methods: Any, backbone: str, **options: Any) -> Results:
+        assert backbone == "glance"
+        return evaluate(bench, methods, "lab", **options)
+
+    monkeypatch.setattr("trace_ves.runs.evaluate.evaluate", evaluate_with_lab)
+    monkeypatch.setattr("trace_ves.ves.figures.draw_figures", lambda _report, _items, folder: drawn.append(folder))
+    monkeypatch.chdir(tmp_path)
+    first = cli("demo", "--questions", 2, "--seed", 44).stdout
+    before = {file.name: file.read_bytes() for file in Path("demo/runs").glob("*.jsonl")}
+    assert cli("demo", "--questions", 2, "--seed", 44).stdout == first
+    assert {
+        file.name: file.read_bytes() for file in Path("demo/runs").glob("*.jsonl")
+    } == before  # nothing new is asked
+    for method in ("blind", "uniform-32", "uniform-128", "vca", "avp", "trace"):
+        assert re.search(rf"^{method} .* / ", first, re.MULTILINE), method
+    steps = ["1/4  generating a", "2/4  6 methods", "3/4  the audit", "4/4  figures and"]
+    assert re.findall(r"^\d/4  \w+ \w+", first, re.MULTILINE) == steps
+    assert "ours / the paper's" in first
+    assert "glance is a small stand-in" in " ".join(first.split())
+    assert f"file://{tmp_path}/demo/story.html" in first
+    assert "<svg" in Path("demo/story.html").read_text(encoding="utf-8")
+    assert drawn == [Path("demo/figures")] * 2
 
 
 def test_completion_has_scripts_and_completes(cli: Call) -> None:

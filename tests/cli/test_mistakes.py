@@ -67,10 +67,7 @@ MISTAKES = [
     ("run . --out x --method blind --backbone nothing --price 1,1,1", "There is no backbone 'nothing'"),
     ("run . --out x --method blind --backbone json:dumps", "json:dumps"),
     ("run . --out x --method blind --backbone json:Nothing --engine ray", "the module json has no Nothing"),
-    (
-        "run . --out x --method blind --price 1,1,1 --backbone openai:m@notaurl",
-        "The URL after openai:m@ cannot be",
-    ),
+    ("run . --out x --method blind --price 1,1,1 --backbone openai:m@notaurl", "The URL after openai:m@ cannot be"),
     ("run nowhere --out x --method blind --backbone glance", "nowhere: no bench here; expected a folder with"),
     (f"{RUN} --out x --max-cost -1", "-1.0"),
     ("audit nowhere run.jsonl", "no bench here"),

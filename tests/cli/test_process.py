@@ -47,9 +47,6 @@ def start(*arguments: object, folder: Path, status: int = 0, **options: Any) -> 
     return done
 
 
-AUDIT = ("-m", "trace_ves", "audit", ".", "run.jsonl")
-
-
 def test_standard_output_on_a_full_disk_is_one_sentence(folder: Path) -> None:
     with FULL.open("w") as full:
         done = start("-m", "trace_ves", "--help", folder=folder, stdout=full, status=2)
@@ -67,16 +64,15 @@ def test_a_file_on_a_full_disk_is_one_sentence(folder: Path, cli: Call, option: 
 def test_any_encoding_of_the_terminal_gets_its_characters_or_their_escapes(folder: Path, encoding: str) -> None:
     environment = os.environ | {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
     written = "utf-8" if encoding == "ascii" else encoding  # click takes ascii for a mistake and writes UTF-8
-    report = start(*AUDIT, "--json", "-", folder=folder, env=environment, encoding=written)
+    audit = ("-m", "trace_ves", "audit", ".", "run.jsonl", "--json", "-")
+    report = start(*audit, folder=folder, env=environment, encoding=written)
     assert json.loads(report.stdout)["runs"][0]["name"] == "méthode"
 
 
 GLANCE = ("--backbone", "glance", "--method", "uniform-8", "-o", "ja", "-o", "nein")
 
 
-def test_no_output_is_contains_or_belongs_to_an_input(
-    film: Path, folder: Path, cli: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_output_is_or_holds_an_input(film: Path, folder: Path, cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     (folder / "link").symlink_to("run.jsonl")
     (folder / "runs").mkdir()
@@ -128,9 +124,7 @@ def test_an_answer_that_cannot_be_saved_is_printed_first(film: Path, folder: Pat
 @pytest.mark.parametrize(
     ("typed", "question", "option"), [(b"Wer \xe4?\n", "-", "ja"), (b"", "Wer \udce4?", "ja"), (b"", "Wer?", "\udce4")]
 )
-def test_a_question_that_is_not_utf8_is_one_sentence(
-    film: Path, cli: Call, typed: bytes, question: str, option: str
-) -> None:
+def test_a_question_that_is_not_utf8(film: Path, cli: Call, typed: bytes, question: str, option: str) -> None:
     done = cli("ask", film, question, "-o", option, "-o", "nein", "--backbone", "glance", stdin=typed, status=2)
     assert done.stderr.startswith("trace-ves: the question or an option is not UTF-8 text;")
 

@@ -1,12 +1,14 @@
-"""`trace-ves dev videos`: what a bench needs and what is there. `trace-ves frames`: pictures of a run or of a video."""
+"""`dev videos`: what a bench needs. `frames`: pictures of a run or a video. Only commands may name addresses."""
 
 import csv
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Call
 from tests.films import write_film
+from tests.video.fetching.servers import FilmServer
 
 from trace_ves.benches import write_bench
 from trace_ves.core import Interval, Question
@@ -84,3 +86,64 @@ def test_a_run_that_holds_only_timestamps(cli: Call, film: Path, tmp_path: Path)
     assert "recorded no checksum" in done.stderr
     rows = {(row["asked"], row["seconds"]) for row in table(tmp_path / "out")}
     assert rows == {("0.31", "0.3"), ("0.33", "0.3"), ("2.0", "2.0")}
+
+
+# --- addresses ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server(film: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FilmServer]:
+    monkeypatch.setenv("TRACE_VES_CACHE_DIR", str(tmp_path / "cache"))
+    found = FilmServer(film.read_bytes())
+    yield found
+    found.close()
+
+
+ASK = ("Which?", "-o", "x", "-o", "y", "--backbone", "glance", "--method", "uniform-4")
+
+
+def test_ask_and_frames_fetch_an_address(cli: Call, server: FilmServer, tmp_path: Path) -> None:
+    done = cli("ask", server.url, *ASK, "--allow-private", "--json")
+    record = json.loads(done.stdout)
+    assert done.stderr == ""
+    assert record["frames_supplied"] == 4
+    assert record["video"].endswith("/film.mp4")
+    assert len(server.requests) == 1
+    done = cli("frames", server.url, "--at", "1.5", tmp_path / "out", "--allow-private")
+    assert "sha256" in done.stderr
+    assert len([*(tmp_path / "out").glob("*.jpg")]) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("ask", "URL", *ASK), "give --allow-private to fetch from there"),
+        (("ask", "URL", "", "-o", "x", "--allow-private"), "the question is empty"),
+        (("ask", "URL", "Which?", "--method", "nonsense", "--allow-private"), "nonsense"),
+        (("ask", "URL", "Which?", "-o", "only one", "--allow-private"), "2 to 26 options"),
+        (("frames", "URL", "q1", "out", "--allow-private"), "a run is a file"),
+    ],
+)
+def test_all_is_checked_before_a_fetch(cli: Call, server: FilmServer, words: tuple[str, ...], sentence: str) -> None:
+    done = cli(*(server.url if word == "URL" else word for word in words), status=2)
+    assert sentence in done.stderr
+    assert server.requests == []
+
+
+def test_too_large_a_file_and_one_that_is_not_a_video_are_refused(cli: Call, server: FilmServer) -> None:
+    ask = ("ask", server.url, *ASK, "--allow-private")
+    assert "--max-download-gb" in cli(*ask, "--max-download-gb", "0.000001", status=2).stderr
+    server.body = b"\0" * 5000
+    assert "film.mp4: not a video that can be read" in cli(*ask, status=2).stderr
+
+
+def test_an_address_inside_a_bench_is_data_and_never_fetched(cli: Call, server: FilmServer, tmp_path: Path) -> None:
+    item = Item(Question("q1", server.url, "Which?", ("x", "y")), "A", (Interval(1, 2),), 4.0)
+    write_bench([item], tmp_path / "bench")
+    runs = tmp_path / "runs"
+    cli("run", tmp_path / "bench", "--method", "uniform-4", "--backbone", "glance", "--out", runs, status=1)
+    [line] = (runs / "uniform-4@glance.jsonl").read_text().splitlines()
+    assert "no such file" in json.loads(line)["error"]
+    frames = ("frames", runs / "uniform-4@glance.jsonl", "q1", tmp_path / "out")
+    cli(*frames, "--bench", tmp_path / "bench", status=2)
+    assert server.requests == []

@@ -1,4 +1,4 @@
-"""The code of docs/extend.md runs as it stands there, and docs/run.md names what there is."""
+"""docs/extend.md and docs/tutorial.md do what they show, and docs/run.md names what there is."""
 
 import json
 import os
@@ -18,6 +18,7 @@ import click
 import pytest
 
 from tests import program
+from tests.cli.conftest import run_to
 from tests.docs import ROOT, blocks, read
 from tests.films import write_film
 from trace_ves import TRACE, InputError, Request
@@ -28,7 +29,8 @@ from trace_ves.core import Interval, Question
 from trace_ves.records import Item
 from trace_ves.runs.methods import open_method
 
-EXTEND, RUN = read("docs/extend.md"), read("docs/run.md")
+EXTEND, RUN, TUTORIAL = (read(f"docs/{name}.md") for name in ("extend", "run", "tutorial"))
+STEPS = blocks(TUTORIAL, "console")
 CAPTURED: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 120}
 CSV = "id,video,seconds,question,a,b,answer,from,to\nr1,v.mp4,30,Which?,x,y,B,1,4\nr2,v.mp4,30,Which?,x,y,C,1,4\n"
 
@@ -77,9 +79,7 @@ def test_the_method_of_the_page_is_short_and_audited(workplace: Path, tmp_path: 
     assert method in read("README.md")
 
 
-def test_the_importer_of_the_page_leaves_out_what_is_no_question(
-    workplace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_importer_of_the_page(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from trace_ves.benches.importers import import_bench
 
     monkeypatch.syspath_prepend(workplace)
@@ -170,3 +170,36 @@ def test_the_prices_on_the_page_can_be_read(tmp_path: Path) -> None:
     price = load_prices(tmp_path / "prices.toml").of("openai:my-model@http://localhost:8000/v1")
     assert price is not None
     assert price.output == 0.40
+
+
+# --- the tutorial, on a film of the same length: what needs no model prints what the page shows --------
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the page has after its steps 1, 4 and 6, with a grey film of 139.4 seconds."""
+    folder = tmp_path_factory.mktemp("tutorial")
+    (folder / "hall").mkdir()
+    for name, lines in zip(("hall/questions.jsonl", "mine.jsonl"), blocks(TUTORIAL, "json"), strict=True):
+        (folder / name).write_text(lines, encoding="utf-8")
+    write_film(folder / "hall.mp4", [90] * 1394, fps=10)
+    return folder
+
+
+def trace_ves(line: str, place: Path) -> str:
+    """What a line of the page prints; what stands behind a pipe is left to the test."""
+    return run_to(*shlex.split(line.removeprefix("$ trace-ves ").partition(" | ")[0]), cwd=place).stdout
+
+
+def test_the_audits_print_what_the_page_shows(place: Path) -> None:
+    shown = [block.splitlines() for block in STEPS if block.startswith("$ trace-ves audit")]
+    assert len(shown) == 2
+    for command, *expected in shown:
+        assert trace_ves(command, place).splitlines()[: len(expected)] == expected
+
+
+def test_the_frames_are_written(place: Path) -> None:
+    [command] = [line for block in STEPS for line in block.splitlines() if line.startswith("$ trace-ves frames")]
+    printed = trace_ves(command, place).splitlines()
+    assert [line.partition(":")[0] for line in printed] == ["15 s", "60 s", "125 s"]
+    assert len([*(place / "pictures").glob("*.jpg")]) == 3

@@ -15,10 +15,6 @@ from trace_ves.benches import Bench, load_bench, write_bench
 from trace_ves.core import Interval, Question
 from trace_ves.records import Item
 
-QUESTIONS = 12
-SECONDS = 60
-FPS = 5
-
 MODELS = '''
 """Backbones for the tests of runs; each is named on the command line as models:NAME."""
 import hashlib, os, signal, time
@@ -94,16 +90,12 @@ def bench_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bench")
     (folder / "videos").mkdir()
     for name in ("a", "b", "c"):
-        write_film(folder / "videos" / f"{name}.mp4", (n % 200 for n in range(FPS * SECONDS)), fps=FPS)
-    items = [
-        Item(
-            Question(f"q{number:02d}", f"videos/{'abc'[number % 3]}.mp4", f"Which? #{number}", ("w", "x", "y", "z")),
-            answer="ABCD"[number % 4],
-            evidence=(Interval(5, 10), Interval(30, 42)),
-            duration=float(SECONDS),
-        )
-        for number in range(QUESTIONS)
-    ]
+        write_film(folder / "videos" / f"{name}.mp4", (n % 200 for n in range(5 * 60)), fps=5)
+    evidence = (Interval(5, 10), Interval(30, 42))
+    items = []
+    for n in range(12):
+        question = Question(f"q{n:02d}", f"videos/{'abc'[n % 3]}.mp4", f"Which? #{n}", ("w", "x", "y", "z"))
+        items.append(Item(question, "ABCD"[n % 4], evidence, 60.0))
     write_bench(items, folder)
     return folder
 
@@ -144,14 +136,10 @@ def command(workplace: Path, ray_folder: Path) -> Iterator[Callable[..., subproc
     started: list[subprocess.Popen[str]] = []
 
     def start(*arguments: object, **environment: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "trace_ves", *map(str, arguments)],
-            cwd=workplace,
-            env=os.environ | {"RAY_TMPDIR": str(ray_folder)} | environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        words = [sys.executable, "-m", "trace_ves", *map(str, arguments)]
+        env = os.environ | {"RAY_TMPDIR": str(ray_folder)} | environment
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(words, cwd=workplace, env=env, stdout=pipe, stderr=pipe, text=True)
         started.append(process)
         return process
 

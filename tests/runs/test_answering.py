@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from trace_ves.records.disk_cache import checksum
 from trace_ves.records.run_file import Run, RunFile
 from trace_ves.runs import video_pool
 from trace_ves.runs.answering import Answered, Answerer, Job, QuestionTask, RunOptions, TaskResult, answer_question
-from trace_ves.runs.asking import VideoQuestion, answer_text, ask_many, with_question
+from trace_ves.runs.asking import answer_text, ask_many, with_question
 from trace_ves.runs.cost import CostLimit
 from trace_ves.runs.evaluate import Results
 from trace_ves.runs.prices import Price, Prices
@@ -50,10 +50,6 @@ class Opener:
 
 
 OPTIONS = RunOptions(methods={"own": lambda *_: Answer("B")}, backbones={"model": MODEL}, transcripts=False)
-
-
-def asked(*ids: str) -> list[VideoQuestion]:
-    return [VideoQuestion(Question(each, f"{each}.mp4", "Which?", ("red", "blue")), 60.0) for each in ids]
 
 
 def answered(method: Method, question: Question = QUESTION, **more: Any) -> Answered:
@@ -93,17 +89,13 @@ def test_only_an_answer_to_the_question_becomes_a_line(given: Any, question: Que
 
 
 def test_what_a_method_raises_is_on_its_line_and_not_its_half_answer() -> None:
-    def looks_and_fails(_: Question, observer: Observer) -> Answer:
-        raise KeyError("gone")
+    def fail(error: Exception) -> Answer:
+        raise error
 
-    def no_service(_: Question, observer: Observer) -> Answer:
-        raise BackboneError("the service is down")
-
-    own = answered(looks_and_fails)
+    own, ours = (answered(lambda *_, e=e: fail(e)) for e in (KeyError("gone"), BackboneError("the service is down")))
     assert re.fullmatch(r"KeyError: 'gone' \(test_answering\.py:\d+\)", own.prediction.error or "")
     assert isinstance(own.error, MethodError)
     assert isinstance(own.error.__cause__, KeyError)
-    ours = answered(no_service)
     assert (type(ours.error), ours.prediction.error) == (BackboneError, "the service is down")
     for found in (own, ours):
         assert (found.answer, found.prediction.termination, found.prediction.answer) == (Answer(None), None, None)
@@ -224,9 +216,6 @@ def test_one_usable_reply_is_enough_for_no_warning() -> None:
     assert told.startswith("2 of the 3 questions of m ended in an error, the first 'a': a is down; --retry-errors")
 
 
-# --- configurations -------------------------------------------------------------------------------
-
-
 def test_a_configuration_has_digests_of_a_persons_own_code_alone(workplace: Path) -> None:
     own = configuration(Job("models:first_letter", "models:Steady"), None, "d", RunOptions())
     assert own.method_sha256 == own.backbone_sha256 == source_digest("models:Steady") is not None
@@ -245,9 +234,7 @@ def test_a_configuration_has_digests_of_a_persons_own_code_alone(workplace: Path
 # --- videos ---------------------------------------------------------------------------------------
 
 
-def test_a_shared_video_gives_frames_of_a_height_from_a_cache_of_its_size(
-    bench_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_open_videos_share_the_cache(bench_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     cached = video_pool.video.CachedVideo
 
@@ -285,36 +272,26 @@ def test_a_video_is_known_by_its_path_and_who_opens_it() -> None:
 # --- durations ------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def durations(bench: Bench) -> Callable[..., Bench]:
-    """The bench with other durations for some videos, by their letters."""
-
-    def change(**seconds: float) -> Bench:
-        items = tuple(
-            replace(item, duration=seconds.get(item.question.video[-5], item.duration)) for item in bench.items
-        )
-        return replace(bench, items=items)
-
-    return change
+def changed(bench: Bench, letters: str, seconds: float) -> Bench:
+    """The bench with another duration for the videos of these letters."""
+    items = [replace(each, duration=seconds) if each.question.video[-5] in letters else each for each in bench.items]
+    return replace(bench, items=tuple(items))
 
 
-def ignore(*_: int) -> None:
-    pass
-
-
-def test_the_first_wrong_duration_is_named_and_the_others_counted(durations: Callable[..., Bench]) -> None:
+def test_the_first_wrong_duration_is_named_and_the_others_counted(bench: Bench) -> None:
     videos = [f"videos/{name}.mp4" for name in "abc"]
     heard: list[tuple[int, int]] = []
-    check_durations(durations(), videos, lambda *told: heard.append(told))
+    check_durations(bench, videos, lambda *told: heard.append(told))
     assert heard == [(1, 3), (2, 3), (3, 3)]
-    with pytest.raises(InputError, match=r"'q01' gives videos/b.mp4 90 s, but .* 60.0 s. Correct .* asked\.$"):
-        check_durations(durations(b=90.0), videos, ignore)
-    with pytest.raises(InputError, match=r"'q01' gives .* asked\. 1 more video differs\.$"):
-        check_durations(durations(b=90.0, c=90.0), videos, ignore)
-    with pytest.raises(InputError, match=r"'q00' gives .* asked\. 2 more videos differ\.$"):
-        check_durations(durations(a=90.0, b=90.0, c=90.0), videos, ignore)
-    check_durations(durations(b=90.0), videos[:1], ignore)  # not a video of these questions
-    check_durations(durations(b=float("nan")), videos, ignore)
+    for letters, words in {
+        "b": r"'q01' gives videos/b.mp4 90 s, but .* 60.0 s. Correct .* asked\.$",
+        "bc": r"'q01' gives .* asked\. 1 more video differs\.$",
+        "abc": r"'q00' gives .* asked\. 2 more videos differ\.$",
+    }.items():
+        with pytest.raises(InputError, match=words):
+            check_durations(changed(bench, letters, 90.0), videos, print)
+    check_durations(changed(bench, "b", 90.0), videos[:1], print)  # not a video of these questions
+    check_durations(changed(bench, "b", math.nan), videos, print)
 
 
 def test_files_that_are_absent_or_no_videos_are_passed_over(bench: Bench, tmp_path: Path) -> None:
@@ -324,9 +301,6 @@ def test_files_that_are_absent_or_no_videos_are_passed_over(bench: Bench, tmp_pa
     moved = replace(bench, path=tmp_path / "questions.jsonl")
     check_durations(moved, ["videos/a.mp4", "videos/b.mp4"], lambda *told: heard.append(told))
     assert heard == [(1, 1)]
-
-
-# --- parts of a run ------------------------------------------------------------------------------
 
 
 def look(pool: VideoPool, name: str, opener: Opener) -> SharedVideo:
@@ -378,23 +352,15 @@ def test_a_video_is_opened_when_it_is_looked_at_and_again_after_it_was_closed() 
         (math.inf, 10, 0, True),
     ],
 )
-def test_a_duration_is_right_as_far_as_benches_are_rounded(
-    stated: float, real: float, precision: float, is_right: bool
-) -> None:
+def test_a_duration_is_right_up_to_rounding(stated: float, real: float, precision: float, is_right: bool) -> None:
     item = Item(Question("q", "v.mp4", "?", ("a", "b")), "A", (), stated, duration_precision=precision)
     assert is_duration(item, real) == is_right
 
 
-@pytest.mark.parametrize(
-    ("method", "backbone", "name"),
-    [
-        ("trace", "openai:gpt-4o@http://host/v1", "trace@openai-gpt-4o-http-host-v1"),
-        ("my.module:method", "lab", "my.module-method@lab"),
-        ("...", "-x-", "unnamed@x"),
-    ],
-)
-def test_a_run_file_is_named_after_method_and_backbone(method: str, backbone: str, name: str) -> None:
-    assert Job(method, backbone).name == name
+def test_a_run_file_is_named_after_method_and_backbone() -> None:
+    assert Job("trace", "openai:gpt-4o@http://host/v1").name == "trace@openai-gpt-4o-http-host-v1"
+    assert Job("my.module:method", "lab").name == "my.module-method@lab"
+    assert Job("...", "-x-").name == "unnamed@x"
 
 
 def test_a_configuration_says_how_many_frames_a_question_may_cost() -> None:
@@ -434,22 +400,12 @@ def answer_some(folder: Path, count: int, limit: CostLimit | None) -> list[str]:
             yield task, TaskResult(replace(prediction(task.question, Answer("A")), usage=Usage(1)))
 
     with RunFile(folder, JOB.name, configuration(JOB, None, None, OPTIONS)) as file:
-        tasks = [
-            QuestionTask(JOB, one.question, "v")
-            for one in asked(*(f"q{number}" for number in range(count)))
-            if one.question.id not in file.finished
-        ]
-        heard: list[str] = []
-        answer_tasks(
-            tasks,
-            {JOB: file},
-            engine,  # type: ignore[arg-type]
-            OPTIONS,
-            cost_limit=limit,
-            finished=lambda task, line: heard.append(line.question_id),
-        )
-        assert heard == begun
-        assert set(heard) <= set(file.finished)
+        left = [f"q{number}" for number in range(count) if f"q{number}" not in file.finished]
+        tasks = [QuestionTask(JOB, replace(QUESTION, id=each), "v") for each in left]
+        heard: list[Prediction] = []
+        answer_tasks(tasks, {JOB: file}, engine, OPTIONS, cost_limit=limit, finished=lambda _, line: heard.append(line))
+        assert [line.question_id for line in heard] == begun
+        assert set(begun) <= set(file.finished)
     return begun
 
 

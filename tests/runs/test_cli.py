@@ -11,24 +11,23 @@ from pathlib import Path
 import pytest
 
 from tests import program
-from tests.fakes import DIALECTS, Response, Server
+from tests.cli.conftest import run_to
+from tests.fakes import OPENAI, Response, Server
 from trace_ves import evaluate
 from trace_ves.backbone.registry import is_own_code, may_open_unasked
 from trace_ves.runs.cost import CostLimit
 from trace_ves.runs.prices import load_prices
 
-OPENAI = DIALECTS["openai"]
 
-
-def run(bench: object, *options: str, method: str = "uniform-8", backbone: str = "models:Steady") -> program.Done:
-    return program.run("run", bench, "--method", method, "--backbone", backbone, "--out", "out", *options)
+def run(bench: object, *more: str, method: str = "uniform-8", model: str = "Steady", status: int = 0) -> program.Done:
+    words = ("run", bench, "--method", method, "--backbone", f"models:{model}", "--out", "out", *more)
+    return run_to(*words, status=status)
 
 
 def test_audit_and_cost_are_printed_and_a_second_time_nothing_is_asked(bench_folder: Path, workplace: Path) -> None:
     (workplace / "prices.toml").write_text('["models:*"]\ninput = 1000\ncached = 0\noutput = 0\n')
     priced = (bench_folder, "--prices", "prices.toml")
     first = run(*priced, method="uniform-8, blind")
-    assert first.returncode == 0, first.stderr
     assert "VES audit\n" in first.stdout
     assert "Cost per question, by stage" not in first.stdout
     assert "More: --full prints every table; trace-ves view out;" in first.stdout
@@ -42,11 +41,9 @@ def test_audit_and_cost_are_printed_and_a_second_time_nothing_is_asked(bench_fol
 
 def test_json_is_for_machines(bench_folder: Path, workplace: Path) -> None:
     done = run(bench_folder, "--backbone", "models:Slow", "--json", method="uniform-8,random")
-    assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
-    assert [run["file"] for run in summary["runs"]] == [
-        f"out/{method}@models-{model}.jsonl" for model in ("Steady", "Slow") for method in ("uniform-8", "random")
-    ]
+    names = [f"{method}@models-{model}" for model in ("Steady", "Slow") for method in ("uniform-8", "random")]
+    assert [run["file"] for run in summary["runs"]] == [f"out/{name}.jsonl" for name in names]
     spent = summary["runs"][0]["cost"]["by_stage"]["direct-answer"]
     assert (spent["calls"], spent["frames"], spent["input_tokens"], spent["dollars"]) == (12, 96, 9600, None)
     assert {run["questions"] for run in summary["audit"]["runs"]} == {12}
@@ -59,24 +56,20 @@ def test_a_bench_without_evidence_gives_accuracy_overall_and_by_its_groups(bench
         line |= {"evidence": [], "video": str(bench_folder / line["video"]), "duration_group": group}
     (workplace / "plain.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     done = run("plain.jsonl", "--full")
-    assert done.returncode == 0, done.stderr
     assert all(words in done.stdout for words in ("Answers only", "Accuracy by duration group", "n = 4"))
     assert "EP" not in done.stdout
 
 
 def test_errors_end_with_status_1_and_say_how_to_go_on(bench_folder: Path, workplace: Path) -> None:
-    done = run(bench_folder, method="blind", backbone="models:Failing")
-    assert done.returncode == 1
+    done = run(bench_folder, method="blind", model="Failing", status=1)
     assert "8 of the 12 questions of blind ended in an error, the first 'q0" in done.stderr
     assert "--retry-errors asks them again" in done.stderr
 
 
 def test_the_counterfactual_check_runs_on_a_run(bench_folder: Path, workplace: Path) -> None:
-    assert run(bench_folder, method="uniform-16").returncode == 0
+    run(bench_folder, method="uniform-16")
     check = ("counterfactual", bench_folder, "out/uniform-16@models-Steady.jsonl", "--backbone", "models:Steady")
-    done = program.run(*check, "--json")
-    assert done.returncode == 0, done.stderr
-    summary = json.loads(done.stdout)
+    summary = json.loads(run_to(*check, "--json").stdout)
     assert 0 < summary["eligible"] >= summary["not_reproduced"]
     log = workplace / "out/counterfactual/uniform-16@models-Steady.jsonl"
     assert len(log.read_text().splitlines()) == summary["eligible"]
@@ -92,8 +85,8 @@ def test_a_run_cannot_send_the_readers_key_anywhere_or_import_code(workplace: Pa
         for backbone in (f"openai:x@{server.url}/v1", "evil:main"):
             line = {"question_id": "q00", "answer": "A", "timestamps": [6.0, 7.0, 31.0, 32.0], "backbone": backbone}
             (workplace / "run.jsonl").write_text(json.dumps(line) + "\n")
-            done = program.run("counterfactual", bench_folder, "run.jsonl", OPENAI_API_KEY="the-reader's-key")
-            assert done.returncode == 2
+            check = ("counterfactual", bench_folder, "run.jsonl")
+            done = run_to(*check, status=2, OPENAI_API_KEY="the-reader's-key")
             refused = f"the run names the backbone '{backbone}', which a file may not choose; if you trust it, "
             assert f"{refused}pass --backbone {backbone}" in done.stderr
     assert (server.received, server.got, (workplace / "taken").exists()) == ([], [], False)
@@ -104,9 +97,8 @@ def test_only_built_in_backbones_without_an_address_may_be_opened() -> None:
     addresses = ("openai:m@http://host/v1", "openai:m@https://host", "openai:@http://host", "gemini:m@http://host")
     local = ("hf:./folder", "hf:somebody/model", "vllm:somebody/model")
     own = ("evil:main", "package.module:callable", "openai.evil:main")
-    assert [spec for spec in (*allowed, *addresses, *local, *own, "", "nothing") if may_open_unasked(spec)] == [
-        *allowed
-    ]
+    others = (*addresses, *local, *own, "", "nothing")
+    assert [spec for spec in (*allowed, *others) if may_open_unasked(spec)] == [*allowed]
     assert [spec for spec in (*allowed, *local, *own) if is_own_code(spec)] == [*own]
 
 
@@ -184,8 +176,7 @@ def test_a_run_that_is_killed_goes_on_within_its_limit_and_loses_nothing(paid: P
 
 
 def test_a_limit_without_a_price_is_refused_and_a_model_without_one_says_so_once(paid: Path, server: Server) -> None:
-    refused = program.run(*command(paid, server, "--max-cost", "1"))
-    assert refused.returncode == 2
+    refused = run_to(*command(paid, server, "--max-cost", "1"), status=2)
     assert f"--max-cost needs a price for openai:m@{server.url}/v1; give one with --price" in refused.stderr
     assert server.received == []
     plain = program.run(*command(paid, server, "--limit", "2"))

@@ -47,9 +47,7 @@ LONG_CALLS = [
         (LONG, LONG_CALLS, (0.4 + 1.0) + (1.2 + 1.5) + 0.5 * (1.2 + 1.5)),
     ],
 )
-def test_sums_limits_and_tables_charge_for_the_cheaper_tier_and_long_prompts(
-    price: Price, calls: list[Call], expected: float
-) -> None:
+def test_sums_limits_and_tables_charge_by_tier_and_length(price: Price, calls: list[Call], expected: float) -> None:
     log = ObservationLog(tuple(calls))
     line = Prediction.of(item(0).question, Answer("A"), log, method="m", backbone="b", seconds=1.0)
     assert Prediction.from_json(line.to_json()).observations[-1].service_tier == "flex"
@@ -82,21 +80,17 @@ def test_every_default_model_and_every_family_has_a_price_with_its_page_and_day(
     prices = load_prices()
     defaults = [f"{known.scheme}:{known.default_model}" for known in registrations().values() if known.default_model]
     families = [
-        "gemini:gemini-3.7-flash",
-        "gemini:gemini-3.8-flash",
         "vertex:gemini-3-flash-preview",
-        "openai:gpt-6.1-terra",
-        "openai:gpt-5.6-luna",
-        "anthropic:claude-opus-5-5",
         "anthropic:claude-haiku-4-5-20251001",
         "openai:qwen3-vl-plus@https://dashscope.aliyuncs.com/compatible-mode/v1",
         "openai:doubao-seed-2-1-pro@https://ark.cn-beijing.volces.com/api/v3",
     ]
-    for spec in [*defaults, *families]:
-        price = prices.of(spec)
-        assert price.page.startswith("https://"), spec
-        assert price.date is not None, spec
-        assert 0 < price.cached <= price.input < price.output, spec
+    listed = [price for price in prices.by_spec.values() if price.input > 0]
+    assert len(listed) > 50
+    for price in [*listed, *map(prices.of, defaults), *map(prices.of, families)]:
+        assert price.page.startswith("https://"), price
+        assert price.date is not None, price
+        assert 0 < price.cached <= price.input < price.output, price
     claude = prices.of("anthropic:claude-sonnet-5")
     assert claude.cache_write == pytest.approx(1.25 * claude.input)
     assert prices.of("gemini:gemini-3-flash-preview").flex == 0.5
@@ -166,9 +160,7 @@ def test_the_longest_match_counts_and_an_unknown_model_has_no_price(spec: str, d
         ("[x]\ninput = true\ncached = 0\noutput = 1", "input must be dollars"),
     ],
 )
-def test_a_persons_own_prices_come_first_and_a_price_that_is_none_gets_a_sentence(
-    tmp_path: Path, text: str, sentence: str
-) -> None:
+def test_own_prices_come_first_and_a_wrong_one_is_a_sentence(tmp_path: Path, text: str, sentence: str) -> None:
     own = tmp_path / "prices.toml"
     own.write_text('["openai:mine@http://localhost/v1"]\ninput = 1\ncached = 0\noutput = 2.5\n')
     prices = load_prices(own)
@@ -199,10 +191,8 @@ PREDICTIONS = [
 
 def test_costs_are_split_by_stage_and_per_question() -> None:
     cost = RunCost.of("trace", PREDICTIONS, Price(1.0, 0.1, 10.0))
-    assert {stage: (spent.calls, spent.frames, spent.faults) for stage, spent in cost.by_stage.items()} == {
-        "look": (4, 8, 2),
-        "answer": (2, 2, 0),
-    }
+    counts = {stage: (spent.calls, spent.frames, spent.faults) for stage, spent in cost.by_stage.items()}
+    assert counts == {"look": (4, 8, 2), "answer": (2, 2, 0)}
     assert cost.total.frames == sum(prediction.frames_supplied for prediction in PREDICTIONS)
     assert cost.dollars == pytest.approx(2 * (4000 * 1.0 + 1000 * 0.1 + 40 * 10) / 1e6)
     [section] = cost_table([cost]).sections
@@ -221,21 +211,13 @@ def test_cost_lines_can_be_grouped_by_run_method_stage_and_question() -> None:
     failed = Prediction("q1", None, error="down")
     runs = [("a", mine), ("b", other), ("c", [stranger, failed])]
     lines = cost_lines(runs, prices)
-    assert [(line.run, line.question_id, line.stage, line.questions) for line in lines] == [
-        ("a", "q0", "look", 1),
-        ("a", "q0", "answer", 1),
-        ("a", "q1", "look", 1),
-        ("a", "q1", "answer", 1),
-        ("b", "q0", "look", 1),
-        ("b", "q0", "answer", 1),
-        ("c", "q0", "not recorded", 1),
-    ]
+    told = [f"{line.run} {line.question_id} {line.stage}" for line in lines if line.questions == 1]
+    looks = ["a q0 look", "a q0 answer", "a q1 look", "a q1 answer", "b q0 look", "b q0 answer"]
+    assert told == [*looks, "c q0 not recorded"]
+    assert len(lines) == 7
     by_run = cost_lines(runs, prices, by=("run",))
-    assert [(line.run, line.questions, line.stage, line.method) for line in by_run] == [
-        ("a", 2, None, None),
-        ("b", 1, None, None),
-        ("c", 1, None, None),
-    ]
+    grouped = [(line.run, line.questions, line.stage, line.method) for line in by_run]
+    assert grouped == [("a", 2, None, None), ("b", 1, None, None), ("c", 1, None, None)]
     assert by_run[0].dollars == pytest.approx(RunCost.of("a", mine, prices.of("mine")).dollars)
     assert by_run[0].spent.cached_share == pytest.approx(0.2)
     assert (by_run[1].dollars, by_run[2].spent.seconds) == (None, 2.0)

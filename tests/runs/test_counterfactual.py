@@ -37,6 +37,8 @@ from trace_ves.runs.counterfactual import (
     summarise,
 )
 
+Check = Callable[..., list[Outcome]]
+Lines = list[Prediction]
 moments = st.lists(st.integers(0, 400).map(lambda n: n / 4), max_size=40, unique=True).map(sorted)
 intervals = st.lists(
     st.tuples(st.integers(0, 90), st.integers(1, 10)).map(lambda pair: Interval(pair[0], pair[0] + pair[1])), max_size=4
@@ -115,10 +117,8 @@ def brightness(second: float) -> int:
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     folder = tmp_path_factory.mktemp("bench")
     write_film(folder / "v.mp4", (brightness(number / FPS) for number in range(FPS * SECONDS)), fps=FPS)
-    items = [
-        Item(Question(f"q{number}", "v.mp4", f"Both? {number}", ("yes", "no")), "A", EVIDENCE, SECONDS)
-        for number in range(6)
-    ]
+    questions = [Question(f"q{number}", "v.mp4", f"Both? {number}", ("yes", "no")) for number in range(6)]
+    items = [Item(question, "A", EVIDENCE, SECONDS) for question in questions]
     return load_bench(write_bench(items, folder))
 
 
@@ -134,7 +134,7 @@ MODEL = ScriptedBackbone(sees_both, name="light")
 
 
 @pytest.fixture(scope="module")
-def predictions(bench: Bench) -> list[Prediction]:
+def predictions(bench: Bench) -> Lines:
     made = []
     with video.open(bench.path.parent / "v.mp4") as film:
         for item in bench.items:
@@ -150,7 +150,7 @@ def log(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def check(bench: Bench, log: Path) -> Callable[..., list[Outcome]]:
+def check(bench: Bench, log: Path) -> Check:
     """Check predictions on the bench, into the log."""
 
     def run(predictions: Sequence[Prediction], model: Backbone = MODEL) -> list[Outcome]:
@@ -159,9 +159,7 @@ def check(bench: Bench, log: Path) -> Callable[..., list[Outcome]]:
     return run
 
 
-def test_evidence_flips_and_the_control_does_not_and_every_masked_frame_is_logged(
-    check: Callable[..., list[Outcome]], predictions: list[Prediction], log: Path
-) -> None:
+def test_evidence_flips_the_control_does_not_and_masks_are_logged(check: Check, predictions: Lines, log: Path) -> None:
     summary = summarise(check(predictions))
     assert (summary.eligible, summary.not_reproduced, summary.no_mask, summary.no_control) == (6, 0, 0, 0)
     assert (summary.evidence.percent, summary.evidence.ci95) == (100, (100, 100))
@@ -180,7 +178,7 @@ def test_evidence_flips_and_the_control_does_not_and_every_masked_frame_is_logge
         assert not any(second in interval for second in line["control"]["masked"] for interval in EVIDENCE)
 
 
-def test_a_log_is_continued_and_held_to_its_seed(bench: Bench, predictions: list[Prediction], log: Path) -> None:
+def test_a_log_is_continued_and_held_to_its_seed(bench: Bench, predictions: Lines, log: Path) -> None:
     heard: list[tuple[int, int]] = []
     pairs = eligible(bench, predictions, k=2)
     whole = run_check(bench, pairs, MODEL, log, seed=0)
@@ -194,9 +192,7 @@ def test_a_log_is_continued_and_held_to_its_seed(bench: Bench, predictions: list
         run_check(bench, pairs, MODEL, log, seed=1)
 
 
-def test_a_seed_chooses_the_same_whatever_the_order(
-    bench: Bench, predictions: list[Prediction], tmp_path: Path
-) -> None:
+def test_a_seed_chooses_the_same_whatever_the_order(bench: Bench, predictions: Lines, tmp_path: Path) -> None:
     pairs = eligible(bench, predictions, k=2)
     forward = run_check(bench, pairs, MODEL, tmp_path / "a.jsonl", seed=3, workers=1)
     backward = run_check(bench, pairs[::-1], MODEL, tmp_path / "b.jsonl", seed=3, workers=4)
@@ -205,16 +201,12 @@ def test_a_seed_chooses_the_same_whatever_the_order(
     assert spans == set(EVIDENCE)  # six questions, and not always the same interval
 
 
-def test_an_answer_that_its_clips_do_not_give_again_says_nothing(
-    check: Callable[..., list[Outcome]], predictions: list[Prediction]
-) -> None:
+def test_an_answer_that_its_clips_do_not_give_again_says_nothing(check: Check, predictions: Lines) -> None:
     summary = summarise(check(predictions, ScriptedBackbone(lambda _: {"answer": "B"}, name="stubborn")))
     assert (summary.not_reproduced, summary.evidence.percent, summary.control.percent) == (6, None, None)
 
 
-def test_only_correct_and_covered_predictions_of_the_bench_are_checked(
-    bench: Bench, predictions: list[Prediction]
-) -> None:
+def test_only_correct_and_covered_predictions_of_the_bench_are_checked(bench: Bench, predictions: Lines) -> None:
     wrong = replace(predictions[0], answer="B")
     sparse = replace(predictions[1], timestamps=(1.0, 9.0, 31.0, 35.0), frames_supplied=4)
     found = eligible(bench, [wrong, sparse, predictions[3]], k=2)
@@ -223,14 +215,12 @@ def test_only_correct_and_covered_predictions_of_the_bench_are_checked(
     assert len(eligible(bench, predictions, k=min(counts))) == 6
     assert eligible(bench, predictions, k=min(counts) + 1) == []
     smaller = replace(bench, items=bench.items[1:], problems=(BenchProblem("q0", "too long", kept=False),))
-    assert [prediction.question_id for _, prediction in eligible(smaller, predictions, k=2)] == [
-        f"q{number}" for number in range(1, 6)
-    ]
+    assert [line.question_id for _, line in eligible(smaller, predictions, k=2)] == ["q1", "q2", "q3", "q4", "q5"]
     with pytest.raises(InputError, match=r"'elsewhere' of the run is not in .*; was the run made on another bench"):
         eligible(bench, [predictions[0], replace(predictions[1], question_id="elsewhere")], k=2)
 
 
-def test_a_log_counts_for_the_same_predictions_alone(bench: Bench, predictions: list[Prediction], log: Path) -> None:
+def test_a_log_counts_for_the_same_predictions_alone(bench: Bench, predictions: Lines, log: Path) -> None:
     pairs = eligible(bench, predictions, k=2)
     run_check(bench, pairs[:2], MODEL, log, seed=4)
     assert [json.loads(line)["seed"] for line in log.read_text().splitlines()] == [4, 4]
@@ -240,9 +230,7 @@ def test_a_log_counts_for_the_same_predictions_alone(bench: Bench, predictions: 
     assert len(log.read_text().splitlines()) == 4  # another answer, and another question: both are asked
 
 
-def test_a_bundle_of_evidence_alone_has_a_control_in_the_rest_of_the_log(
-    check: Callable[..., list[Outcome]], predictions: list[Prediction]
-) -> None:
+def test_a_bundle_of_evidence_alone_has_a_control_in_the_rest_of_the_log(check: Check, predictions: Lines) -> None:
     inside = [second for second in predictions[0].timestamps if any(second in interval for interval in EVIDENCE)]
     clip = ClipRecord(Interval(inside[0], inside[-1]), 1.0, 48, tuple(inside))
     narrow = [replace(prediction, bundle=(clip.to_json(),)) for prediction in predictions]
@@ -255,12 +243,8 @@ def test_a_bundle_of_evidence_alone_has_a_control_in_the_rest_of_the_log(
         assert outcome.control.masked == ()
 
 
-def test_no_answer_any_more_is_a_change_and_counted_apart_from_another_answer(
-    check: Callable[..., list[Outcome]], predictions: list[Prediction]
-) -> None:
-    unsure = ScriptedBackbone(
-        lambda request: {"answer": sees_both(request)["answer"].replace("B", "") or None}, name="x"
-    )
+def test_no_answer_any_more_is_a_change_and_counted_apart(check: Check, predictions: Lines) -> None:
+    unsure = ScriptedBackbone(lambda request: {"answer": {"A": "A", "B": None}[sees_both(request)["answer"]]}, name="x")
     summary = summarise(check(predictions, unsure))
     assert (summary.evidence.percent, summary.evidence.another, summary.evidence.no_answer) == (100, 0, 100)
     assert (summary.control.percent, summary.control.another, summary.control.no_answer) == (0, 0, 0)
@@ -269,9 +253,7 @@ def test_no_answer_any_more_is_a_change_and_counted_apart_from_another_answer(
     assert [cell[0].text for cell in cells] == ["6", "100.0", "0.0", "100.0", "78.0"]
 
 
-def test_stand_ins_have_the_height_of_the_clip_they_stand_in(
-    check: Callable[..., list[Outcome]], predictions: list[Prediction]
-) -> None:
+def test_stand_ins_have_the_height_of_the_clip_they_stand_in(check: Check, predictions: Lines) -> None:
     first, last = predictions[0].timestamps[:12], predictions[0].timestamps[12:]
     clips = [ClipRecord(Interval(row[0], row[-1]), 1.0, height, row) for row, height in ((first, 48), (last, 24))]
     two = replace(predictions[0], bundle=tuple(clip.to_json() for clip in clips))
@@ -288,9 +270,7 @@ def test_a_clip_that_loses_no_frame_stays_as_it_was_shown() -> None:
     assert replace_frames(observer, clip, {3.0: 5.0}).span == Interval(2, 5)
 
 
-def test_a_run_without_bundle_is_checked_from_what_it_looked_at(
-    check: Callable[..., list[Outcome]], predictions: list[Prediction]
-) -> None:
+def test_a_run_without_bundle_is_checked_from_what_it_looked_at(check: Check, predictions: Lines) -> None:
     bare = [Prediction(p.question_id, p.answer, p.timestamps, p.frames_supplied) for p in predictions]
     summary = summarise(check(bare))
     assert (summary.evidence.percent, summary.control.percent) == (100, 0)
@@ -306,7 +286,7 @@ def test_a_run_without_bundle_is_checked_from_what_it_looked_at(
     ],
 )
 def test_what_cannot_be_replayed_is_said_and_the_rest_goes_on(
-    check: Callable[..., list[Outcome]], predictions: list[Prediction], log: Path, change: dict[str, Any], sentence: str
+    check: Check, predictions: Lines, log: Path, change: dict[str, Any], sentence: str
 ) -> None:
     first, second = check([replace(predictions[0], **change), predictions[1]])
     assert sentence in first.error
@@ -314,8 +294,7 @@ def test_what_cannot_be_replayed_is_said_and_the_rest_goes_on(
     assert len(log.read_text().splitlines()) == 1  # a failure is asked again next time
 
 
-SPAN = Interval(1, 2)
-KEPT = Masked(SPAN, (1.5,), (3.0,), "A", changed=False)
+KEPT = Masked(Interval(1, 2), (1.5,), (3.0,), "A", changed=False)
 CHANGED = replace(KEPT, answer="B", changed=True)
 SILENT = replace(KEPT, answer=None)
 
@@ -325,25 +304,17 @@ def outcome(evidence: Masked | None, control: Masked | None = KEPT, *, replayed:
 
 
 def test_every_outcome_is_counted_once_and_in_its_place() -> None:
-    outcomes = [
-        outcome(CHANGED),
-        outcome(CHANGED),
-        outcome(KEPT),
-        outcome(SILENT, None),
-        outcome(None, None),
-        outcome(CHANGED, replayed="B"),
-        outcome(SILENT, replayed=None),
-        replace(outcome(None, None), error="down"),
-        replace(outcome(None, None), error="down"),
-    ]
-    found = summarise(outcomes)
+    undecided = [outcome(CHANGED, replayed="B"), outcome(SILENT, replayed=None)]
+    failed = [replace(outcome(None, None), error="down")] * 2
+    decided = [outcome(CHANGED), outcome(CHANGED), outcome(KEPT), outcome(SILENT, None), outcome(None, None)]
+    found = summarise([*decided, *undecided, *failed])
     assert (found.eligible, found.failed, found.not_reproduced, found.no_mask, found.no_control) == (9, 2, 1, 1, 1)
     rate = found.evidence
     assert (rate.questions, rate.percent, rate.another, rate.no_answer) == (4, 75.0, 50.0, 25.0)
     assert (found.control.questions, found.control.percent, found.control.no_answer) == (3, 0.0, 0.0)
-    told = found.to_json()
-    assert (told["eligible"], told["not_reproduced"], told["no_mask"], told["no_control"]) == (9, 1, 1, 1)
-    assert told["undetermined"] == found.undetermined == 1
+    told = {"eligible": 9, "not_reproduced": 1, "no_mask": 1, "no_control": 1, "undetermined": 1}
+    assert found.to_json() == found.to_json() | told
+    assert found.undetermined == 1
 
 
 def test_the_interval_is_that_of_seed_0_unless_another_is_given() -> None:
@@ -363,10 +334,8 @@ def test_rates_are_written_to_four_places_and_nothing_masked_has_none() -> None:
 def test_the_table_prints_half_the_width_of_the_interval() -> None:
     summary = Summary(10, 1, 5, 2, 3, 4, FlipRate(2, 50.0, 5.0, ci95=(20.0, 60.0)), FlipRate(1, 0.0, ci95=(0.0, 0.0)))
     table = flip_table(summary, "trace")
-    evidence, control = table.sections[0].rows
-    assert evidence.cells[1][0].text == "50.0"
-    assert evidence.cells[1][0].plus_minus == "20.0"
-    assert control.cells[1][0].plus_minus is None
+    shown = [row.cells[1][0] for row in table.sections[0].rows]
+    assert [(cell.text, cell.plus_minus) for cell in shown] == [("50.0", "20.0"), ("0.0", None)]
     assert "10 predictions are correct and covered. The clips of 5 do not decide" in table.note
     assert "those of 1 give another" in table.note
     assert "2 have nothing to mask, 3 have no control, 4 failed" in table.note

@@ -1,4 +1,4 @@
-"""A run from Python in one call, and one question answered alike by `ask` and by a run."""
+"""A run from Python in one call, one question answered alike by `ask` and by a run, and methods by name."""
 
 import json
 from dataclasses import replace
@@ -7,10 +7,17 @@ from pathlib import Path
 import pytest
 
 from trace_ves import TRACE, Answer, InputError, Observer, Question, Results, ask, evaluate, open_backbone
+from trace_ves.agent.ablations import VARIANTS
+from trace_ves.agent.settings import DEFAULT_BUDGET
+from trace_ves.baselines.avp import Avp
+from trace_ves.baselines.direct import Random, Uniform, Vote, blind
+from trace_ves.baselines.vca import Vca
+from trace_ves.observer import UNLIMITED
 from trace_ves.records import Item, Prediction
 from trace_ves.records.transcript import transcripts_path
 from trace_ves.runs.answering import Job
 from trace_ves.runs.cost import CostLimit
+from trace_ves.runs.methods import default_budget, known_names, open_method, states_budget
 from trace_ves.runs.prices import Price, Prices
 from trace_ves.runs.run import Watcher
 
@@ -58,17 +65,12 @@ def test_methods_and_backbones_may_be_objects(bench_folder: Path, workplace: Pat
 
 
 def test_ask_and_run_write_the_same_line(bench_folder: Path, workplace: Path) -> None:
-    [line] = evaluate(bench_folder, "uniform-8", "models:Steady", out=workplace / "out", limit=1).predictions[
-        "uniform-8"
-    ]
-    asked = ask(
-        bench_folder / "videos/a.mp4", "Which? #0", ["w", "x", "y", "z"], backbone="models:Steady", method="uniform-8"
-    ).prediction.to_json()
-    ours = line.to_json() | {"question_id": "ask"}
-    for record in (asked, ours):
-        record.pop("seconds")
-    assert asked == ours
-    assert "video" in asked
+    found = evaluate(bench_folder, "uniform-8", "models:Steady", out=workplace / "out", limit=1)
+    [line] = found.predictions["uniform-8"]
+    question = (bench_folder / "videos/a.mp4", "Which? #0", ["w", "x", "y", "z"])
+    asked = ask(*question, backbone="models:Steady", method="uniform-8").prediction
+    assert replace(asked, seconds=0.0) == replace(line, seconds=0.0, question_id="ask")
+    assert "video" in asked.to_json()
 
 
 def test_ask_needs_a_budget_of_one_frame(bench_folder: Path, workplace: Path) -> None:
@@ -106,3 +108,65 @@ def test_what_no_answer_means_stands_under_the_table(bench_folder: Path, workpla
     text = " ".join(str(found).split())
     assert "Unanswered questions (null, an error or a missing line) counted as wrong: models:liar 5." in text
     assert "unanswered" in json.dumps(found.to_json())
+
+
+# --- methods by name ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        ("uniform-64", Uniform(64)),
+        ("uniform-1", Uniform(1)),
+        ("vote-5", Vote(5)),
+        ("random", Random(0)),
+        ("random-7", Random(7)),
+        ("blind", blind),
+        ("avp", Avp(default_budget=DEFAULT_BUDGET)),
+        ("avp-unlimited", Avp()),
+        ("vca", Vca(default_budget=DEFAULT_BUDGET)),
+        ("vca-unlimited", Vca()),
+        ("trace", VARIANTS["trace"]),
+    ],
+)
+def test_a_name_opens_its_method(name: str, method: object) -> None:
+    assert open_method(name) == method
+
+
+def test_every_name_that_is_shown_opens_a_method() -> None:
+    *names, own = known_names()
+    assert own == "package.module:callable"
+    assert set(VARIANTS) < set(names)
+    for name in names:
+        assert callable(open_method(name))
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("trace-without-reply", "did you mean trace-without-replay"),
+        ("unifrom-64", "did you mean uniform-64"),
+        ("uniform-0", "uniform-N needs N between 1 and 4096"),
+        ("uniform-99999", "between 1 and 4096, found 99999"),
+        ("vote-0", "between 1 and 256"),
+        ("uniform", "did you mean uniform-64"),
+        ("", "there are trace, trace-without-replay"),
+        ("no_such_module_here:method", "cannot be imported"),
+        ("json:nothing", "has no nothing"),
+        ("string:ascii_letters", "which cannot be called"),
+        ("os:system", "does not take 2 arguments. A method is called with a question and an observer"),
+    ],
+)
+def test_a_name_that_is_none_gets_a_sentence(name: str, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        open_method(name)
+
+
+def test_every_agent_has_one_budget_and_the_others_are_bounded_by_definition() -> None:
+    assert {default_budget(open_method(name)) for name in (*VARIANTS, "avp", "vca")} == {DEFAULT_BUDGET}
+    assert default_budget(replace(VARIANTS["trace"], actions=frozenset())) == DEFAULT_BUDGET
+    free = ("avp-unlimited", "vca-unlimited", "uniform-64")
+    assert {default_budget(open_method(name)) for name in free} == {UNLIMITED}
+    assert states_budget("avp", open_method("avp"))
+    assert states_budget("mine:variant", VARIANTS["trace"])
+    assert not states_budget("mine:method", blind)

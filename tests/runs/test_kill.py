@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests import program
+from tests.cli.conftest import run_to
 from trace_ves.benches import load_bench, write_bench
 
 Command = Callable[..., subprocess.Popen[str]]
@@ -48,7 +48,7 @@ def wait_for_lines(folder: Path, count: int, process: subprocess.Popen[str]) -> 
 
 def test_a_run_killed_many_times_ends_like_one_in_peace(command: Command, bench_folder: Path, workplace: Path) -> None:
     arguments = ("run", str(bench_folder), "--method", METHODS, "--backbone", "models:Slow", "--workers", "4")
-    assert program.run(*arguments, "--out", "peace", MODEL_SECONDS="0").returncode == 0
+    run_to(*arguments, "--out", "peace", MODEL_SECONDS="0")
     draw = random.Random(7)
     kills = 0
     for _ in range(40):
@@ -71,15 +71,12 @@ def test_a_run_killed_many_times_ends_like_one_in_peace(command: Command, bench_
         assert len(by_question(workplace / "war" / name)) == 12
 
 
-def test_a_second_run_is_refused_and_ctrl_c_ends_the_first_at_once_with_what_was_finished(
-    command: Command, bench_folder: Path, workplace: Path
-) -> None:
+def test_ctrl_c_ends_a_run_and_a_second_one_is_refused(command: Command, bench_folder: Path, workplace: Path) -> None:
     run = workplace / "out/uniform-8@models-Held.jsonl"
     arguments = ("run", str(bench_folder), "--method", "uniform-8", "--backbone", "models:Held", "--out", "out")
     first = command(*arguments, "--workers", "1")
     wait_for_lines(workplace / "out", 2, first)
-    second = program.run(*arguments)
-    assert second.returncode == 2
+    second = run_to(*arguments, status=2)
     assert "uniform-8@models-Held.jsonl: another process is writing there" in second.stderr
     first.send_signal(signal.SIGINT)
     _, said = first.communicate(timeout=60)
@@ -93,13 +90,9 @@ def test_ctrl_c_while_glance_looks_is_130_and_no_abort(command: Command, bench_f
     pytest.importorskip("onnxruntime")
     (workplace / "long").mkdir()
     (workplace / "long" / "videos").symlink_to(bench_folder / "videos")
-    items = load_bench(bench_folder).items
-    many = [
-        replace(each, question=replace(each.question, id=f"{copy}{each.question.id}"))
-        for each in items
-        for copy in range(40)
-    ]  # no run comes to their end before it is interrupted
-    write_bench(many, workplace / "long")
+    items = load_bench(bench_folder).items * 40  # no run comes to their end before it is interrupted
+    questions = [replace(each.question, id=f"{number}") for number, each in enumerate(items)]
+    write_bench([replace(item, question=each) for item, each in zip(items, questions, strict=True)], workplace / "long")
     process = command("run", "long", *GLANCE)
     wait_for_lines(workplace / "out", 1, process)
     time.sleep(0.2)
@@ -111,9 +104,7 @@ def test_ctrl_c_while_glance_looks_is_130_and_no_abort(command: Command, bench_f
     assert any(map(by_question, (workplace / "out").glob("*.jsonl")))
 
 
-def test_a_full_disk_ends_a_run_with_a_sentence_and_the_lines_before_it(
-    command: Command, bench_folder: Path, workplace: Path
-) -> None:
+def test_a_full_disk_ends_a_run_with_a_sentence(command: Command, bench_folder: Path, workplace: Path) -> None:
     """No file of the process may grow beyond this: what a full disk does, for one process alone."""
     pytest.importorskip("onnxruntime")
     process = command("run", bench_folder, *GLANCE)
@@ -144,8 +135,7 @@ def test_a_closed_cluster_gives_the_lines_of_the_local_engine_though_a_worker_is
     stale.parent.mkdir(exist_ok=True)
     stale.write_text("127.0.0.1:1")
     arguments = ("run", str(bench_folder), "--method", METHODS, "--workers", "2")
-    local = program.run(*arguments, "--backbone", "models:Steady", "--out", "local")
-    assert local.returncode == 0, local.stderr
+    run_to(*arguments, "--backbone", "models:Steady", "--out", "local")
     cluster = command(*arguments, "--backbone", "models:Deadly", "--out", "ray", "--engine", "ray")
     _, said = cluster.communicate(timeout=500)
     assert cluster.returncode == 0, said
@@ -203,17 +193,11 @@ def test_three_nodes_of_which_one_dies_and_one_runs_out_of_memory(
 ) -> None:
     (workplace / "models.py").write_text((workplace / "models.py").read_text() + TROUBLED)
     arguments = ("run", str(bench_folder), "--method", METHODS, "--workers", "3")
-    quiet = program.run(*arguments, "--backbone", "models:Steady", "--out", "quiet")
-    assert quiet.returncode == 0, quiet.stderr
+    run_to(*arguments, "--backbone", "models:Steady", "--out", "quiet")
     loopback = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
     health = {"RAY_health_check_period_ms": "500", "RAY_health_check_initial_delay_ms": "0"}
-    nodes = subprocess.Popen(
-        [sys.executable, "-c", NODES],
-        env=os.environ | loopback | health | {"RAY_TMPDIR": str(ray_folder)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    env, pipe = os.environ | loopback | health | {"RAY_TMPDIR": str(ray_folder)}, subprocess.PIPE
+    nodes = subprocess.Popen([sys.executable, "-c", NODES], env=env, stdin=pipe, stdout=pipe, text=True)
     try:
         address = nodes.stdout.readline().strip()
         cluster = ("--backbone", "models:Troubled", "--out", "ray", "--engine", "ray", "--address", address)

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from trace_ves import video
 from trace_ves.core import InputError
 from trace_ves.records import Call, Prediction
 from trace_ves.records.disk_cache import checksum
 from trace_ves.records.run_file import Run
-from trace_ves.runs.logged_frames import bench_of, empty_folder, prediction_of, write_frames, write_moments
+from trace_ves.runs.logged_frames import bench_of, empty_folder, prediction_of, write_frames
 
 CALLS = (Call("look", (1.0, 2.0), (24, 24)), Call("think"), Call("check", (2.0, 2.0, 4.0), (24, 48, 24)))
 
@@ -69,21 +68,6 @@ def test_a_log_without_heights_is_of_frames_in_their_own_size(film: Path, tmp_pa
     odd = Prediction("q1", "A", (1.0, 2.0), 2, observations=(Call("look", (1.0, 2.0), (24,)),))
     with pytest.raises(InputError, match="a look call has 2 timestamps but 1 heights"):
         write_frames(odd, film, tmp_path / "odd")
-
-
-def test_moments_of_an_outsider_get_the_frames_on_screen(film: Path, tmp_path: Path) -> None:
-    line = Prediction("q1", "A", (1.05, 1.1, 2.0), 3)
-    written = write_frames(line, film, tmp_path / "run")
-    assert (written.pictures, written.calls) == (2, 0)
-    assert [row[:2] for row in table(written.folder)] == [
-        ["asked", "seconds"],
-        ["1.05", "1.0"],
-        ["1.1", "1.0"],
-        ["2.0", "2.0"],
-    ]
-    with video.open(film) as opened:
-        names = write_moments(opened, [2.0], 12, tmp_path / "person")
-    assert pictures(tmp_path / "person") == {names[0]: 12}
 
 
 def test_what_has_no_frames_or_no_place_is_a_sentence(film: Path, tmp_path: Path) -> None:

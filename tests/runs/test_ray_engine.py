@@ -158,14 +158,11 @@ def test_the_last_question_is_asked_again_by_a_worker_that_has_nothing_to_do() -
 
 def test_a_local_model_gets_a_gpu_where_there_is_one() -> None:
     local = [replace(task, job=Job("uniform-8", "hf:model")) for task in tasks(1, 8)]
-    for resources, share in (
-        ({"CPU": 4, "GPU": 2}, {"num_cpus": 0.5, "num_gpus": 1}),
-        ({}, {"num_cpus": 0.125, "num_gpus": 0}),
-    ):
+    for resources, cpus, gpus in (({"CPU": 4, "GPU": 2}, 0.5, 1), ({}, 0.125, 0)):
         ray = FakeRay(lambda _, task: line(task))
         ray.resources = resources
         run_on(ray, local, 8)
-        assert ray.share == share
+        assert ray.share == {"num_cpus": cpus, "num_gpus": gpus}
 
 
 def test_what_stops_the_program_inside_a_worker_is_raised_here() -> None:
@@ -184,8 +181,7 @@ def test_workers_that_never_begin_are_one_sentence_unless_others_do() -> None:
         run_on(dead, tasks(2, 2), 2)
     for dies in (1, 2):
         one = FakeRay(
-            lambda _, task: line(task),
-            report=lambda actor, dies=dies: RayActorError("x") if actor.number == dies else None,
+            lambda _, task: line(task), lambda actor, n=dies: RayActorError("x") if actor.number == n else None
         )
         assert run_on(one, tasks(2, 2), 2) == {None: 4}
 
@@ -202,18 +198,15 @@ def test_a_cluster_of_this_machine_alone_is_closed_to_others_and_ended(
         monkeypatch.delenv(name)
     ray = ray_engine._ray(elsewhere=address is not None)
     monkeypatch.setitem(sys.modules, "ray", ray)
-    assert (os.environ.get("RAY_AUTH_MODE"), len(os.environ.get("RAY_AUTH_TOKEN", ""))) == (
-        (None, 0) if address else ("token", 64)
-    )
+    closed = (os.environ.get("RAY_AUTH_MODE"), len(os.environ.get("RAY_AUTH_TOKEN", "")))
+    assert closed == ((None, 0) if address else ("token", 64))
     ray.init = lambda **given: ray.calls.append(given["address"])
     ray.shutdown = lambda: ray.calls.append("ended")
     assert list(answer_on_ray([], RunOptions(), workers=2, address=address)) == []
     assert ray.calls == [address or "local", "ended"]
 
 
-def test_a_worker_finds_your_method_where_the_driver_was_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_imports_from_the_drivers_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
     for folder in (tmp_path, tmp_path, tmp_path / "missing"):
         Worker(RunOptions(), str(folder))
@@ -221,11 +214,9 @@ def test_a_worker_finds_your_method_where_the_driver_was_started(
 
 
 def test_answers_are_cached_on_other_machines_only_if_a_person_says_so() -> None:
-    assert _without_shared_cache(RunOptions({"cache": None, "temperature": 1.0})).backbone_options == {
-        "cache": False,
-        "temperature": 1.0,
-    }
-    assert _without_shared_cache(RunOptions({"cache": True})).backbone_options == {"cache": True}
+    for given, kept in ((None, False), (True, True)):
+        options = _without_shared_cache(RunOptions({"cache": given, "temperature": 1.0}))
+        assert options.backbone_options == {"cache": kept, "temperature": 1.0}
 
 
 @pytest.mark.parametrize("failures", [2, 3])

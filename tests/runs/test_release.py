@@ -139,9 +139,7 @@ def name_absolute_paths(place: Path) -> None:
         (name_absolute_paths, (), "is outside the bench; a release names videos by their place below it"),
     ],
 )
-def test_a_release_that_could_not_be_replayed_is_refused(
-    place: Path, prepare: Any, arguments: tuple[str, ...], sentence: str
-) -> None:
+def test_no_release_without_replay(place: Path, prepare: Any, arguments: tuple[str, ...], sentence: str) -> None:
     prepare(place)
     done = call(release, "bench", UNIFORM, "out", *arguments)
     assert isinstance(done.exception, InputError)
@@ -156,10 +154,8 @@ def test_frames_are_the_very_frames_of_the_log(place: Path) -> None:
     done = call(frames, UNIFORM, "q02", "pictures")
     assert done.exception is None
     rows = list(csv.DictReader(io.StringIO((place / "pictures/frames.csv").read_text())))
-    line = next(
-        each for each in map(json.loads, (place / UNIFORM).read_text().splitlines()) if each["question_id"] == "q02"
-    )
-    assert [float(row["seconds"]) for row in rows] == line["timestamps"]
+    [line] = [each for each in load_run(place / UNIFORM).predictions if each.question_id == "q02"]
+    assert tuple(float(row["seconds"]) for row in rows) == line.timestamps
     for row in rows:
         with Image.open(place / "pictures" / row["picture"]) as picture:
             assert picture.height == int(row["height"]) == 48
@@ -199,19 +195,18 @@ def test_a_release_and_its_check_count_their_files_and_say_what_is_wrong_with_ea
     sums = (out / "SHA256SUMS").read_text().splitlines()
     kept = [line for line in sums if "questions" not in line]
     (out / "SHA256SUMS").write_text("\n".join([*kept, f"{'0' * 64}  ../x", f"{'0' * 64}  linked/a.mp4"]))
-    assert check_release(out) == (
-        8,
-        [
-            "LICENSE.md: is a link",
-            "README.md: is missing",
-            "videos.jsonl: differs from what was released",
-            "../x: leads out of the release",
-            "linked/a.mp4: is a link",
-            "questions.jsonl: is not named in SHA256SUMS",
-            "linked: is not a file of this release",
-            "v/a.mp4: is not a file of this release",
-        ],
-    )
+    count, wrong = check_release(out)
+    assert count == 8
+    assert wrong == [
+        "LICENSE.md: is a link",
+        "README.md: is missing",
+        "videos.jsonl: differs from what was released",
+        "../x: leads out of the release",
+        "linked/a.mp4: is a link",
+        "questions.jsonl: is not named in SHA256SUMS",
+        "linked: is not a file of this release",
+        "v/a.mp4: is not a file of this release",
+    ]
     for text, place in (("x  a", 1), (f"{'0' * 64} a", 1), (f"{'A' * 64}  a", 1), (f"{'0' * 64}  a\n" * 2, 2)):
         (out / "SHA256SUMS").write_text(text)
         with pytest.raises(InputError, match=f"SHA256SUMS:{place}: expected a SHA-256 and a file name, each file once"):
@@ -234,13 +229,10 @@ def test_a_release_and_its_check_count_their_files_and_say_what_is_wrong_with_ea
         ("/x and a/b/c and https://host/a/b", "/x and a/b/c and https://host/a/b", "/x and a/b/c and https://host/a/b"),
     ],
 )
-def test_folders_are_scrubbed_from_texts_and_those_of_other_machines_from_quotations(
-    text: str, known: str, quoted: str
-) -> None:
+def test_folders_are_scrubbed_from_texts_and_quotations(text: str, known: str, quoted: str) -> None:
     scrubber = Scrubber([Path("/data/x"), Path("/data/x/in")])
     assert (scrubber.text(text), scrubber.text(text, quoted=True)) == (known, quoted)
     keys = ("error", "fault", "exception", "traceback", "message", "reason")
-    assert scrubber.record({key: [text, {key: text}, 3] for key in keys}) == {
-        key: [quoted, {key: quoted}, 3] for key in keys
-    }
+    scrubbed = scrubber.record({key: [text, {key: text}, 3] for key in keys})
+    assert scrubbed == {key: [quoted, {key: quoted}, 3] for key in keys}
     assert scrubber.record({"note": [text, {"error": text}]}) == {"note": [known, {"error": quoted}]}
