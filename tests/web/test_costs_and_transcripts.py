@@ -66,9 +66,14 @@ def test_costs_are_those_of_the_typed_lines(runs: Path, grouping: str) -> None:
 def test_a_page_shows_the_most_expensive_lines_of_several_runs(
     runs: Path, grouping: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (runs / "other.jsonl").write_bytes((runs / "trace@priced.jsonl").read_bytes())
+    slower = [replace(each, seconds=each.seconds + 1) for line in lines() for each in line.observations]
+    other = [replace(lines()[0], observations=tuple(slower[:1])), replace(lines()[1], observations=tuple(slower[1:]))]
+    (runs / "other.jsonl").write_bytes(b"".join(dump_line(line.to_json()) for line in other))
     library = open_library(runs)
     at_once = Costs(library).table(grouping)
+    spent = [line.spent for line in at_once.lines]  # without prices, tokens count, then seconds
+    expense = [(each.usage.input_tokens + each.usage.output_tokens, each.seconds) for each in spent]
+    assert expense == sorted(expense, reverse=True)
     assert at_once.whole.questions == 4
     monkeypatch.setattr("trace_ves.web.costs.MOST_LINES", 1)
     first = Costs(library).table(grouping)
@@ -110,11 +115,8 @@ def test_prompts_and_replies_stand_with_their_calls(runs: Path) -> None:
         ]
         assert "This reply could not be used: it is no JSON" in shown
         assert 'class="said"' not in get(address, page("question", run="trace@priced", id="q1")).text
-        for words, found in (
-            ("READ clips", ["q2"]),
-            ("read nowhere", []),
-            ("q1", ["q1"]),
-        ):  # transcripts are searched too
+        # transcripts are searched too
+        for words, found in (("READ clips", ["q2"]), ("read nowhere", []), ("q1", ["q1"])):
             listed = get(address, page("run", name="trace@priced", text=words)).text
             assert re.findall(r"data-row[^>]*>(q\d)<", listed) == found
 

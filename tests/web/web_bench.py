@@ -40,12 +40,9 @@ EVENTS = {
     "a blue van passes": Interval(63, 68),
     "a yellow door opens": Interval(97, 103),
 }
-COLOURS = {
-    "a red balloon rises": (196, 60, 50),
-    "a blue van passes": (50, 90, 190),
-    "a yellow door opens": (225, 190, 60),
-}
 RED, BLUE, YELLOW = EVENTS
+COLOURS = {RED: (196, 60, 50), BLUE: (50, 90, 190), YELLOW: (225, 190, 60)}
+FACTS = (f"{RED} (0:21.0-0:26.0)", f"{BLUE} (1:03.0-1:08.0)", f"{YELLOW} (1:37.0-1:43.0)")
 ORDERS = (
     f"{RED} -> {BLUE} -> {YELLOW}",
     f"{RED} -> {YELLOW} -> {BLUE}",
@@ -58,8 +55,6 @@ SPANS = ((15.0, 31.0), (58.0, 74.0), (92.0, 108.0))
 @cache
 def scene() -> tuple[NDArray[Any], NDArray[Any], NDArray[np.uint8]]:
     """The rows and columns of a picture, and the picture without events and number."""
-    import numpy as np
-
     rows, columns = np.mgrid[0:HEIGHT, 0:WIDTH]
     image = np.stack([90 + 60 * rows // HEIGHT, 110 + 50 * rows // HEIGHT, 0 * rows], axis=-1).astype(np.uint8)
     image[:BLOCK] = 0
@@ -118,7 +113,6 @@ class Witness(StageModel):
     def __init__(self, way: str = "plain", proposals: Sequence[Sequence[tuple[float, float]]] = (SPANS,)) -> None:
         super().__init__()
         self.way, self.proposals = way, list(proposals)
-        self.replays = 0
 
     def __call__(self, request: Request[Any]) -> Any:
         return full(request, super().__call__(request))
@@ -181,7 +175,6 @@ class Witness(StageModel):
         return {"action": "EXPAND", "target_intervals": list(self.proposals.pop(0) if self.proposals else pieces)}
 
     def final_answer_replay(self, request: Request[Any]) -> Any:
-        self.replays += 1
         return {"answer": "D" if self.way == "replay" else self.letter(request)}
 
     def forced_answer(self, request: Request[Any]) -> Any:
