@@ -23,8 +23,8 @@ HOSTILE = '<script>alert(1)</script> & "quoted" </pre>'
 PRICED = "openai:priced"
 
 
-def lines() -> list[Prediction]:
-    look = Call("temporal-proposal", (1.0, 2.0), usage=Usage(1000, 400, 50), seconds=2.0)
+def lines(seconds: float = 2.0) -> list[Prediction]:
+    look = Call("temporal-proposal", (1.0, 2.0), usage=Usage(1000, 400, 50), seconds=seconds)
     read = Call("evidence-assembly", (1.0,), usage=Usage(500, 0, 20), seconds=1.5, fault="no JSON")
     return [
         Prediction("q1", "A", (1.0, 2.0), 2, method="trace", backbone=PRICED, observations=(look,)),
@@ -66,9 +66,7 @@ def test_costs_are_those_of_the_typed_lines(runs: Path, grouping: str) -> None:
 def test_a_page_shows_the_most_expensive_lines_of_several_runs(
     runs: Path, grouping: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slower = [replace(each, seconds=each.seconds + 1) for line in lines() for each in line.observations]
-    other = [replace(lines()[0], observations=tuple(slower[:1])), replace(lines()[1], observations=tuple(slower[1:]))]
-    (runs / "other.jsonl").write_bytes(b"".join(dump_line(line.to_json()) for line in other))
+    (runs / "other.jsonl").write_bytes(b"".join(dump_line(line.to_json()) for line in lines(seconds=3.0)))
     library = open_library(runs)
     at_once = Costs(library).table(grouping)
     spent = [line.spent for line in at_once.lines]  # without prices, tokens count, then seconds

@@ -257,14 +257,8 @@ def items(videos: Sequence[str], count: int) -> list[Item]:
     return found
 
 
-def predict(item: Item, method: str, folder: Path, way: str) -> Prediction:
-    """What a method answers on a real video, as a line of a run file."""
-    with video.open(folder / item.question.video) as source:
-        return predict_and_tell(item, method, video.CachedVideo(source), way)[0]
-
-
-def predict_and_tell(item: Item, method: str, source: CachedVideo, way: str) -> tuple[Prediction, Transcript]:
-    """The same on an open video, with what was said in its calls."""
+def predict(item: Item, method: str, source: CachedVideo, way: str) -> tuple[Prediction, Transcript]:
+    """What a method answers on a real video, as a line of a run file, and what was said in its calls."""
     observer = Observer(source, ScriptedBackbone(witness(way)), budget=250)
     answer = METHODS[method](item.question, observer)
     line = Prediction.of(item.question, answer, observer.log, method=method, backbone="scripted", seconds=1.25)
@@ -289,7 +283,7 @@ def make_runs(bench: Path, runs: Path, made: Sequence[Item]) -> None:
         sources = {name: video.CachedVideo(opened.enter_context(video.open(bench / name))) for name in names}
         for method in METHODS:
             told = [
-                predict_and_tell(item, method, sources[item.question.video], WAYS[number % len(WAYS)])
+                predict(item, method, sources[item.question.video], WAYS[number % len(WAYS)])
                 for number, item in enumerate(made)
             ]
             run = runs / f"{method}@scripted.jsonl"
