@@ -17,13 +17,12 @@ from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 
-from tests.cli.conftest import Model, serving
+from tests.cli.conftest import Call, Model, serving
+from tests.docs import ROOT, read
 from tests.web.web_bench import WIDTH
 from trace_ves.cli.pages import view_command
 from trace_ves.web.serve import Address, is_loopback
 from trace_ves.web.views import static_text
-
-Call = Callable[..., tuple[int, str, str]]
 
 
 @contextmanager
@@ -59,13 +58,6 @@ def fetch(url: str) -> str:
         return response.read().decode()
 
 
-def within(address: str, path: str) -> str:
-    """The address of another page, with the token of the one that was printed."""
-    start, _, query = address.partition("?")
-    token = re.search(r"token=[^&]+", query)
-    return f"{urljoin(start, path)}{'&' if '?' in path else '?'}{token[0]}"
-
-
 EXPORT = "view {runs} --bench {bench} --export x.html"
 
 
@@ -73,6 +65,7 @@ EXPORT = "view {runs} --bench {bench} --export x.html"
     ("command", "sentence"),
     [
         ("view nowhere", "nowhere: no such folder"),
+        ("view empty", "no run in this folder"),
         ("view {runs} --bench nowhere", "nowhere: no bench here"),
         ("view {runs} --question q000", "give --export"),
         (EXPORT, "give --question"),
@@ -166,14 +159,14 @@ def test_ask_view_opens_the_story_of_the_answer(world: Path, tmp_path: Path, mod
     question = ["ask", video, "What passes?", "-o", "a van", "-o", "a <b>cow</b>", "--backbone", model]
     saved = tmp_path / "saved"
     with running(*question, "--method", "uniform-4", "--view", "--save", saved) as (address, _):
-        text = fetch(address)
+        browser = build_opener(HTTPCookieProcessor())
+        text = browser.open(address, timeout=60).read().decode()
         assert "What passes?" in text
         assert "a &lt;b&gt;cow&lt;/b&gt;" in text
         assert "4 supplied, 4 distinct" in text
         assert ">gold<" not in text
         assert 'class="interval"' not in text
-        moment = within(address, "/frame?id=What+passes%3F&t=1.0")
-        with build_opener(HTTPCookieProcessor()).open(moment) as response:
+        with browser.open(urljoin(address, "/frame?id=What+passes%3F&t=1.0")) as response:
             assert response.headers["X-Frame-Seconds"] == "1.0"
     _, without_video, _ = call("view", saved, "--no-browser")
     assert without_video.strip() == (saved / "story.html").resolve().as_uri()
@@ -194,16 +187,14 @@ def test_the_studio_serves_its_page_and_ends(world: Path, tmp_path: Path) -> Non
 
 # --- docs/view.md ------------------------------------------------------------------
 
-ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/view.md").read_text(encoding="utf-8")
-TEMPLATES = ROOT / "src/trace_ves/web/templates"
+PAGE = read("docs/view.md")
 
 
 def test_every_key_of_a_question_and_of_lists_is_listed() -> None:
     table = PAGE.partition("## Keys")[2].partition("## ")[0]
     listed = set(re.findall(r"`(\S+?)`", table)) | {"?"}
     names = {"ArrowLeft": "←", "ArrowRight": "→", "Space": "space"}
-    markup = "".join(path.read_text(encoding="utf-8") for path in TEMPLATES.glob("*.html"))
+    markup = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/trace_ves/web/templates").glob("*.html"))
     keys = {names.get(key, key) for key in re.findall(r'data-key="(.*?)"', markup)} | {"j", "k"}
     minor = {"c", "g", "o", "n", "p"}  # they stand in the help of their own page
     assert listed == keys - minor

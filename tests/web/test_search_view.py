@@ -14,6 +14,7 @@ from rich.console import Console
 
 from tests.fakes import Still
 from tests.web.web_bench import FACTS
+from trace_ves.benches import load_bench
 from trace_ves.cli.answer_panel import SearchScreen, show_result
 from trace_ves.core import Clip, Frame, Interval, Question, Termination
 from trace_ves.observer import UNLIMITED, Decided, Event, Progress, RoundStarted, StageStarted
@@ -48,10 +49,7 @@ INFO = QuestionInfo(Question("q", "", ""))
 
 def results(run: str) -> dict[str, AskResult]:
     """The answers of a run on record, with grey frames in their clips, by the way each search went."""
-    questions = {}
-    for line in (DATA / "witness" / "questions.jsonl").read_text().splitlines():
-        record = json.loads(line)
-        questions[record["id"]] = Question(record["id"], record["video"], record["question"], tuple(record["options"]))
+    questions = {item.question.id: item.question for item in load_bench(DATA / "witness").items}
     found = {}
     for line in (DATA / "witness-runs" / f"{run}@scripted.jsonl").read_text().splitlines():
         record = json.loads(line)

@@ -76,8 +76,7 @@ def test_a_frame_is_the_one_on_screen(address: str, seconds: float, number: int)
 
 
 def test_times_are_those_of_the_file(address: str) -> None:
-    reply = get(address, page("times", id="q001"))
-    moments = np.frombuffer(reply.body, "<f8")
+    moments = np.frombuffer(get(address, page("times", id="q001")).body, "<f8")
     assert moments.tolist() == [n / 10 for n in range(1200)]
 
 
@@ -169,9 +168,8 @@ def test_videos_outside_the_given_folders_are_not_served(tmp_path: Path, world: 
     write(folder, items, [line(each.question.id) for each in items])
     with serving(library_in(folder)) as address:
         for at in range(len(names)):
-            for what in ("video", "times"):
-                assert get(address, page(what, id=f"q{at}")).status == 404
-            assert get(address, page("frame", id=f"q{at}", t="1")).status == 404
+            for path in (page("video", id=f"q{at}"), page("times", id=f"q{at}"), page("frame", id=f"q{at}", t="1")):
+                assert get(address, path).status == 404
             assert "not in the folders" in get(address, page("question", run="run", id=f"q{at}")).text
         for at in range(len(names), len(items)):
             assert get(address, page("video", id=f"q{at}")).status == 200

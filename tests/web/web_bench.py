@@ -242,17 +242,13 @@ METHODS: Mapping[str, Callable[[Question, Observer], Answer]] = {
 
 def items(videos: Sequence[str], count: int) -> list[Item]:
     """Questions about the three events, in turn on each video, of two families."""
+    ordering = ("temporal-ordering", "In which order do these scenes appear?")
+    counting = ("event-counting", "Which option names the scenes in order?")
     found = []
     for number in range(count):
-        ordering = number % 3 != 2
-        text = "In which order do these scenes appear?" if ordering else "Which option names the scenes in order?"
-        question = Question(
-            f"q{number:03d}",
-            videos[number % len(videos)],
-            f"{text} ({WAYS[number % len(WAYS)]})",
-            ORDERS,
-            "temporal-ordering" if ordering else "event-counting",
-        )
+        family, text = counting if number % 3 == 2 else ordering
+        told = f"{text} ({WAYS[number % len(WAYS)]})"
+        question = Question(f"q{number:03d}", videos[number % len(videos)], told, ORDERS, family)
         found.append(Item(question, "A", tuple(EVENTS.values()), float(SECONDS)))
     return found
 
