@@ -213,8 +213,7 @@ def test_two_runs_side_by_side(page: Any, address: str) -> None:
     page.keyboard.press("b")
     page.locator("select[name=beside]").select_option("vca@scripted")
     page.wait_for_url("**beside=vca*")
-    assert page.locator(".timeline").count() == 2
-    assert page.locator(".column").count() == 2
+    assert (page.locator(".timeline").count(), page.locator(".column").count()) == (2, 2)
     assert page.locator(".story.vca .round").count() >= 2
     left, right = (page.locator(".column").nth(at).bounding_box() for at in (0, 1))
     assert left["x"] + left["width"] <= right["x"]

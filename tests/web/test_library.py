@@ -35,11 +35,7 @@ quiet = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """Other processes may take the machine for a while; that is no fault of the code."""
 
 json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-9, 9)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=9),
+    st.none() | st.booleans() | st.integers(-9, 9) | st.floats(-1e308, 1e308) | st.text(max_size=9),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=9), inner, max_size=4),
     max_leaves=12,
 )

@@ -198,6 +198,7 @@ CANDIDATE = {"span": [0, 1], "strategy": {"fps": 1.0, "height": 360}, "replaces"
 REPLAY = {"prefix": [HOSTILE], "answer": HOSTILE, "agrees": False}
 PLAN = {"load_mode": "uniform", "fps": 1, "spatial": "low", "completion_criteria": HOSTILE}
 EVIDENCE = {"round": 1, "description": HOSTILE, "key_evidence": [{"start": 0, "end": 1, "description": HOSTILE}]}
+REFLECTION = {"answer": HOSTILE, "sufficient": True, "confidence": 0.5, "justification": HOSTILE}
 SEGMENT = {"segment": 1, "start": 0, "end": 1, "relevance": 3, "explanation": HOSTILE}
 HOSTILE_SEARCHES: dict[str, dict[str, object]] = {
     "trace": {
@@ -225,10 +226,7 @@ HOSTILE_SEARCHES: dict[str, dict[str, object]] = {
     "avp": {
         "rounds": [
             {"plan": PLAN, "spans": [[0, 1]], "evidence": EVIDENCE, "reflection": reflection}
-            for reflection in (
-                {"fault": HOSTILE},
-                {"answer": HOSTILE, "sufficient": True, "confidence": 0.5, "justification": HOSTILE},
-            )
+            for reflection in ({"fault": HOSTILE}, REFLECTION)
         ]
     },
     "vca": {
@@ -303,8 +301,7 @@ def test_a_log_of_ten_thousand_frames(tmp_path: Path) -> None:
     write(tmp_path, [item("v.mp4", seconds=7200.0)], [line("q", timestamps=moments, observations=calls)])
     with serving(library_in(tmp_path)) as address:
         reply = get(address, page("question", run="run", id="q"))
-        assert reply.status == 200
-        assert reply.text.count('class="ticks') == 9
+        assert (reply.status, reply.text.count('class="ticks')) == (200, 9)
         assert "10,000 supplied" in reply.text
         assert len(reply.body) < 2_000_000
 

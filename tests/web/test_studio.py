@@ -116,8 +116,7 @@ def test_a_search_tells_what_happens_and_is_kept_as_a_story(world: Path, tmp_pat
     assert (listed.bucket, listed.entry.answer) == ("unscored", "A")
     assert studio.library.video_of(listed.info) == (world / "bench" / "videos" / "one.mp4").resolve()
     again = studio.begin("one.mp4", QUESTION, ORDERS, "uniform-16", None)
-    assert again.title == f"{QUESTION} (2)"
-    assert ended(again) == "done"
+    assert (ended(again), again.title) == ("done", f"{QUESTION} (2)")
 
 
 def test_an_answer_outlives_a_folder_that_cannot_be_written(world: Path, tmp_path: Path) -> None:
@@ -142,8 +141,7 @@ def test_a_cancelled_search_sends_no_further_call(world: Path, tmp_path: Path) -
     assert set(gate.calls[before:]) <= {"anchor-extraction"}  # the batch that was under way
     assert search.events_after(0)[-1] == {"kind": "cancelled"}
     assert not list((tmp_path / "answers").glob("*.jsonl"))
-    another = studio.begin("one.mp4", QUESTION, ORDERS, "uniform-16", None)
-    assert ended(another) == "done"
+    assert ended(studio.begin("one.mp4", QUESTION, ORDERS, "uniform-16", None)) == "done"
 
 
 def test_what_goes_wrong_is_a_sentence_without_folders(world: Path, tmp_path: Path) -> None:
@@ -151,8 +149,7 @@ def test_what_goes_wrong_is_a_sentence_without_folders(world: Path, tmp_path: Pa
     gate.opened.set()
     studio = make_studio(world, tmp_path / "answers", gate)
     with studio_page(studio) as address:
-        search = studio.begin("one.mp4", QUESTION, ORDERS, "uniform-16", None)
-        assert ended(search) == "failed"
+        assert ended(studio.begin("one.mp4", QUESTION, ORDERS, "uniform-16", None)) == "failed"
         last = json.loads(get(address, "/ask/events?search=1").body)["events"][-1]
         assert last == {"kind": "failed", "sentence": "key.txt was refused."}
 
