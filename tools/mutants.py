@@ -69,8 +69,8 @@ TESTS = {
     ],
     "video": ["tests/video"],
     "web": [
-        *(f"tests/web/test_{name}.py" for name in ("cli", "costs_and_transcripts", "docs", "index_cache", "library")),
-        *(f"tests/web/test_{name}.py" for name in ("charts", "saving", "search_view", "server", "studio", "timeline")),
+        *(f"tests/web/test_{name}.py" for name in ("cli", "charts", "costs_and_transcripts", "library")),
+        *(f"tests/web/test_{name}.py" for name in ("saving", "search_view", "server", "studio")),
         *(f"tests/cli/test_{name}.py" for name in ("ask", "ask_many")),
         "tests/docs/test_pages.py",
     ],

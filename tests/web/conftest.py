@@ -6,7 +6,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 
 from tests.cli import conftest as commands
 from tests.web.web_bench import make_bench, make_runs
+from trace_ves.runs.asking import AskResult
 from trace_ves.web.app import create_app
 from trace_ves.web.guard import LOOPBACK_NAMES
 from trace_ves.web.library import Library
@@ -56,11 +57,14 @@ def own_world(world: Path, tmp_path: Path) -> Path:
     return shutil.copytree(world, tmp_path / "world", copy_function=os.link)
 
 
-@contextmanager
-def serving(library: Library, token: str | None = None) -> Iterator[str]:
+def serving(library: Library) -> AbstractContextManager[str]:
     """The page of a library on a free port of loopback; gives its address."""
-    with serving_app(create_app(library, hosts=LOOPBACK_NAMES, token=token)) as found:
-        yield found
+    return serving_app(create_app(library, hosts=LOOPBACK_NAMES))
+
+
+def library_in(folder: Path) -> Library:
+    """The library of the runs and the bench in this folder."""
+    return open_library(folder / "runs", bench=folder / "bench")
 
 
 @contextmanager
@@ -85,7 +89,7 @@ def serving_app(app: ASGIApp) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def library(world: Path) -> Library:
-    return open_library(world / "runs", bench=world / "bench")
+    return library_in(world)
 
 
 @pytest.fixture(scope="session")
@@ -93,6 +97,14 @@ def address(library: Library) -> Iterator[str]:
     """Where the page of the shared world is."""
     with serving(library) as found:
         yield found
+
+
+@pytest.fixture
+def plain() -> AskResult:
+    """The answer on record whose search went straight to its evidence, for one test to change."""
+    from tests.web.test_search_view import results
+
+    return results("trace")["plain"]
 
 
 @pytest.fixture(scope="session")

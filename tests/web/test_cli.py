@@ -1,4 +1,4 @@
-"""`trace-ves view` and `trace-ves ask --view` as a user runs them."""
+"""`trace-ves view` and `trace-ves ask --view` as a user runs them, and as docs/view.md describes them."""
 
 import json
 import os
@@ -17,10 +17,12 @@ from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 
-from tests.cli.conftest import Model, serving
+from tests.cli.conftest import Call, Model, serving
+from tests.docs import ROOT, read
 from tests.web.web_bench import WIDTH
-
-Call = Callable[..., tuple[int, str, str]]
+from trace_ves.cli.pages import view_command
+from trace_ves.web.serve import Address, is_loopback
+from trace_ves.web.views import static_text
 
 
 @contextmanager
@@ -56,13 +58,6 @@ def fetch(url: str) -> str:
         return response.read().decode()
 
 
-def within(address: str, path: str) -> str:
-    """The address of another page, with the token of the one that was printed."""
-    start, _, query = address.partition("?")
-    token = re.search(r"token=[^&]+", query)
-    return f"{urljoin(start, path)}{'&' if '?' in path else '?'}{token[0]}"
-
-
 EXPORT = "view {runs} --bench {bench} --export x.html"
 
 
@@ -70,6 +65,7 @@ EXPORT = "view {runs} --bench {bench} --export x.html"
     ("command", "sentence"),
     [
         ("view nowhere", "nowhere: no such folder"),
+        ("view empty", "no run in this folder"),
         ("view {runs} --bench nowhere", "nowhere: no bench here"),
         ("view {runs} --question q000", "give --export"),
         (EXPORT, "give --question"),
@@ -114,8 +110,6 @@ def test_a_page_for_the_network_asks_for_the_token_that_it_printed(world: Path) 
 
 
 def test_loopback_is_known_and_an_address_holds_its_token() -> None:
-    from trace_ves.web.serve import Address, is_loopback
-
     assert all(map(is_loopback, ("127.0.0.1", "::1", "localhost")))
     assert not any(map(is_loopback, ("0.0.0.0", "example.org")))
     assert Address("0.0.0.0", 80, "secret").url("/run", name="a b") == "http://0.0.0.0:80/run?name=a+b&token=secret"
@@ -165,24 +159,21 @@ def test_ask_view_opens_the_story_of_the_answer(world: Path, tmp_path: Path, mod
     question = ["ask", video, "What passes?", "-o", "a van", "-o", "a <b>cow</b>", "--backbone", model]
     saved = tmp_path / "saved"
     with running(*question, "--method", "uniform-4", "--view", "--save", saved) as (address, _):
-        text = fetch(address)
+        browser = build_opener(HTTPCookieProcessor())
+        text = browser.open(address, timeout=60).read().decode()
         assert "What passes?" in text
         assert "a &lt;b&gt;cow&lt;/b&gt;" in text
         assert "4 supplied, 4 distinct" in text
         assert ">gold<" not in text
         assert 'class="interval"' not in text
-        moment = within(address, "/frame?id=What+passes%3F&t=1.0")
-        with build_opener(HTTPCookieProcessor()).open(moment) as response:
+        with browser.open(urljoin(address, "/frame?id=What+passes%3F&t=1.0")) as response:
             assert response.headers["X-Frame-Seconds"] == "1.0"
     _, without_video, _ = call("view", saved, "--no-browser")
     assert without_video.strip() == (saved / "story.html").resolve().as_uri()
-    assert "What passes?" in re.search(r"<title>(.*?)</title>", (saved / "story.html").read_text(), re.DOTALL)[1]  # type: ignore[index]
-    videos = world / "bench" / "videos"
-    with running("view", saved, "--videos", videos, "--port", 0, "--no-browser") as (address, _):
+    assert re.search(r"<title>[^<]*What passes\?", (saved / "story.html").read_text())
+    with running("view", saved, "--videos", world / "bench" / "videos", "--port", 0, "--no-browser") as (address, _):
         check_token(address)
-        text = fetch(address)
-        assert "data-frame" in text
-        assert "What passes?" in re.search(r"<title>(.*?)</title>", text, re.DOTALL)[1]  # type: ignore[index]
+        assert re.search(r"<title>[^<]*What passes\?.*data-frame", fetch(address), re.DOTALL)
 
 
 def test_the_studio_serves_its_page_and_ends(world: Path, tmp_path: Path) -> None:
@@ -192,3 +183,25 @@ def test_the_studio_serves_its_page_and_ends(world: Path, tmp_path: Path) -> Non
     assert "Ask about a video" in shown
     assert 'value="one.mp4"' in shown
     assert str(folder) not in shown
+
+
+# --- docs/view.md ------------------------------------------------------------------
+
+PAGE = read("docs/view.md")
+
+
+def test_every_key_of_a_question_and_of_lists_is_listed() -> None:
+    table = PAGE.partition("## Keys")[2].partition("## ")[0]
+    listed = set(re.findall(r"`(\S+?)`", table)) | {"?"}
+    names = {"ArrowLeft": "←", "ArrowRight": "→", "Space": "space"}
+    markup = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/trace_ves/web/templates").glob("*.html"))
+    keys = {names.get(key, key) for key in re.findall(r'data-key="(.*?)"', markup)} | {"j", "k"}
+    minor = {"c", "g", "o", "n", "p"}  # they stand in the help of their own page
+    assert listed == keys - minor
+    assert "data-key" in static_text("keys.js")
+
+
+def test_options_in_the_text_exist() -> None:
+    options = {option for parameter in view_command.params for option in parameter.opts}
+    others = {"--method", "--backbone", "--out", "--view", "--save"}  # of run and ask
+    assert set(re.findall(r"--[a-z][a-z-]*", PAGE)) <= options | others

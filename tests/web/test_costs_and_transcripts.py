@@ -23,8 +23,8 @@ HOSTILE = '<script>alert(1)</script> & "quoted" </pre>'
 PRICED = "openai:priced"
 
 
-def lines() -> list[Prediction]:
-    look = Call("temporal-proposal", (1.0, 2.0), usage=Usage(1000, 400, 50), seconds=2.0)
+def lines(seconds: float = 2.0) -> list[Prediction]:
+    look = Call("temporal-proposal", (1.0, 2.0), usage=Usage(1000, 400, 50), seconds=seconds)
     read = Call("evidence-assembly", (1.0,), usage=Usage(500, 0, 20), seconds=1.5, fault="no JSON")
     return [
         Prediction("q1", "A", (1.0, 2.0), 2, method="trace", backbone=PRICED, observations=(look,)),
@@ -66,9 +66,12 @@ def test_costs_are_those_of_the_typed_lines(runs: Path, grouping: str) -> None:
 def test_a_page_shows_the_most_expensive_lines_of_several_runs(
     runs: Path, grouping: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (runs / "other.jsonl").write_bytes((runs / "trace@priced.jsonl").read_bytes())
+    (runs / "other.jsonl").write_bytes(b"".join(dump_line(line.to_json()) for line in lines(seconds=3.0)))
     library = open_library(runs)
     at_once = Costs(library).table(grouping)
+    spent = [line.spent for line in at_once.lines]  # without prices, tokens count, then seconds
+    expense = [(each.usage.input_tokens + each.usage.output_tokens, each.seconds) for each in spent]
+    assert expense == sorted(expense, reverse=True)
     assert at_once.whole.questions == 4
     monkeypatch.setattr("trace_ves.web.costs.MOST_LINES", 1)
     first = Costs(library).table(grouping)
@@ -110,11 +113,8 @@ def test_prompts_and_replies_stand_with_their_calls(runs: Path) -> None:
         ]
         assert "This reply could not be used: it is no JSON" in shown
         assert 'class="said"' not in get(address, page("question", run="trace@priced", id="q1")).text
-        for words, found in (
-            ("READ clips", ["q2"]),
-            ("read nowhere", []),
-            ("q1", ["q1"]),
-        ):  # transcripts are searched too
+        # transcripts are searched too
+        for words, found in (("READ clips", ["q2"]), ("read nowhere", []), ("q1", ["q1"])):
             listed = get(address, page("run", name="trace@priced", text=words)).text
             assert re.findall(r"data-row[^>]*>(q\d)<", listed) == found
 

@@ -1,5 +1,8 @@
-"""The library by itself: following files, filters, timelines, stories; hostile input included."""
+"""The library by itself: following files, filters, timelines, stories, what is cached; hostile input included."""
 
+import hashlib
+import os
+import shutil
 from collections.abc import Callable
 from itertools import pairwise, product
 from pathlib import Path
@@ -9,29 +12,30 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.web.conftest import library_in
 from tests.web.web_bench import EVENTS
-from trace_ves.core import InputError, Question
+from trace_ves.benches import load_bench
+from trace_ves.core import Question
+from trace_ves.core.files import cache_dir
 from trace_ves.core.jsonl import dump_line
-from trace_ves.records import Prediction
+from trace_ves.records import Prediction, disk_cache
 from trace_ves.records.run_index import RunIndex
 from trace_ves.ves import audit, load_runs
 from trace_ves.ves.rows import row_of_prediction
+from trace_ves.web import library as library_module
 from trace_ves.web.export import thinned
 from trace_ves.web.library import Library
 from trace_ves.web.listing import BUCKETS, DENSE, FACETS, NO_VALUE, SORTS, Filters, Listed, QuestionInfo
 from trace_ves.web.open_library import open_library
-from trace_ves.web.search_view import clock, view_search
+from trace_ves.web.search_view import view_search
 from trace_ves.web.timeline import MOST_ROWS, Bar, pack, timeline
+from trace_ves.web.views import run_page, runs_page
 
 quiet = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """Other processes may take the machine for a while; that is no fault of the code."""
 
 json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-9, 9)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=9),
+    st.none() | st.booleans() | st.integers(-9, 9) | st.floats(-1e308, 1e308) | st.text(max_size=9),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=9), inner, max_size=4),
     max_leaves=12,
 )
@@ -93,8 +97,6 @@ def test_damaged_lines_are_named_and_the_others_kept(tmp_path: Path) -> None:
 
 
 def test_the_page_audits_as_the_audit_does(library: Library, world: Path) -> None:
-    from trace_ves.benches import load_bench
-
     own = audit(load_bench(world / "bench").items, load_runs([world / "runs"]))
     found = library.audit().report
     assert found.signature == own.signature
@@ -102,8 +104,6 @@ def test_the_page_audits_as_the_audit_does(library: Library, world: Path) -> Non
 
 
 def test_a_bench_is_found_through_the_runs_own_configuration(own_world: Path) -> None:
-    import hashlib
-
     questions = own_world / "bench" / "questions.jsonl"
     digest = hashlib.sha256(questions.read_bytes()).hexdigest()
     sidecar = own_world / "runs" / "trace@scripted.run.toml"
@@ -113,29 +113,25 @@ def test_a_bench_is_found_through_the_runs_own_configuration(own_world: Path) ->
     assert len(open_library(own_world / "runs").questions) == 0
 
 
-def test_folders_without_runs_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such folder"):
-        open_library(tmp_path / "nothing")
-    with pytest.raises(InputError, match="no run in this folder"):
-        open_library(tmp_path)
+def with_strange_lines(world: Path) -> Library:
+    """A library with a run that has lines of every kind."""
+    kinds: list[dict[str, Any]] = [
+        {"question_id": "q000", "answer": "Z", "timestamps": [1.0], "termination": "exhausted"},
+        {"question_id": "q001", "answer": "A", "timestamps": [1e9]},
+        {"question_id": "elsewhere", "answer": "A", "timestamps": [], "frames_supplied": 7},
+        {"question_id": "q002", "answer": None, "timestamps": [], "error": "it broke"},
+        {"question_id": "q003", "answer": "A", "timestamps": [22.0]},
+    ]
+    (world / "runs" / "strange.jsonl").write_bytes(b"".join(map(dump_line, kinds)))
+    return library_in(world)
 
 
 def test_runs_that_do_not_fit_the_bench_are_shown_with_what_is_wrong(own_world: Path) -> None:
-    run = own_world / "runs" / "strange.jsonl"
-    lines = [
-        ("q000", "Z", [1.0]),
-        ("q001", "A", [1e9]),
-        ("elsewhere", "A", []),
-        ("q002", None, []),
-        ("q003", "A", [22.0]),
-    ]
-    run.write_bytes(b"".join(dump_line({"question_id": q, "answer": a, "timestamps": t}) for q, a, t in lines))
-    library = open_library(own_world / "runs", bench=own_world / "bench")
-    listed = library.listed("strange")
-    assert [listed[q].bucket for q, _, _ in lines] == ["unscored", "unscored", "unscored", "wrong", "uncovered"]
+    library = with_strange_lines(own_world)
+    found = {name: library.listed("strange")[name].bucket for name in library.runs["strange"].entries}
+    assert found == dict.fromkeys(("q000", "q001", "elsewhere"), "unscored") | {"q002": "wrong", "q003": "uncovered"}
     state = library.states()["strange"]
-    assert state.unknown == ("elsewhere",)
-    assert state.problem_count == 2
+    assert (state.unknown, state.problem_count) == (("elsewhere",), 2)
     assert library.audit().report is not None
 
 
@@ -169,20 +165,9 @@ SOME_FILTERS = (
 )
 
 
-def with_strange_lines(world: Path) -> Library:
-    """A library with a run that has lines of every kind."""
-    kinds: list[dict[str, Any]] = [
-        {"question_id": "q000", "answer": "Z", "timestamps": [1.0], "termination": "exhausted"},
-        {"question_id": "elsewhere", "answer": "A", "timestamps": [], "frames_supplied": 7},
-        {"question_id": "q002", "answer": None, "timestamps": [], "error": "it broke"},
-        {"question_id": "q003", "answer": "A", "timestamps": [22.0]},
-    ]
-    (world / "runs" / "strange.jsonl").write_bytes(b"".join(map(dump_line, kinds)))
-    return open_library(world / "runs", bench=world / "bench")
-
-
 def test_counts_are_what_choosing_would_leave(own_world: Path) -> None:
     library = with_strange_lines(own_world)
+    assert library.listed("uniform-16@scripted").buckets == {"uncovered", "wrong"}
     for key in library.runs:
         listing = library.listed(key)
         for chosen in SOME_FILTERS:
@@ -219,21 +204,13 @@ def test_questions_are_sorted_by_every_column_and_those_without_a_value_come_las
             assert listing.choose(Filters(sort=sort)) == [each.info.question.id for each in expected]
 
 
-def test_every_question_is_in_one_bucket(library: Library) -> None:
-    listing = library.listed("uniform-16@scripted")
-    counts = {choice.value: choice.count for choice in listing.choices(Filters())["bucket"]}
-    assert counts == {"uncovered": 5, "wrong": 7}
-    assert listing.buckets == {"uncovered", "wrong"}
-    assert all(facet_values(each)["density"] == "0" for each in listing.values())
-
-
 def test_a_line_keeps_its_numbers_and_not_its_frames(own_world: Path) -> None:
     library = with_strange_lines(own_world)
     listing = library.listed("strange")
     row = row_of_prediction(library.questions["q003"].item, library.runs["strange"].read("q003"))
     for name in ("correct", "frames_supplied", "frames_distinct", "frames_inside", "density", "termination"):
         assert getattr(listing["q003"].entry, name) == getattr(row, name)
-    assert (listing["q002"].entry.error, listing["q001"].entry) == ("it broke", None)
+    assert (listing["q002"].entry.error, listing["q004"].entry) == ("it broke", None)
     assert "q1000" not in listing
     with pytest.raises(KeyError):
         listing["q1000"]
@@ -242,7 +219,7 @@ def test_a_line_keeps_its_numbers_and_not_its_frames(own_world: Path) -> None:
     library.refresh(now=True)
     entry = library.listed("strange")["q002"].entry
     assert (entry.answer, entry.frames_supplied, entry.error) == ("A", 9, None)
-    assert (library.states()["strange"].errors, library.states()["strange"].frames) == (0, 1 + 7 + 9 + 1)
+    assert (library.states()["strange"].errors, library.states()["strange"].frames) == (0, 1 + 1 + 7 + 9 + 1)
 
 
 # --- timelines and stories ------------------------------------------------------
@@ -286,15 +263,114 @@ def test_any_record_makes_a_story_and_a_timeline(value: Any) -> None:
         assert timeline(QuestionInfo(Question("q", "", "")), prediction, view).duration > 0
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"), [(0, "0:00.0"), (59.96, "1:00.0"), (3599.99, "1:00:00.0"), (7325.25, "2:02:05.2")]
-)
-def test_moments_read_as_on_a_player(seconds: float, words: str) -> None:
-    assert clock(seconds) == words
-
-
 def test_a_long_log_is_thinned_evenly() -> None:
     assert thinned([1.0, 2.0]) == [1.0, 2.0]
     found = thinned([float(n) for n in range(10_000)])
     assert (len(found), found[0], found[-1]) == (400, 0.0, 9999.0)
     assert len(set(found)) == 400
+
+
+# --- what is cached for the next start: the same pages without reading the files ---------------
+
+RUN = "trace@scripted"
+
+
+@pytest.fixture
+def folder(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Runs and a bench of which everything is cached, however small."""
+    monkeypatch.setenv("TRACE_VES_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(library_module, "WORTH_CACHING", 0)
+    return shutil.copytree(world, tmp_path / "world")
+
+
+def opened(folder: Path) -> Library:
+    found = library_in(folder)
+    found.audit()
+    return found
+
+
+def pages(found: Library) -> list[str]:
+    lists = [run_page(found, RUN, filters, 1) for filters in (Filters(), Filters(text="the"), Filters(sort="question"))]
+    return [runs_page(found, common=False), runs_page(found, common=True), *lists]
+
+
+def cache_files() -> list[Path]:
+    """The index of each run, the questions, the audit."""
+    found = sorted((cache_dir() / "pages").iterdir())
+    assert len(found) > 3
+    return found
+
+
+def test_a_second_start_reads_no_line_and_shows_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = opened(folder)
+    shown = pages(first)
+    with monkeypatch.context() as patched:
+        patched.setattr(RunIndex, "_take", None)
+        patched.setattr(library_module, "audit", None)
+        patched.setattr("trace_ves.web.open_library.load_bench", None)
+        second = opened(folder)
+        assert runs_page(second, common=False) == shown[0]
+        assert {**second.questions} == first.questions
+        assert {**second.listed(RUN)} == {**first.listed(RUN)}
+    assert pages(second) == shown
+    name = next(iter(second.questions))
+    assert second.runs[RUN].read(name) == first.runs[RUN].read(name)
+
+
+@pytest.mark.parametrize("changed", ["runs/trace@scripted.jsonl", "bench/questions.jsonl"])
+def test_a_changed_file_is_read_again(folder: Path, changed: str) -> None:
+    opened(folder)
+    path = folder / changed
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+    again = opened(folder)
+    shutil.rmtree(cache_dir())
+    fresh = opened(folder)
+    assert pages(again) == pages(fresh)
+    assert {**again.questions} == {**fresh.questions}
+
+
+def test_a_run_that_grows_on_an_open_page_is_followed(folder: Path) -> None:
+    path = folder / "runs" / f"{RUN}.jsonl"
+    *lines, last = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines))
+    opened(folder)
+    second = opened(folder)
+    with path.open("ab") as file:
+        file.write(last)
+    second.refresh(now=True)
+    assert len(second.runs[RUN].entries) == len(lines) + 1
+    fresh = opened(folder)
+    assert {**second.listed(RUN)} == {**fresh.listed(RUN)}
+    after, expected = second.audit().report, fresh.audit().report
+    assert [run.metrics for run in after.runs] == [run.metrics for run in expected.runs]
+
+
+def test_a_damaged_file_is_made_again(folder: Path) -> None:
+    shown = pages(opened(folder))
+    contents = [path.read_bytes() for path in cache_files()]
+    for at, path in enumerate(cache_files()):
+        path.write_bytes([b"", b"no index", contents[at][:-40]][at % 3])
+    assert pages(opened(folder)) == shown
+    assert [path.read_bytes() for path in cache_files()] == contents
+
+
+def test_a_cache_folder_that_cannot_be_written_keeps_nothing(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("in the way")
+    opened(folder)
+    assert (tmp_path / "cache").read_text() == "in the way"
+
+
+def test_the_oldest_are_dropped_where_all_take_too_much_room(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened(folder)
+    old = cache_files()[0]
+    os.utime(old, (0, 0))
+    monkeypatch.setattr(disk_cache, "MOST_BYTES", sum(path.stat().st_size for path in cache_files()))
+    disk_cache.save_facts("pages", "one more", disk_cache.Facts({}))
+    assert not old.exists()
+    assert disk_cache.load_facts("pages", "one more") == disk_cache.Facts({})
+
+
+def test_small_folders_leave_nothing_behind(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACE_VES_CACHE_DIR", str(tmp_path / "cache"))
+    opened(world)
+    assert not os.path.lexists(tmp_path / "cache")

@@ -14,7 +14,9 @@ from PIL import Image, ImageChops, ImageFont
 from tests.fakes import Still
 from tests.ves.test_html import HOSTILE, Tags
 from tests.web.test_search_view import results
-from trace_ves.core import Clip, Frame, InputError, Interval, ObservationStrategy, Question
+from tests.web.web_bench import FACTS
+from trace_ves.core import Frame, InputError, Interval, Question
+from trace_ves.runs.asking import AskResult
 from trace_ves.web.saving import (
     MOST_CLIPS,
     PICTURES_OF_A_CLIP,
@@ -29,53 +31,23 @@ from trace_ves.web.saving import (
 from trace_ves.web.search_view import EvidenceClip, view_answer
 
 
-def test_a_notebook_shows_the_answer_and_its_evidence() -> None:
-    result = results("trace")["plain"]
-    shown = result._repr_html_()
-    page = Tags(shown)
-    for words in (result.question.text, f"{result.answer}. {result.text}", "a red balloon rises (0:21.0-0:26.0)"):
-        assert words in page.words
-    pictures = sum(min(len(clip.frames), PICTURES_OF_A_CLIP) for clip in result.bundle)
-    assert shown.count('<img src="data:image/jpeg;base64,') == pictures > 0
-    assert page.tags <= {"p", "b", "div", "ul", "li", "figure", "img", "figcaption"}
-
-
-def test_what_a_person_or_a_model_wrote_stays_text() -> None:
-    plain = results("trace")["plain"]
+def test_what_a_person_or_a_model_wrote_stays_text(plain: AskResult) -> None:
     question = Question("ask", HOSTILE, HOSTILE, (HOSTILE, "y"))
     prediction = replace(plain.prediction, answer="A", method=HOSTILE, backbone=HOSTILE)
     page = Tags(replace(plain, question=question, prediction=prediction)._repr_html_())
-    assert "script" not in page.tags
+    assert page.tags <= {"p", "b", "div", "ul", "li", "figure", "img", "figcaption"}
     assert page.attributes <= {"style", "src", "width", "height", "alt"}
     assert page.words.count("<script>alert(1)</script>") == 4
 
 
-def test_an_answer_with_many_clips_stays_small() -> None:
-    plain = results("trace")["plain"]
-    strategy = ObservationStrategy(2.0, 720)
-    frames = [tuple(Frame(n, at + n / 10, Still(90)) for n in range(9)) for at in range(40)]
-    clips = tuple(Clip(Interval(at, at + 1), strategy, frames[at]) for at in range(40))
-    shown = replace(plain, bundle=clips)._repr_html_()
-    assert shown.count("<img") == MOST_CLIPS * PICTURES_OF_A_CLIP
-    assert f"and {40 - MOST_CLIPS} more clips" in shown
-    assert len(shown) < 300_000
-
-
-def test_an_answer_saves_itself_and_replaces_nothing_unasked(tmp_path: Path) -> None:
-    result = results("trace")["plain"]
-    folder = result.save(tmp_path / "answer")
-    assert json.loads((folder / "record.json").read_text())["text"] == result.text
-    assert (folder / "contact-sheet.jpg").is_file()
+def test_an_answer_saves_itself_and_replaces_nothing_unasked(plain: AskResult, tmp_path: Path) -> None:
+    folder = plain.save(tmp_path / "answer")
+    assert json.loads((folder / "record.json").read_text())["text"] == plain.text
     with pytest.raises(InputError, match="not empty"):
-        result.save(folder)
-    assert result.save(str(folder), overwrite=True) == folder
+        plain.save(folder)
+    assert plain.save(str(folder), overwrite=True) == folder
 
 
-FACTS = (
-    "a red balloon rises (0:21.0-0:26.0)",
-    "a blue van passes (1:03.0-1:08.0)",
-    "a yellow door opens (1:37.0-1:43.0)",
-)
 SPANS = ("0:21.0-0:26.0", "1:03.0-1:08.0", "1:37.0-1:43.0")
 
 
@@ -83,21 +55,19 @@ def frames(*moments: float) -> tuple[Frame, ...]:
     return tuple(Frame(number, moment, Still(90)) for number, moment in enumerate(moments))
 
 
-def test_the_html_of_an_answer() -> None:
-    plain = results("trace")["plain"]
+def test_the_html_of_an_answer(plain: AskResult) -> None:
     question = Question("q", "v.mp4", "Which?", ("red", "blue"))
     clips = (replace(plain.bundle[0], frames=frames(*(21 + n / 10 for n in range(9)))), *plain.bundle[1:])
-    shown = answer_html(replace(plain, question=question, bundle=clips))
+    shown = replace(plain, question=question, bundle=clips)._repr_html_()
     pictures = re.findall(r'base64,([^"]+)"', shown)
     expected = io.BytesIO()
     Image.new("RGB", (171, 96), (90, 90, 90)).save(expected, "JPEG", quality=70)
     assert {base64.b64decode(picture) for picture in pictures} == {expected.getvalue()}
-    captions = [["0:21.0", "0:21.2", "0:21.4", "0:21.6"], ["1:03.5", "1:05.5", "1:07.5"]]
     first = "".join(
         '<figure style="display:inline-block;margin:0 .4em .4em 0">'
         f'<img src="data:image/jpeg;base64,{pictures[0]}" width="171" height="96" alt="at {moment}">'
         f'<figcaption style="font-size:.8em;opacity:.7">{moment}</figcaption></figure>'
-        for moment in captions[0]
+        for moment in ("0:21.0", "0:21.2", "0:21.4", "0:21.6")
     )
     assert shown.startswith(
         '<p><b>Which?</b></p><p style="font-size:1.25em;margin:.2em 0">A. red</p>'
@@ -109,8 +79,7 @@ def test_the_html_of_an_answer() -> None:
     assert "darkorange" in answer_html(results("trace")["replay"])
 
 
-def test_a_notebook_says_what_is_open_and_how_many_clips_are_left_out() -> None:
-    plain = results("trace")["plain"]
+def test_a_notebook_says_what_is_open_and_how_many_clips_are_left_out(plain: AskResult) -> None:
     record = plain.prediction.to_json()
     record["trajectory"] |= {"stable_prefix": None, "fallback": {"prefix": ["a1"], "answer": "A", "agrees": True}}
     record["trajectory"]["claims"][0]["kind"] = "count"
@@ -121,13 +90,15 @@ def test_a_notebook_says_what_is_open_and_how_many_clips_are_left_out() -> None:
     assert "<p>Not looked at closely: 0:03.0-0:04.0.</p>" in shown
     page = answer_page(changed, view_answer(changed), [])
     assert "\nStill open: a blue van passes; a yellow door opens.\n\nNot looked at closely: 0:03.0-0:04.0.\n" in page
-    clips = tuple(replace(plain.bundle[0], span=Interval(at, at + 1), frames=()) for at in range(MOST_CLIPS + 1))
-    assert "<p>… and 1 more clips</p>" in answer_html(replace(plain, bundle=clips))
+    many = frames(*(n / 10 for n in range(9)))
+    clips = tuple(replace(plain.bundle[0], span=Interval(at, at + 1), frames=many) for at in range(MOST_CLIPS + 1))
+    shown = answer_html(replace(plain, bundle=clips))
+    assert "<p>… and 1 more clips</p>" in shown
+    assert (shown.count("<img"), len(shown) < 300_000) == (MOST_CLIPS * PICTURES_OF_A_CLIP, True)
     assert "more clips" not in answer_html(replace(plain, bundle=clips[1:]))
 
 
-def test_the_page_of_an_answer() -> None:
-    plain = results("trace")["plain"]
+def test_the_page_of_an_answer(plain: AskResult) -> None:
     result = replace(plain, question=Question("q", "/videos/one.mp4", "Which *one*?\n Say", ("red", "<b>", "c")))
     view = view_answer(result)
     head = [
@@ -180,8 +151,7 @@ def test_a_preview_shows_each_frame(tmp_path: Path) -> None:
     assert shown == (3, 700, 0, (240, 155))
 
 
-def test_what_a_folder_holds_is_replaced_and_nothing_else(tmp_path: Path) -> None:
-    plain = results("trace")["plain"]
+def test_what_a_folder_holds_is_replaced_and_nothing_else(plain: AskResult, tmp_path: Path) -> None:
     result = replace(plain, question=replace(plain.question, text="Où?"))
     prepare_folder(tmp_path / "a", tmp_path / "no.mp4")
     names = ["frames/clip9-1.jpg", "clips/clip9.mp4", "transcript.json", "preview.gif", "frames/mine.jpg", "mine.txt"]
@@ -205,20 +175,12 @@ def test_what_a_folder_holds_is_replaced_and_nothing_else(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "slug", "hashed"),
-    [
-        ("q-1_A", "q-1_A", False),
-        ("a b/c", "a-b-c", True),
-        ("x" * 60, "x" * 60, False),
-        ("x" * 61, "x" * 60, True),
-        ("é", "", True),
-    ],
+    ("name", "slug"), [("q-1_A", "q-1_A"), ("a b/c", "a-b-c"), ("x" * 60, "x" * 60), ("x" * 61, "x" * 60), ("é", "")]
 )
-def test_a_folder_is_named_by_its_question(tmp_path: Path, name: str, slug: str, hashed: bool) -> None:
-    plain = results("trace")["plain"]
+def test_a_folder_is_named_by_its_question(plain: AskResult, tmp_path: Path, name: str, slug: str) -> None:
     line = replace(plain.prediction, question_id=name, extra={"duration": 9.5, "video": "v.mp4", "mine": 1})
     digest = hashlib.sha256(name.encode()).hexdigest()[:6]
-    expected = f"answers/{slug}-{digest}".replace("/-", "/") if hashed else f"answers/{slug}"
+    expected = f"answers/{slug}" if slug == name else f"answers/{slug}-{digest}".replace("/-", "/")
     question = replace(plain.question, id=name)
     assert save_line(line, question, tmp_path, None) == expected
     place = tmp_path / expected

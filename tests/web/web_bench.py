@@ -40,12 +40,9 @@ EVENTS = {
     "a blue van passes": Interval(63, 68),
     "a yellow door opens": Interval(97, 103),
 }
-COLOURS = {
-    "a red balloon rises": (196, 60, 50),
-    "a blue van passes": (50, 90, 190),
-    "a yellow door opens": (225, 190, 60),
-}
 RED, BLUE, YELLOW = EVENTS
+COLOURS = {RED: (196, 60, 50), BLUE: (50, 90, 190), YELLOW: (225, 190, 60)}
+FACTS = (f"{RED} (0:21.0-0:26.0)", f"{BLUE} (1:03.0-1:08.0)", f"{YELLOW} (1:37.0-1:43.0)")
 ORDERS = (
     f"{RED} -> {BLUE} -> {YELLOW}",
     f"{RED} -> {YELLOW} -> {BLUE}",
@@ -58,8 +55,6 @@ SPANS = ((15.0, 31.0), (58.0, 74.0), (92.0, 108.0))
 @cache
 def scene() -> tuple[NDArray[Any], NDArray[Any], NDArray[np.uint8]]:
     """The rows and columns of a picture, and the picture without events and number."""
-    import numpy as np
-
     rows, columns = np.mgrid[0:HEIGHT, 0:WIDTH]
     image = np.stack([90 + 60 * rows // HEIGHT, 110 + 50 * rows // HEIGHT, 0 * rows], axis=-1).astype(np.uint8)
     image[:BLOCK] = 0
@@ -118,7 +113,6 @@ class Witness(StageModel):
     def __init__(self, way: str = "plain", proposals: Sequence[Sequence[tuple[float, float]]] = (SPANS,)) -> None:
         super().__init__()
         self.way, self.proposals = way, list(proposals)
-        self.replays = 0
 
     def __call__(self, request: Request[Any]) -> Any:
         return full(request, super().__call__(request))
@@ -181,7 +175,6 @@ class Witness(StageModel):
         return {"action": "EXPAND", "target_intervals": list(self.proposals.pop(0) if self.proposals else pieces)}
 
     def final_answer_replay(self, request: Request[Any]) -> Any:
-        self.replays += 1
         return {"answer": "D" if self.way == "replay" else self.letter(request)}
 
     def forced_answer(self, request: Request[Any]) -> Any:
@@ -249,29 +242,19 @@ METHODS: Mapping[str, Callable[[Question, Observer], Answer]] = {
 
 def items(videos: Sequence[str], count: int) -> list[Item]:
     """Questions about the three events, in turn on each video, of two families."""
+    ordering = ("temporal-ordering", "In which order do these scenes appear?")
+    counting = ("event-counting", "Which option names the scenes in order?")
     found = []
     for number in range(count):
-        ordering = number % 3 != 2
-        text = "In which order do these scenes appear?" if ordering else "Which option names the scenes in order?"
-        question = Question(
-            f"q{number:03d}",
-            videos[number % len(videos)],
-            f"{text} ({WAYS[number % len(WAYS)]})",
-            ORDERS,
-            "temporal-ordering" if ordering else "event-counting",
-        )
+        family, text = counting if number % 3 == 2 else ordering
+        told = f"{text} ({WAYS[number % len(WAYS)]})"
+        question = Question(f"q{number:03d}", videos[number % len(videos)], told, ORDERS, family)
         found.append(Item(question, "A", tuple(EVENTS.values()), float(SECONDS)))
     return found
 
 
-def predict(item: Item, method: str, folder: Path, way: str) -> Prediction:
-    """What a method answers on a real video, as a line of a run file."""
-    with video.open(folder / item.question.video) as source:
-        return predict_and_tell(item, method, video.CachedVideo(source), way)[0]
-
-
-def predict_and_tell(item: Item, method: str, source: CachedVideo, way: str) -> tuple[Prediction, Transcript]:
-    """The same on an open video, with what was said in its calls."""
+def predict(item: Item, method: str, source: CachedVideo, way: str) -> tuple[Prediction, Transcript]:
+    """What a method answers on a real video, as a line of a run file, and what was said in its calls."""
     observer = Observer(source, ScriptedBackbone(witness(way)), budget=250)
     answer = METHODS[method](item.question, observer)
     line = Prediction.of(item.question, answer, observer.log, method=method, backbone="scripted", seconds=1.25)
@@ -296,7 +279,7 @@ def make_runs(bench: Path, runs: Path, made: Sequence[Item]) -> None:
         sources = {name: video.CachedVideo(opened.enter_context(video.open(bench / name))) for name in names}
         for method in METHODS:
             told = [
-                predict_and_tell(item, method, sources[item.question.video], WAYS[number % len(WAYS)])
+                predict(item, method, sources[item.question.video], WAYS[number % len(WAYS)])
                 for number, item in enumerate(made)
             ]
             run = runs / f"{method}@scripted.jsonl"
