@@ -4,8 +4,6 @@ Also the entry point `lmms_eval.models`: `TRACE_VES_RECORD=FOLDER python -m lmms
 that decodes more frames than it shows the model says which it keeps with `trace_ves.frame_log.keep()`.
 """
 
-from __future__ import annotations
-
 import os
 import runpy
 import sys

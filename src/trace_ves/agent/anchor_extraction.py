@@ -3,8 +3,6 @@
 An anchor keeps the look's own frames. A look that shows no evidence gives no anchor and stays on record.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Annotated, Final

@@ -1,7 +1,5 @@
 """Anchor Prioritization: the order in which anchors enter the evidence bundle. It gives no answer."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Annotated, Final
 

@@ -6,8 +6,6 @@
 - A count stays open, whatever a record says, until exploration leaves no room for more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise

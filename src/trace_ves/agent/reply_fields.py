@@ -1,7 +1,5 @@
 """Fields of replies that take the natural forms of a value: null for none, a number for its digits, yes for true."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, Any, Final
 

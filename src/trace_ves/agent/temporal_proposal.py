@@ -4,8 +4,6 @@ The first call sees the storyboard and also writes notes on its scenes; a scan s
 get the notes as words. Evidence Assembly and replay see only raw clips, never the notes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ Each module of the paper is a function in the file of its name and a field of `T
 same value with another function in one place.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace

@@ -4,8 +4,6 @@ A rule triggers STOP from only the trajectory. For the other three, one text-onl
 space; rules check its reply, and whatever they refuse is recorded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache

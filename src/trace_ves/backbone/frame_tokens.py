@@ -6,8 +6,6 @@ Anthropic  https://platform.claude.com/docs/en/build-with-claude/vision, "Resolu
 Others     one token for 32 x 32 pixels, as Qwen3-VL takes them
 """
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Final

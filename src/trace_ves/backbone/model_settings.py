@@ -1,7 +1,5 @@
 """What can be set about a model: temperature, thinking effort, detail of the frames. docs/backbones.md has more."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from enum import StrEnum
 

@@ -5,8 +5,6 @@ OpenAI     https://developers.openai.com/api/docs/guides/prompt-caching
 Gemini     https://ai.google.dev/gemini-api/docs/caching
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

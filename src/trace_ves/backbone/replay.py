@@ -4,8 +4,6 @@ A recording is what transcripts already are: `ask --record FILE`, the `transcrip
 `.transcripts` of a run. It holds the stage, the times of the frames, the prompt and the reply of each call; no frames.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path

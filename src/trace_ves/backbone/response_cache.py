@@ -1,7 +1,5 @@
 """The response cache: a wrapper around a backbone that asks only what has not been answered before."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

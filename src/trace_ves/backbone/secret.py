@@ -1,7 +1,5 @@
 """API keys, and how they are masked, in whatever form, in everything that is shown or written."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

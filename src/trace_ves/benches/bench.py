@@ -1,7 +1,5 @@
 """The bench format: a folder with `questions.jsonl`, or the jsonl itself, with every problem reported."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

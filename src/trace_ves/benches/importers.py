@@ -4,8 +4,6 @@ A function is `read(source, *, strict) -> Bench` with its name in `IMPORTERS`; f
 `trace-ves import`. Name an importer outside this package as `package.module:callable`.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 import re

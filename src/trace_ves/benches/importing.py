@@ -1,7 +1,5 @@
 """What all importers share: readers of annotation files, and `Collector`, which turns rows into questions."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence

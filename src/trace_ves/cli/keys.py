@@ -1,7 +1,5 @@
 """`trace-ves keys`: API keys in a file that only you can read, or in the system keyring; never in a run."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

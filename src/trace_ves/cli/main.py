@@ -1,7 +1,5 @@
 """The command `trace-ves`: finds a command, imports only that one, and turns errors into sentences."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from contextlib import suppress

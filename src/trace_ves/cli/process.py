@@ -1,7 +1,5 @@
 """The process of a command: streams that take every character, interrupts, and exit."""
 
-from __future__ import annotations
-
 import codecs
 import os
 import re

@@ -1,7 +1,5 @@
 """The progress display of every command, on standard error: live on a terminal, lines of text elsewhere."""
 
-from __future__ import annotations
-
 import time
 from contextlib import ExitStack
 from typing import Final, Self

@@ -1,7 +1,5 @@
 """A table of questions about one video, CSV or JSON lines, and tables of answers, printed or as CSV."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 Follows only from the history. Holding an assignment counts as having seen what it shows, judged or not.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import Counter, defaultdict
 from dataclasses import dataclass

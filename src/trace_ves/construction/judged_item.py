@@ -3,8 +3,6 @@
 Pure: a function of the history. Judgements about other intervals than the present ones no longer count.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """A build's folder: footage under `videos/`, settings in `build.toml`, guidelines, and usually the database."""
 
-from __future__ import annotations
-
 import json
 import secrets
 import shlex

@@ -3,8 +3,6 @@
 TRACE is always blue. A stage of your own method needs no entry here; it is shown by its name.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -15,8 +15,6 @@ TraceVesError                 anything this package raises on purpose
 Errors of the *model* are not in this tree: a reply that does not validate is a `ModelFault`, a recorded value.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike

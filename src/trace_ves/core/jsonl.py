@@ -1,7 +1,5 @@
 """Files with one JSON object per line. Errors name file and line; our own files survive a kill at any byte."""
 
-from __future__ import annotations
-
 import fcntl
 import gzip
 import json

@@ -3,8 +3,6 @@
 Only a spec that the user typed is imported, never one from a run file, a build or a release.
 """
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 import re

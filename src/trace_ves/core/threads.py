@@ -1,7 +1,5 @@
 """Thread pool whose threads do not block exit, so that Ctrl-C does not wait for work in progress."""
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Hashable, Iterable, Sequence

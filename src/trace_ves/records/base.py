@@ -4,8 +4,6 @@ A record is a frozen dataclass. The program's own values are trusted; what a fil
 value of the wrong type is refused, never converted, and the refusal is one clause that names the key.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """What a counterfactual check found for one question, as a line of its file."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 

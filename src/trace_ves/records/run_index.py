@@ -1,7 +1,5 @@
 """An index of one run file by byte offset: a few facts about each line; the whole line is read on demand."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -1,7 +1,5 @@
 """A method's account of its search, stored under `trajectory` in a run file: one of ours, or the method's own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -5,8 +5,6 @@ in `transcript.json`. Frames are not stored again: a call names its clips and th
 line of the run has the checksum of the video. Texts are bounded, and keys are masked before a record is made.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import threading

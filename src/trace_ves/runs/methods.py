@@ -1,7 +1,5 @@
 """Methods by name: TRACE and its variants, the baselines, and your own as `package.module:callable`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A cluster of only this machine listens on loopback and requires a token.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import sys

@@ -1,7 +1,5 @@
 """Reports and tables as HTML, Markdown, LaTeX, CSV and JSON. Text from files is escaped in each of them."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

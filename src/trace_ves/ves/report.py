@@ -1,7 +1,5 @@
 """What an audit found: readable with `print`, and as `audit --json` writes it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from os import PathLike

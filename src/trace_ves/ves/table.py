@@ -1,7 +1,5 @@
 """A table as plain values: columns, sections, and cells with their marks. It does not know what is measured."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 An AV1 frame takes pixels, probabilities, motion and grain only from the references that its header names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """The videos of some folders, by name. Nothing outside the folders is found, wherever links lead."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from itertools import islice

@@ -3,8 +3,6 @@
 yt-dlp runs with its YouTube extractor only, without configuration files, cookies or post-processing.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The glossary of the pages, read from `glossary.md`, which is also the docs page of that name."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import cache

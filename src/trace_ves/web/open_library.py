@@ -1,7 +1,5 @@
 """Open a library from folders: which runs, which bench, where the videos are."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress

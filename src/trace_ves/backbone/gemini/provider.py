@@ -1,7 +1,5 @@
 """`gemini:` and `vertex:` by the google-genai SDK's generate_content."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

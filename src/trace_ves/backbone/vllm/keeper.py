@@ -3,8 +3,6 @@
 The pipe closes when the process at its other end ends, even by `kill -9`, so that no server is left on the GPU.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

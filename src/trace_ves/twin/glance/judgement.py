@@ -3,8 +3,6 @@
 The same rules for every stage and method.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a question and its options ask for, by rules: an order, a count, a choice, or something else."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterable, Mapping

@@ -4,8 +4,6 @@ For glance behind HTTP, where a call is text, pictures and the schema of the rep
 anything that a prompt leaves out or renames is lost.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping

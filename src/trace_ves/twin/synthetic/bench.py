@@ -1,7 +1,5 @@
 """Writes a twin to a folder: its truth, its videos and finally its questions. It continues after an interruption."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import threading

@@ -1,7 +1,5 @@
 """The contents of `vocabulary.toml`: events, look-alikes, props, scenes and their words."""
 
-from __future__ import annotations
-
 import tomllib
 from dataclasses import dataclass
 from functools import cache

@@ -3,8 +3,6 @@
 For every act there are other stretches in which it could have happened, so presence does not reveal the act.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
