@@ -163,10 +163,12 @@ class Team:
         self.play(name, held.item, evidence_to_json(self.judgements.item(held.item).partial_evidence))
         self.judgements.answer_without(self[name], held.item, held.left_out, answer=answer, revision=revision)
 
-    def verified(self, item: str = "c1") -> None:
+    def verified(self, item: str = "c1", evidence: Evidence = EVIDENCE) -> None:
+        """Propose an item, which ann and bob verify."""
+        self.propose(item, made=proposal(evidence=evidence))
         for name in ("ann", "bob"):
             assert self.next(name) == Assignment(item, Stage.VERIFICATION)
-            self.verify(name, item)
+            self.verify(name, item, Verdict("accept", evidence_to_json(evidence)))
 
 
 def new_team(*names: str, url: str = "sqlite://", **settings: float) -> Team:

@@ -2,20 +2,21 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from trace_ves.construction.assignments import Assignment
-from trace_ves.construction.judged_item import ProposedItem, Verification
+from trace_ves.construction.judged_item import Verification
 from trace_ves.construction.judging import JudgementError, Verdict
 from trace_ves.construction.ledger import Stage, StaleError
 from trace_ves.construction.looking import Looking
 from trace_ves.construction.people import RefusedError
 from trace_ves.core import EVENT_COUNTING
 
-from .histories import ACCEPT, EVIDENCE, SPANS, Team
+from .histories import ACCEPT, EVIDENCE, SPANS, Team, proposal
 
 
 def test_no_undo_once_another_verdict_or_a_settlement_rests_on_it(team: Team) -> None:
@@ -61,9 +62,7 @@ def test_intervals_that_are_none_are_refused(team: Team) -> None:
 
 
 def test_an_interval_can_be_added_and_the_count_has_to_fit(team: Team) -> None:
-    options = ("1", "2", "3", "4")
-    counted = ProposedItem("videos/a.mp4", 120.0, EVENT_COUNTING, "How often?", options, "C", EVIDENCE, ("x",) * 3)
-    team.propose("c1", made=counted)
+    team.propose("c1", made=replace(proposal(), family=EVENT_COUNTING, options=("1", "2", "3", "4"), answer="C"))
     more = [*SPANS, [100, 104]]
     for name in ("ann", "bob"):
         team.next(name)
@@ -84,9 +83,7 @@ def test_corrections_doubts_and_comments_reach_the_adjudicator(team: Team) -> No
     ):
         team.next(name)
         team.verify(name, item, verdict)
-    judged = team.judgements.item("c2")
-    assert judged.state.dispute is not None
-    unsure, reject = judged.verifications.values()
+    unsure, reject = team.judgements.item("c2").verifications.values()
     assert (unsure.reason, unsure.is_unsure, reject.is_unsure) == ("too dark", True, False)
     dispute = team.judgements.item("c1").state.dispute
     settle = partial(team.judgements.settle, team["dora"], "c1", evidence=SPANS, reason="", about=dispute.about)
@@ -135,17 +132,6 @@ def test_only_the_assignment_that_is_held_can_be_judged(team: Team) -> None:
         judgements.settle(team["dora"], "c1", keep=True, evidence=[], reason="", about=[])
 
 
-def test_a_partial_set_takes_an_option_of_its_question_from_its_holder(team: Team) -> None:
-    team.propose("c1")
-    team.verified()
-    held = team.next("cat")
-    with pytest.raises(JudgementError, match="A-D"):
-        team.answer("cat", held, "E")
-    other = next(n for n in range(3) if n != held.left_out)
-    with pytest.raises(RefusedError):
-        team.judgements.answer_without(team["cat"], "c1", other, answer=None, revision=0)
-
-
 def test_nobody_accepts_what_they_have_not_played(team: Team) -> None:
     team.propose("c1")
     team.next("ann")
@@ -179,8 +165,7 @@ def test_nobody_plays_faster_than_a_player_can(team: Team) -> None:
         team.report("ann", "c1")
 
 
-def test_leave_one_out_needs_every_clip_and_nothing_else_counts(team: Team) -> None:
-    team.propose("c1")
+def test_leave_one_out_needs_every_clip_an_option_and_the_set_that_is_held(team: Team) -> None:
     team.verified()
     held = team.next("cat")
     hidden = SPANS[held.left_out]
@@ -189,6 +174,10 @@ def test_leave_one_out_needs_every_clip_and_nothing_else_counts(team: Team) -> N
     assert team.judgements.watched(team["cat"], "c1") == [others[0]]  # what they were not shown, they have not seen
     with pytest.raises(JudgementError, match="not played yet"):
         team.judgements.answer_without(team["cat"], "c1", held.left_out, answer=None, revision=0)
+    with pytest.raises(JudgementError, match="A-D"):
+        team.answer("cat", held, "E")
+    with pytest.raises(RefusedError):
+        team.judgements.answer_without(team["cat"], "c1", (held.left_out + 1) % 3, answer=None, revision=0)
     team.answer("cat", held)
 
 
