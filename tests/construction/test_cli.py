@@ -59,6 +59,17 @@ def test_stages_of_a_build_without_items(folder: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_intervals_come_from_label_studio_and_go_there(folder: Path, tmp_path: Path) -> None:
+    build("init", folder)
+    regions = [{"value": {"start": at, "end": at + 1, "labels": ["the fox"]}} for at in (0, 2)]
+    (tmp_path / "export.json").write_text(json.dumps([{"annotations": [{"result": regions}]}]))
+    done = build("import-intervals", folder, tmp_path / "export.json").stdout
+    assert done == f"{folder}: 1 new items, 0 with other intervals, 0 as they were.\n"
+    files = [tmp_path / "out" / name for name in ("label-studio.json", "label-studio-config.xml")]
+    done = build("export-intervals", folder, tmp_path / "out", "--for", "label-studio").stdout
+    assert done.splitlines() == [*map(str, files)]
+
+
 def test_tokens_are_printed_once_for_each_name(folder: Path) -> None:
     build("init", folder)
     lines = build("invite", folder, "ann", "bob").output.splitlines()
@@ -71,7 +82,6 @@ def test_tokens_are_printed_once_for_each_name(folder: Path) -> None:
     [
         ("status nowhere", "no build here"),
         ("init nowhere", "no videos here"),
-        ("export nowhere out", "no build here"),
         ("probe nowhere --backbone glance", "no build here"),
         ("init {b} --database mysql://x/y", "no store on 'mysql'"),
         ("invite {b} ann", "no build here"),

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_ves.benches.bench import construction_warnings, overlap_warning
+from trace_ves.construction import proposal
 from trace_ves.construction.assignments import Assignment, current_assignment, judges_of, order_of
 from trace_ves.construction.judged_item import (
     BOUNDARIES,
@@ -29,24 +30,15 @@ from trace_ves.construction.judged_item import (
 )
 from trace_ves.construction.ledger import Change, Ledger, Stage, StaleError
 from trace_ves.construction.probes import above_chance, original_letter, rotate_options
-from trace_ves.construction.proposal import (
-    CaptionReply,
-    DraftError,
-    ItemDraft,
-    check_draft,
-    check_evidence,
-    list_windows,
-    new_item_id,
-)
+from trace_ves.construction.proposal import DraftError, ItemDraft
 from trace_ves.core import Interval, Question
 
 from .histories import EVIDENCE, Pen, moved
 
 
 def test_windows_of_30_seconds_overlap_by_5() -> None:
-    assert list_windows(30) == [Interval(0, 30)]
-    assert list_windows(30.5) == [Interval(0, 30), Interval(25, 30.5)]
-    assert list_windows(70) == [Interval(0, 30), Interval(25, 55), Interval(50, 70)]
+    for duration, spans in ((30, [(0, 30)]), (30.5, [(0, 30), (25, 30.5)]), (70, [(0, 30), (25, 55), (50, 70)])):
+        assert proposal.list_windows(duration) == [Interval(*span) for span in spans]
 
 
 def draft(**changes: object) -> ItemDraft:
@@ -61,7 +53,7 @@ def draft(**changes: object) -> ItemDraft:
 
 
 def check(made: ItemDraft, family: str = "event-counting") -> ProposedItem:
-    return check_draft(made, video="videos/a.mp4", duration=100.0, family=family)
+    return proposal.check_draft(made, video="videos/a.mp4", duration=100.0, family=family)
 
 
 @pytest.mark.parametrize(
@@ -84,19 +76,11 @@ def test_a_short_interval_is_widened_to_a_second(pair: list[float], made: tuple[
 def test_a_good_draft_becomes_a_proposal() -> None:
     texts = {"question": " Q? ", "options": [" 1", "2 ", "3", "4"], "rationales": [" a ", "b" * 600]}
     found = check(draft(answer=" (b). ", **texts))
-    assert found == ProposedItem(
-        video="videos/a.mp4",
-        duration=100.0,
-        family="event-counting",
-        text="Q?",
-        options=("1", "2", "3", "4"),
-        answer="B",
-        evidence=(Interval(10, 14), Interval(60, 65)),
-        rationales=("a", "b" * 500),
-    )
+    told = ("videos/a.mp4", 100.0, "event-counting", "Q?", ("1", "2", "3", "4"), "B")
+    assert found == ProposedItem(*told, (Interval(10, 14), Interval(60, 65)), ("a", "b" * 500))
     assert ProposedItem.from_json(found.to_json()) == found
     assert check(draft(answer="D"), "my-family").answer == "D"  # a family of one's own has no further shape
-    assert re.fullmatch("c[0-9a-f]{8}", new_item_id())
+    assert re.fullmatch("c[0-9a-f]{8}", proposal.new_item_id())
 
 
 def spans_of(*pairs: tuple[float, float]) -> dict[str, object]:
@@ -137,10 +121,10 @@ def test_a_draft_that_breaks_its_schema_is_refused(changes: dict[str, object], s
 
 
 def test_the_shortest_interval_that_an_annotator_may_set() -> None:
-    check_evidence((Interval(0, 0.1), Interval(1, 51)), 100.0)
+    proposal.check_evidence((Interval(0, 0.1), Interval(1, 51)), 100.0)
     for span, sentence in ((Interval(90, 90.09), "must be 0.1 to 50 s long"), (Interval(90, 100.1), "does not lie in")):
         with pytest.raises(DraftError, match=sentence):
-            check_evidence((Interval(0, 1), span), 100.0)
+            proposal.check_evidence((Interval(0, 1), span), 100.0)
 
 
 def test_a_model_reads_what_it_drafts() -> None:
@@ -152,10 +136,10 @@ def test_a_model_reads_what_it_drafts() -> None:
         "evidence": "Start and end of each interval, in seconds of the video.",
         "rationales": "For each interval, the visual fact that it should attest.",
     }
-    caption = CaptionReply.model_json_schema()["properties"]["caption"]
-    texts = [parts["question"], caption]
-    assert [(text["minLength"], text["maxLength"]) for text in texts] == [(1, 1000), (1, 8000)]
-    assert caption["description"] == "What is seen, with seconds of the video."
+    caption = proposal.CaptionReply.model_json_schema()["properties"]["caption"]
+    assert (parts["question"]["minLength"], parts["question"]["maxLength"]) == (1, 1000)
+    told = (caption["description"], caption["minLength"], caption["maxLength"])
+    assert told == ("What is seen, with seconds of the video.", 1, 8000)
 
 
 def test_how_well_edges_agree() -> None:
@@ -189,10 +173,10 @@ def state(pen: Pen) -> ItemState:
     return judged_item(pen.ledger, "c1").state
 
 
-def verified(first: Evidence | None = EVIDENCE, second: Evidence | None = EVIDENCE) -> Pen:
-    """An item with two verdicts; None rejects."""
+def verified(second: Evidence = EVIDENCE) -> Pen:
+    """An item that two accepted, the second with these intervals."""
     pen = Pen().propose("c1")
-    pen.verify("c1", "ann", first)
+    pen.verify("c1", "ann")
     pen.verify("c1", "bob", second)
     return pen
 
@@ -225,12 +209,11 @@ def test_what_follows_from_two_verdicts(first: Verification, second: Verificatio
 
 
 def test_an_adjudicator_settles_and_a_new_disagreement_is_a_new_one() -> None:
-    pen = verified(EVIDENCE, moved(EVIDENCE, 3))
+    pen = verified(moved(EVIDENCE, 3))
     final = moved(EVIDENCE, 1)
-    pen.settle("c1", BOUNDARIES, (2, 3), keep=True, evidence=final)
-    assert state(pen) == ItemState(Stage.LEAVE_ONE_OUT, evidence=final, answer="B")
-    pen.settle("c1", BOUNDARIES, (2, 3), keep=True, evidence=final, answer="C")
-    assert state(pen) == ItemState(Stage.LEAVE_ONE_OUT, evidence=final, answer="C")
+    for corrected, answer in (("", "B"), ("C", "C")):
+        pen.settle("c1", BOUNDARIES, (2, 3), keep=True, evidence=final, answer=corrected)
+        assert state(pen) == ItemState(Stage.LEAVE_ONE_OUT, evidence=final, answer=answer)
     pen.undo("c1", "verification/bob", "bob")
     assert state(pen) == ItemState(Stage.VERIFICATION)
     pen.verify("c1", "bob", moved(EVIDENCE, 4))
