@@ -198,20 +198,10 @@ def test_the_numbers_for_machines() -> None:
 
 
 def test_the_numbers_for_people() -> None:
-    assert list_facts(report()) == [
-        ("accepted", "5, 1,234 in progress"),
-        ("accept rate", "0.2 %"),
-        ("settled by an adjudicator", "1 of the accepted"),
-        ("inter-annotator IoU", "0.88"),
-        ("human/model agreement without one interval", "91.3 %"),
-        ("mean time per item and annotator", "13.5 minutes"),
-        ("time of all people", "1.3 hours"),
-        ("backbone of probe", "a, b"),
-    ]
-    idle = dict(list_facts(report(waiting=dict.fromkeys(report().rejected, 0), agreement=None, iou=None)))
-    assert idle["accepted"] == "5"
-    assert "%" not in idle["human/model agreement without one interval"]
-    assert rows_of(report())[3] == ["4 shortcut probe", "1", "1,994", "1,234"]
+    facts = list_facts(report(agreement=None, iou=None))
+    assert [facts[0], facts[-1]] == [("accepted", "5, 1,234 in progress"), ("backbone of probe", "a, b")]
+    assert "%" not in dict(facts)["human/model agreement without one interval"]
+    assert rows_of(report())[::3] == [["1 proposal", "", "2,000", ""], ["4 shortcut probe", "1", "1,994", "1,234"]]
 
 
 def test_the_closure_statement_word_by_word() -> None:
