@@ -111,8 +111,7 @@ def test_a_stage_stops_at_its_spending_limit_and_goes_on_later(folder: Path, tmp
     evidence = (Interval(0.2, 0.8), Interval(1, 1.6), Interval(2, 2.6))
     with closing(open_project(folder).open_store()) as store:
         pen = StorePen(store).propose("c1", proposal(evidence=evidence))
-        for name in ("ann", "bob"):
-            pen.verify("c1", name, evidence)
+        pen.verify("c1", "ann", evidence).verify("c1", "bob", evidence)
     money = ("--prices", tmp_path / "prices.toml", "--no-cache", "--max-cost")
     # The caption of the only window, then that of the whole video, then the drafts of two families.
     propose = ("propose", folder, "--captioner", spec, "--proposer", spec, *money)
@@ -122,9 +121,8 @@ def test_a_stage_stops_at_its_spending_limit_and_goes_on_later(folder: Path, tmp
         model.received.clear()
         stopped = build(*stage, limit)
         assert stopped.exit_code == 3, stopped.output
-        assert (
-            f"have cost ${calls / 10:.4f} (list prices of 2026-05-01), and --max-cost is ${limit:g}" in stopped.output
-        )
+        cost = f"have cost ${calls / 10:.4f} (list prices of 2026-05-01), and --max-cost is ${limit:g}"
+        assert cost in stopped.output
         assert "What was answered is kept." in stopped.output
         assert len(model.received) == calls
         assert build(*stage, 9).exit_code == 0

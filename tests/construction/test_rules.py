@@ -175,10 +175,7 @@ def state(pen: Pen) -> ItemState:
 
 def verified(second: Evidence = EVIDENCE) -> Pen:
     """An item that two accepted, the second with these intervals."""
-    pen = Pen().propose("c1")
-    pen.verify("c1", "ann")
-    pen.verify("c1", "bob", second)
-    return pen
+    return Pen().propose("c1").verify("c1", "ann").verify("c1", "bob", second)
 
 
 ACCEPTED, REJECTED = Verification(True, EVIDENCE), Verification(False, reason="no")
@@ -279,10 +276,8 @@ def test_a_partial_set_is_taken_by_who_holds_it_and_who_answered_it() -> None:
 
 
 def test_an_open_leave_one_out_task_comes_before_everything() -> None:
-    pen = Pen().propose("c1").propose("c2")
+    pen = Pen().propose("c1").propose("c2").verify("c2", "ann").verify("c2", "bob")
     pen.seat("c1", Stage.VERIFICATION, 1, "cat")
-    pen.verify("c2", "ann")
-    pen.verify("c2", "bob")
     assert current_assignment(list_items(pen.ledger), "cat") == Assignment("c1", Stage.VERIFICATION)
     pen.seat("c2", judged_item(pen.ledger, "c2").assignment_key(Stage.LEAVE_ONE_OUT, 1), 1, "cat")
     assert [order_of("c3", who, 3) for who in ("cat", "dan")] == [[1, 2, 0], [2, 0, 1]]
