@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,30 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_ves.construction.interchange import (
-    Frames,
-    ImportResult,
-    LabelledSpan,
-    ScreenTimes,
-    export_intervals,
-    import_intervals,
-    make_task,
-    merge_noted,
-    read_spans,
-)
+from trace_ves.construction import interchange
+from trace_ves.construction.interchange import Frames, ImportResult, import_intervals, read_spans
 from trace_ves.construction.judged_item import JudgedItem, ProposedItem, list_items
-from trace_ves.construction.ledger import PROPOSAL_SLOT, Change, StaleError
+from trace_ves.construction.ledger import StaleError
 from trace_ves.construction.project import Project
 from trace_ves.construction.store import Store
 from trace_ves.core import InputError, Interval
 
 from .histories import StorePen, proposal
 
-TIMES = ScreenTimes(np.array([0.0, 0.5, 0.6, 2.0]), 2.5)
+TIMES = interchange.ScreenTimes(np.array([0.0, 0.5, 0.6, 2.0]), 2.5)
 
 
 def test_frames_of_an_interval_and_back() -> None:
-    assert [ScreenTimes(np.array(at), 1.0).frame_rate for at in ([0.0], [0.0, 0.5, 1.0])] == [1.0, 2.0]
+    assert [interchange.ScreenTimes(np.array(at), 1.0).frame_rate for at in ([0.0], [0.0, 0.5, 1.0])] == [1.0, 2.0]
     spans = [(0.5, 0.6), (0.4995, 0.6005), (0.498, 0.602), (0.0, 2.5), (2.2, 2.3)]
     assert [TIMES.frames(Interval(*span)) for span in spans] == [(1, 1), (1, 1), (0, 2), (0, 3), (3, 3)]
     assert TIMES.interval(Frames(0, 3)) == Interval(0, 2.5)
@@ -58,14 +50,8 @@ def test_a_span_outside_of_the_video(span: Any, fps: float | None, sentence: str
         TIMES.interval(span, fps)
 
 
-def key_frames(*shapes: tuple[int, bool]) -> dict[str, Any]:
-    return {"sequence": [{"frame": frame, "enabled": is_visible} for frame, is_visible in shapes], "labels": ["x"]}
-
-
-SHAPES = [(10, True), (1, False), (3, True), (5, True), (7, False), (8, False)]
+SHAPES = [{"frame": frame, "enabled": frame in {10, 3, 5}} for frame in (10, 1, 3, 5, 7, 8)]
 """Key frames of an object, which is visible from one to the next."""
-
-
 REGIONS: list[dict[str, Any]] = [
     {"value": {"ranges": [{"start": 11, "end": 20}], "timelinelabels": ["fox"]}, "meta": {"text": ["red"]}},
     {"value": {"start": 1.5, "end": 2.5, "labels": ["owl"]}},
@@ -80,9 +66,9 @@ EXPORT = [{"data": {"video": MEDIA, "title": "x"}, "annotations": [CANCELLED, {"
 def test_an_export_is_read(tmp_path: Path) -> None:
     (tmp_path / "export").write_text(json.dumps(EXPORT))
     assert read_spans(tmp_path / "export") == [
-        LabelledSpan(MEDIA, "fox", Frames(10, 19), "red"),
-        LabelledSpan(MEDIA, "owl", Interval(1.5, 2.5)),
-        LabelledSpan(MEDIA, "cat", Frames(0, 4)),
+        interchange.LabelledSpan(MEDIA, "fox", Frames(10, 19), "red"),
+        interchange.LabelledSpan(MEDIA, "owl", Interval(1.5, 2.5)),
+        interchange.LabelledSpan(MEDIA, "cat", Frames(0, 4)),
     ]
 
 
@@ -119,19 +105,19 @@ def test_whatever_a_file_holds_is_spans_or_a_sentence(
     path = tmp_path_factory.mktemp("any") / "export"
     path.write_bytes(bytes(raw))
     try:
-        assert all(isinstance(each, LabelledSpan) for each in read_spans(path))
+        assert all(isinstance(each, interchange.LabelledSpan) for each in read_spans(path))
     except InputError as error:
         assert str(path) in str(error)  # noqa: PT017  most files end here, some do not
 
 
 def test_notes_stay_with_their_intervals() -> None:
     noted = [(Interval(5, 6), "c"), (Interval(0, 2), "a"), (Interval(2, 3), "b"), (Interval(1, 2), "a")]
-    assert merge_noted(noted) == [(Interval(0, 3), "a; b"), (Interval(5, 6), "c")]
+    assert interchange.merge_noted(noted) == [(Interval(0, 3), "a; b"), (Interval(5, 6), "c")]
 
 
 def test_a_task_for_label_studio(project: Project, store: Store, tmp_path: Path) -> None:
     made = proposal("videos/a.mp4", (Interval(0.5, 0.6), Interval(0.6, 2.0)))
-    task = make_task("videos/a.mp4", TIMES, [JudgedItem("c1", made)])
+    task = interchange.make_task("videos/a.mp4", TIMES, [JudgedItem("c1", made)])
     shared = {"type": "timelinelabels", "from_name": "interval", "to_name": "video", "origin": "manual"}
     regions = [
         {
@@ -145,7 +131,7 @@ def test_a_task_for_label_studio(project: Project, store: Store, tmp_path: Path)
     data = {"video": "videos/a.mp4", "fps": 1.5, "questions": {"c1": "In which order?"}}
     assert task == {"data": data, "annotations": [{"result": regions}]}
     with pytest.raises(InputError, match="no item is proposed yet"):
-        export_intervals(project, store.ledger(), tmp_path / "out")
+        interchange.export_intervals(project, store.ledger(), tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -154,8 +140,8 @@ def test_a_task_for_label_studio(project: Project, store: Store, tmp_path: Path)
         ({"ranges": [{"start": 9, "end": 5}], "labels": ["x"]}, [Frames(4, 8)]),
         ({"ranges": [{"start": "5", "end": 9}], "labels": ["x", "x"]}, [Frames(4, 8)]),
         ({"sequence": [{"frame": 3}], "videorectangle": ["x"]}, [Frames(2, None)]),
-        (key_frames(*SHAPES), [Frames(2, 5), Frames(9, None)]),
-        (key_frames(*SHAPES, (10, False)), [Frames(2, 5), Frames(9, None)]),
+        ({"sequence": SHAPES, "labels": ["x"]}, [Frames(2, 5), Frames(9, None)]),
+        ({"sequence": [*SHAPES, {"frame": 10, "enabled": False}], "labels": ["x"]}, [Frames(2, 5), Frames(9, None)]),
         ({"start": "1", "end": 2, "labels": "x", "timelinelabels": ["x"]}, [Interval(1, 2)]),
     ],
 )
@@ -221,19 +207,17 @@ def test_the_place_of_the_right_number_follows_from_the_words(
 
 def test_a_build_goes_out_and_comes_back_with_edits(project: Project, store: Store, tmp_path: Path) -> None:
     evidence = (Interval(3, 6), Interval(12, 15), Interval(22, 26))
-    made = proposal("videos/a.mp4", evidence)
-    store.append([Change("c0001", PROPOSAL_SLOT, "build", made.to_json() | {"duration": 32.0})])
-    file, configuration = export_intervals(project, store.ledger(), tmp_path / "out")
+    StorePen(store).propose("c0001", replace(proposal(evidence=evidence), duration=32.0))
+    file, configuration = interchange.export_intervals(project, store.ledger(), tmp_path / "out")
     assert '<Label value="c0001" />' in configuration.read_text()
     with pytest.raises(InputError, match="exists already"):
-        export_intervals(project, store.ledger(), tmp_path / "out")
+        interchange.export_intervals(project, store.ledger(), tmp_path / "out")
     assert import_intervals(project, store, file) == ImportResult(unchanged=1)
     text = file.read_text()
     file.write_text(text.replace('"start": 31', '"start": 32'))
     assert import_intervals(project, store, file).replaced == ["c0001"]
     [judged] = list_items(store.ledger())
-    assert judged.proposal.evidence == (Interval(3.1, 6), *evidence[1:])
-    assert len(judged.proposal.rationales) == 3
+    assert (judged.proposal.evidence, len(judged.proposal.rationales)) == ((Interval(3.1, 6), *evidence[1:]), 3)
     StorePen(store).seat("c0001", "visual-verification", 1, "ann")
     file.write_text(text)
     assert "people are judging it already" in import_intervals(project, store, file).refused[0]

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import ANY, MagicMock, Mock
+from unittest.mock import ANY, MagicMock, Mock, call
 
 import numpy as np
 import pytest
@@ -96,9 +96,9 @@ def test_a_clip_has_twelve_frames_a_second_and_480_rows_at_most(monkeypatch: pyt
     monkeypatch.setattr("trace_ves.video.clip_file.encode_frames", encode := Mock())
     looking.cut_clip(Path("a.mp4"), Interval(3, 5))
     video = film.return_value.__enter__.return_value
-    video.frames_between.assert_called_once_with(Interval(3, 5), fps=12.0, height=480, limit=1200)
-    video.frames_at.assert_called_once_with([4.0], height=480)
-    encode.assert_called_once_with([], ANY, preset="ultrafast", crf=23)
+    assert video.frames_between.call_args_list == [call(Interval(3, 5), fps=12.0, height=480, limit=1200)]
+    assert video.frames_at.call_args_list == [call([4.0], height=480)]
+    assert encode.call_args_list == [call([], ANY, preset="ultrafast", crf=23)]
 
 
 def test_pictures_of_the_desk(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +154,7 @@ def test_guesses_wait_for_the_window() -> None:
     assert attempts.note_failure("c", "same-other") == 0
 
 
-def call(log: AuditLog, status: int, **scope: Any) -> None:
+def request(log: AuditLog, status: int, **scope: Any) -> None:
     """One request through the audit log, with this answer."""
 
     async def app(_scope: Any, _receive: Any, send: Any) -> None:
@@ -175,10 +175,10 @@ def test_refusals_and_footage_are_logged(tmp_path: Path, caplog: pytest.LogCaptu
     def logged(*calls: tuple[int, dict[str, Any]]) -> list[dict[str, Any]]:
         path.write_text("")
         for status, scope in calls:
-            call(log, status, **scope)
+            request(log, status, **scope)
         return [json.loads(line) for line in path.read_text().splitlines()]
 
-    call(log, 500)
+    request(log, 500)
     assert path.stat().st_mode & 0o777 == 0o600
     lines = logged(*((status, {"path": "/"}) for status in range(200, 600)))
     assert [line["status"] for line in lines] == [401, 403, 409, 411, 413, 421, 422, 429, 500, 503]
