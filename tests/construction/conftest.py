@@ -30,12 +30,12 @@ def postgresql() -> Iterator[Path]:
     found = next((folder for folder in PROGRAMS if (folder / "initdb").exists()), None)
     if found is None:
         pytest.skip("no postgresql on this machine")
-    folder = Path(tempfile.mkdtemp(prefix="trace-ves-pg-", dir="/tmp"))
     user = "postgres" if os.getuid() == 0 else None  # the server refuses to run as root
-    if user:
-        shutil.chown(folder, user)
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "user": user, "cwd": folder}
-    try:
+    with tempfile.TemporaryDirectory(prefix="trace-ves-pg-", dir="/tmp", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        if user:
+            shutil.chown(folder, user)
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "user": user, "cwd": folder}
         data = ("-D", folder / "data")
         subprocess.run([found / "initdb", *data, "-U", "postgres", "-A", "trust", "-N"], check=True, **quiet)
         server = subprocess.Popen([found / "postgres", *data, "-k", folder, "-c", "listen_addresses="], **quiet)
@@ -50,8 +50,6 @@ def postgresql() -> Iterator[Path]:
         finally:
             server.send_signal(signal.SIGQUIT)  # at once: its data is thrown away
             server.wait(30)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

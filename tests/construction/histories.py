@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 from trace_ves.construction.assignments import Assignment
 from trace_ves.construction.judged_item import (
@@ -13,6 +14,7 @@ from trace_ves.construction.judged_item import (
     Shortcut,
     Verification,
     evidence_to_json,
+    judged_item,
 )
 from trace_ves.construction.judging import Judgements, Verdict
 from trace_ves.construction.ledger import GIST_SLOT, GOLD_SLOT, LANGUAGE_SLOT, PROPOSAL_SLOT, Change, Ledger, Stage
@@ -38,22 +40,22 @@ def moved(evidence: Evidence, by: float) -> Evidence:
 
 @dataclass
 class Pen:
-    """Writes a history entry by entry."""
+    """Writes a history entry by entry; what it writes can be chained."""
 
     ledger: Ledger = field(default_factory=Ledger)
     at: float = 1_800_000_000.0
 
-    def write(self, item: str, slot: str, who: str, after: dict[str, object], seconds: float = 0.0) -> None:
+    def write(self, item: str, slot: str, who: str, after: dict[str, object], seconds: float = 0.0) -> Self:
         self.at += 1
         change = Change(item, slot, who, after, seconds=seconds)
         self.ledger.add(self.ledger.next_entry(change, number=self.ledger.last_number + 1, at=self.at))
+        return self
 
     def undo(self, item: str, slot: str, who: str) -> None:
         self.ledger.add(self.ledger.undo_entry(item, slot, who, number=self.ledger.last_number + 1, at=self.at))
 
-    def propose(self, item: str, made: ProposedItem | None = None) -> "Pen":
-        self.write(item, PROPOSAL_SLOT, "build", (made or proposal()).to_json())
-        return self
+    def propose(self, item: str, made: ProposedItem | None = None) -> Self:
+        return self.write(item, PROPOSAL_SLOT, "build", (made or proposal()).to_json())
 
     def verify(
         self,
@@ -63,9 +65,9 @@ class Pen:
         seconds: float = 0.0,
         *,
         looking: Looking | None = LOOKED,
-    ) -> None:
+    ) -> Self:
         verdict = Verification(evidence is not None, evidence or (), "" if evidence else "not visible", looking=looking)
-        self.write(item, f"verification/{who}", who, verdict.to_json(), seconds)
+        return self.write(item, f"verification/{who}", who, verdict.to_json(), seconds)
 
     def answer(
         self,
@@ -92,16 +94,17 @@ class Pen:
             self.write(item, slot, "build", made.to_json())
 
     def settle(
-        self, item: str, kind: str, about: tuple[int, ...], *, keep: bool, evidence: Evidence = (), answer: str = ""
+        self, item: str, kind: str, about: Sequence[int] = (), *, keep: bool, evidence: Evidence = (), answer: str = ""
     ) -> None:
+        about = tuple(about) or judged_item(self.ledger, item).state.dispute.about
         decision = Settlement(keep, about, evidence, "" if keep else "no", answer)
         self.write(item, f"settlement/{kind}", "dora", decision.to_json())
 
     def seat(self, item: str, key: str, place: int, who: str, spans: Evidence = ()) -> None:
         self.write(item, f"seat/{key}/{place}", who, {"who": who, "spans": evidence_to_json(spans)})
 
-    def gold(self, item: str, *, accept: bool, without: dict[str, str | None] | None = None) -> None:
-        self.write(item, GOLD_SLOT, "build", {"accept": accept, "without": without or {}})
+    def gold(self, item: str, *, accept: bool, without: dict[str, str | None] | None = None) -> Self:
+        return self.write(item, GOLD_SLOT, "build", {"accept": accept, "without": without or {}})
 
 
 class StorePen(Pen):
@@ -110,8 +113,9 @@ class StorePen(Pen):
     def __init__(self, store: Store) -> None:
         self.store = store
 
-    def write(self, item: str, slot: str, who: str, after: dict[str, object], seconds: float = 0.0) -> None:
+    def write(self, item: str, slot: str, who: str, after: dict[str, object], seconds: float = 0.0) -> Self:
         self.store.append([Change(item, slot, who, after, seconds=seconds)])
+        return self
 
 
 SPANS = evidence_to_json(EVIDENCE)
@@ -163,10 +167,12 @@ class Team:
         self.play(name, held.item, evidence_to_json(self.judgements.item(held.item).partial_evidence))
         self.judgements.answer_without(self[name], held.item, held.left_out, answer=answer, revision=revision)
 
-    def verified(self, item: str = "c1") -> None:
+    def verified(self, item: str = "c1", evidence: Evidence = EVIDENCE) -> None:
+        """Propose an item, which ann and bob verify."""
+        self.propose(item, made=proposal(evidence=evidence))
         for name in ("ann", "bob"):
             assert self.next(name) == Assignment(item, Stage.VERIFICATION)
-            self.verify(name, item)
+            self.verify(name, item, Verdict("accept", evidence_to_json(evidence)))
 
 
 def new_team(*names: str, url: str = "sqlite://", **settings: float) -> Team:

@@ -59,6 +59,17 @@ def test_stages_of_a_build_without_items(folder: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_intervals_come_from_label_studio_and_go_there(folder: Path, tmp_path: Path) -> None:
+    build("init", folder)
+    regions = [{"value": {"start": at, "end": at + 1, "labels": ["the fox"]}} for at in (0, 2)]
+    (tmp_path / "export.json").write_text(json.dumps([{"annotations": [{"result": regions}]}]))
+    done = build("import-intervals", folder, tmp_path / "export.json").stdout
+    assert done == f"{folder}: 1 new items, 0 with other intervals, 0 as they were.\n"
+    files = [tmp_path / "out" / name for name in ("label-studio.json", "label-studio-config.xml")]
+    done = build("export-intervals", folder, tmp_path / "out", "--for", "label-studio").stdout
+    assert done.splitlines() == [*map(str, files)]
+
+
 def test_tokens_are_printed_once_for_each_name(folder: Path) -> None:
     build("init", folder)
     lines = build("invite", folder, "ann", "bob").output.splitlines()
@@ -71,7 +82,6 @@ def test_tokens_are_printed_once_for_each_name(folder: Path) -> None:
     [
         ("status nowhere", "no build here"),
         ("init nowhere", "no videos here"),
-        ("export nowhere out", "no build here"),
         ("probe nowhere --backbone glance", "no build here"),
         ("init {b} --database mysql://x/y", "no store on 'mysql'"),
         ("invite {b} ann", "no build here"),
@@ -101,8 +111,7 @@ def test_a_stage_stops_at_its_spending_limit_and_goes_on_later(folder: Path, tmp
     evidence = (Interval(0.2, 0.8), Interval(1, 1.6), Interval(2, 2.6))
     with closing(open_project(folder).open_store()) as store:
         pen = StorePen(store).propose("c1", proposal(evidence=evidence))
-        for name in ("ann", "bob"):
-            pen.verify("c1", name, evidence)
+        pen.verify("c1", "ann", evidence).verify("c1", "bob", evidence)
     money = ("--prices", tmp_path / "prices.toml", "--no-cache", "--max-cost")
     # The caption of the only window, then that of the whole video, then the drafts of two families.
     propose = ("propose", folder, "--captioner", spec, "--proposer", spec, *money)
@@ -112,9 +121,8 @@ def test_a_stage_stops_at_its_spending_limit_and_goes_on_later(folder: Path, tmp
         model.received.clear()
         stopped = build(*stage, limit)
         assert stopped.exit_code == 3, stopped.output
-        assert (
-            f"have cost ${calls / 10:.4f} (list prices of 2026-05-01), and --max-cost is ${limit:g}" in stopped.output
-        )
+        cost = f"have cost ${calls / 10:.4f} (list prices of 2026-05-01), and --max-cost is ${limit:g}"
+        assert cost in stopped.output
         assert "What was answered is kept." in stopped.output
         assert len(model.received) == calls
         assert build(*stage, 9).exit_code == 0

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ import pytest
 
 from trace_ves.construction import gold
 from trace_ves.construction.assignments import Assignment
-from trace_ves.construction.gold import add_gold, match_decimals, move_interval
 from trace_ves.construction.judged_item import Evidence, GoldAnswer, list_all_items
 from trace_ves.construction.ledger import StaleError
 from trace_ves.construction.project import Project
@@ -35,17 +34,14 @@ def test_gold_items_are_mixed_in_and_never_come_into_the_bench(make_team: Callab
             team.verify(name, held.item)  # accepts whatever comes
     found = make_report(team.judgements.store.ledger())
     assert found.proposed == 16
-    for name in ("ann", "bob"):
-        assert found.annotators[name].gold_judged == 4
-        assert found.annotators[name].gold_right == 2
+    assert [(each.gold_judged, each.gold_right) for each in found.annotators.values()] == [(4, 2)] * 2
 
 
 class Chance:
     """Chances that a test chooses: which interval is tried first, and the lower or the upper end of every range."""
 
-    def __init__(self, first: int = 0, end: int = 0, value: float = 0.0) -> None:
-        self.first, self.end, self.value = first, end, value
-        self.weighed: list[Any] = []
+    first, end, value = 0, 0, 0.0
+    weighed: Sequence[Any] = ()
 
     def sample(self, places: range, _count: int) -> list[int]:
         return [*places[self.first :], *places[: self.first]]
@@ -64,6 +60,13 @@ class Chance:
         return options[0]
 
 
+@pytest.fixture
+def chance(monkeypatch: pytest.MonkeyPatch) -> Chance:
+    monkeypatch.setattr("secrets.token_hex", lambda _: "0001")
+    monkeypatch.setattr(gold, "_CHANCE", made := Chance())
+    return made
+
+
 @pytest.mark.parametrize(
     ("evidence", "first", "weighed", "moved"),
     [
@@ -75,45 +78,41 @@ class Chance:
     ],
 )
 def test_a_broken_twin_has_an_interval_where_nothing_happens(
-    monkeypatch: pytest.MonkeyPatch, evidence: Evidence, first: int, weighed: list[Any], moved: list[Any] | None
+    chance: Chance, evidence: Evidence, first: int, weighed: list[Any], moved: list[Any] | None
 ) -> None:
     """At least 2 s from every true one; a gap is chosen by the length of the moments that it offers."""
-    chance = Chance(first)
-    monkeypatch.setattr(gold, "_CHANCE", chance)
+    chance.first = first
     if moved is None:
         with pytest.raises(DraftError, match="no interval of this item can be moved to where nothing happens"):
-            move_interval(proposal(evidence=evidence))
+            gold.move_interval(proposal(evidence=evidence))
     else:
         expected = tuple(Interval(*span) for span in moved)
-        assert move_interval(proposal(evidence=evidence)) == proposal(evidence=expected)
-    assert chance.weighed == weighed
+        assert gold.move_interval(proposal(evidence=evidence)) == proposal(evidence=expected)
+    assert list(chance.weighed) == weighed
 
 
 @pytest.mark.parametrize(
     ("mine", "other", "end", "made"),
     [
-        ((10.0, 14.5), 0.123, 1, (10.05, 14.55)),
-        ((10.0, 14.25), 0.123, 0, (9.995, 14.245)),
-        ((10.125, 14.25), 5.0, 1, (10.0, 14.0)),
-        ((0.0, 60.0), 0.25, 0, (0.0, 59.95)),
-        ((60.0, 120.0), 0.25, 1, (60.05, 120.0)),
+        ([(10.0, 14.5), (20, 25)], 0.123, 1, (10.05, 14.55)),
+        ([(10.0, 14.25), (20, 25)], 0.123, 0, (9.995, 14.245)),
+        ([(10.125, 14.25), (20, 25)], 5.0, 1, (10.0, 14.0)),
+        ([(0.0, 60.0), (70, 75)], 0.25, 0, (0.0, 59.95)),
+        ([(20, 25), (60.0, 120.0)], 0.25, 1, (60.05, 120.0)),
     ],
 )
 def test_edges_of_gold_are_as_precise_as_those_of_other_items(
-    monkeypatch: pytest.MonkeyPatch, mine: tuple[float, float], other: float, end: int, made: tuple[float, float]
+    chance: Chance, mine: list[tuple[float, float]], other: float, end: int, made: tuple[float, float]
 ) -> None:
-    monkeypatch.setattr(gold, "_CHANCE", Chance(end=end))
-    rest = Interval(20, 25) if mine[0] > 20 or mine[1] < 20 else Interval(70, 75)
-    found = match_decimals(
-        proposal(evidence=tuple(sorted((Interval(*mine), rest), key=lambda span: span.start))),
-        proposal(evidence=(Interval(other, 30), Interval(40, 50))),
-    )
+    chance.end = end
+    made_of = proposal(evidence=tuple(Interval(*span) for span in mine))
+    found = gold.match_decimals(made_of, proposal(evidence=(Interval(other, 30), Interval(40, 50))))
     assert Interval(*made) in found.evidence
 
 
 def test_edges_without_room_stay() -> None:
     tight = proposal(evidence=(Interval(1.01, 1.31), Interval(1.32, 1.5)))
-    assert match_decimals(tight, proposal()) == tight
+    assert gold.match_decimals(tight, proposal()) == tight
 
 
 def test_gold_of_leave_one_out_is_answered_blind_and_counted(make_team: Callable[..., Team]) -> None:
@@ -160,7 +159,7 @@ TRUE = (Interval(4, 6), Interval(10, 12), Interval(20, 22))
 
 
 @pytest.mark.parametrize(
-    ("changes", "chance", "answer", "evidence"),
+    ("changes", "value", "answer", "evidence"),
     [
         ({"without": {"0": None, "2": "B"}}, 0.9, GoldAnswer(accept=True, without={0: None, 2: "B"}), TRUE),
         ({}, 0.49, GoldAnswer(accept=True), TRUE),
@@ -170,23 +169,16 @@ TRUE = (Interval(4, 6), Interval(10, 12), Interval(20, 22))
     ],
 )
 def test_a_gold_line_is_right_as_it_says_or_by_chance(
-    monkeypatch: pytest.MonkeyPatch,
-    project: Project,
-    store: Store,
-    tmp_path: Path,
-    changes: dict[str, Any],
-    chance: float,
-    answer: GoldAnswer,
-    evidence: Evidence,
+    chance: Chance, project: Project, store: Store, changes: Any, value: float, answer: GoldAnswer, evidence: Evidence
 ) -> None:
-    monkeypatch.setattr(gold, "_CHANCE", Chance(value=chance))
-    monkeypatch.setattr("secrets.token_hex", lambda _: "0001")
-    (tmp_path / "gold.jsonl").write_text(json.dumps(LINE | changes) + "\n")
-    assert add_gold(project, store, tmp_path / "gold.jsonl") == (int(answer.accept), int(not answer.accept))
+    chance.value = value
+    file = project.folder / "gold.jsonl"
+    file.write_text(json.dumps(LINE | changes) + "\n")
+    assert gold.add_gold(project, store, file) == (int(answer.accept), int(not answer.accept))
     [judged] = list_all_items(store.ledger())
     assert (judged.gold, judged.proposal.evidence, judged.proposal.family) == (answer, evidence, "temporal-ordering")
     with pytest.raises(StaleError, match="c0001"):  # an id that is taken
-        add_gold(project, store, tmp_path / "gold.jsonl")
+        gold.add_gold(project, store, file)
 
 
 @pytest.mark.parametrize(
@@ -204,5 +196,5 @@ def test_a_gold_line_that_is_refused(
     file = tmp_path / "gold.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.raises(InputError, match=f"^{re.escape(f'{file}:{sentence}')}$"):
-        add_gold(project, store, file)
+        gold.add_gold(project, store, file)
     assert store.ledger().entries == []

@@ -2,46 +2,32 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_ves.cli.build import build_command
-from trace_ves.construction.interchange import (
-    Frames,
-    ImportResult,
-    LabelledSpan,
-    ScreenTimes,
-    export_intervals,
-    import_intervals,
-    make_task,
-    merge_noted,
-    read_spans,
-    visible_frames,
-)
+from trace_ves.construction import interchange
+from trace_ves.construction.interchange import Frames, ImportResult, import_intervals, read_spans
 from trace_ves.construction.judged_item import JudgedItem, ProposedItem, list_items
-from trace_ves.construction.ledger import PROPOSAL_SLOT, Change, StaleError
+from trace_ves.construction.ledger import StaleError
 from trace_ves.construction.project import Project
 from trace_ves.construction.store import Store
 from trace_ves.core import InputError, Interval
 
 from .histories import StorePen, proposal
 
-TIMES = ScreenTimes(np.array([0.0, 0.5, 0.6, 2.0]), 2.5)
+TIMES = interchange.ScreenTimes(np.array([0.0, 0.5, 0.6, 2.0]), 2.5)
 
 
 def test_frames_of_an_interval_and_back() -> None:
-    assert [ScreenTimes(np.array(at), 1.0).frame_rate for at in ([0.0], [0.0, 0.5, 1.0])] == [1.0, 2.0]
-    assert TIMES.frames(Interval(0.5, 0.6)) == (1, 1)
-    assert TIMES.frames(Interval(0.4995, 0.6005)) == (1, 1)
-    assert TIMES.frames(Interval(0.498, 0.602)) == (0, 2)
-    assert TIMES.frames(Interval(0.0, 2.5)) == (0, 3)
-    assert TIMES.frames(Interval(2.2, 2.3)) == (3, 3)
+    assert [interchange.ScreenTimes(np.array(at), 1.0).frame_rate for at in ([0.0], [0.0, 0.5, 1.0])] == [1.0, 2.0]
+    spans = [(0.5, 0.6), (0.4995, 0.6005), (0.498, 0.602), (0.0, 2.5), (2.2, 2.3)]
+    assert [TIMES.frames(Interval(*span)) for span in spans] == [(1, 1), (1, 1), (0, 2), (0, 3), (3, 3)]
     assert TIMES.interval(Frames(0, 3)) == Interval(0, 2.5)
     assert TIMES.interval(Frames(2, None), fps=2) == Interval(1.0, 2.5)
     assert TIMES.interval(Interval(0.12345, 2.99)) == Interval(0.123, 2.5)  # up to a frame beyond the end
@@ -64,12 +50,8 @@ def test_a_span_outside_of_the_video(span: Any, fps: float | None, sentence: str
         TIMES.interval(span, fps)
 
 
-def test_an_object_is_visible_from_key_frame_to_key_frame() -> None:
-    shapes = [(9, True), (0, False), (2, True), (4, True), (6, False), (7, False)]
-    assert list(visible_frames(shapes)) == [Frames(2, 5), Frames(9, None)]
-    assert list(visible_frames([*shapes, (9, False)])) == [Frames(2, 5), Frames(9, None)]
-
-
+SHAPES = [{"frame": frame, "enabled": frame in {10, 3, 5}} for frame in (10, 1, 3, 5, 7, 8)]
+"""Key frames of an object, which is visible from one to the next."""
 REGIONS: list[dict[str, Any]] = [
     {"value": {"ranges": [{"start": 11, "end": 20}], "timelinelabels": ["fox"]}, "meta": {"text": ["red"]}},
     {"value": {"start": 1.5, "end": 2.5, "labels": ["owl"]}},
@@ -84,9 +66,9 @@ EXPORT = [{"data": {"video": MEDIA, "title": "x"}, "annotations": [CANCELLED, {"
 def test_an_export_is_read(tmp_path: Path) -> None:
     (tmp_path / "export").write_text(json.dumps(EXPORT))
     assert read_spans(tmp_path / "export") == [
-        LabelledSpan(MEDIA, "fox", Frames(10, 19), "red"),
-        LabelledSpan(MEDIA, "owl", Interval(1.5, 2.5)),
-        LabelledSpan(MEDIA, "cat", Frames(0, 4)),
+        interchange.LabelledSpan(MEDIA, "fox", Frames(10, 19), "red"),
+        interchange.LabelledSpan(MEDIA, "owl", Interval(1.5, 2.5)),
+        interchange.LabelledSpan(MEDIA, "cat", Frames(0, 4)),
     ]
 
 
@@ -94,7 +76,6 @@ def test_an_export_is_read(tmp_path: Path) -> None:
     ("content", "sentence"),
     [
         ("<annotations/>", "not valid JSON"),
-        ("\x00\x01", "not valid JSON"),
         ("", "not valid JSON"),
         ("[" * 100_000, "nested too deeply"),
         ("[NaN]", "not valid JSON"),
@@ -124,38 +105,33 @@ def test_whatever_a_file_holds_is_spans_or_a_sentence(
     path = tmp_path_factory.mktemp("any") / "export"
     path.write_bytes(bytes(raw))
     try:
-        assert all(isinstance(each, LabelledSpan) for each in read_spans(path))
+        assert all(isinstance(each, interchange.LabelledSpan) for each in read_spans(path))
     except InputError as error:
         assert str(path) in str(error)  # noqa: PT017  most files end here, some do not
 
 
 def test_notes_stay_with_their_intervals() -> None:
     noted = [(Interval(5, 6), "c"), (Interval(0, 2), "a"), (Interval(2, 3), "b"), (Interval(1, 2), "a")]
-    assert merge_noted(noted) == [(Interval(0, 3), "a; b"), (Interval(5, 6), "c")]
+    assert interchange.merge_noted(noted) == [(Interval(0, 3), "a; b"), (Interval(5, 6), "c")]
 
 
 def test_a_task_for_label_studio(project: Project, store: Store, tmp_path: Path) -> None:
     made = proposal("videos/a.mp4", (Interval(0.5, 0.6), Interval(0.6, 2.0)))
-    task = make_task("videos/a.mp4", TIMES, [JudgedItem("c1", made)])
+    task = interchange.make_task("videos/a.mp4", TIMES, [JudgedItem("c1", made)])
     shared = {"type": "timelinelabels", "from_name": "interval", "to_name": "video", "origin": "manual"}
-    assert task == {
-        "data": {"video": "videos/a.mp4", "fps": 1.5, "questions": {"c1": "In which order?"}},
-        "annotations": [
-            {
-                "result": [
-                    {
-                        "id": f"c1-{place}",
-                        **shared,
-                        "value": {"ranges": [{"start": frame, "end": last}], "timelinelabels": ["c1"]},
-                        "meta": {"text": [f"fact {place}"]},
-                    }
-                    for place, (frame, last) in enumerate([(2, 2), (3, 3)])
-                ]
-            }
-        ],
-    }
+    regions = [
+        {
+            "id": f"c1-{place}",
+            **shared,
+            "value": {"ranges": [{"start": frame, "end": frame}], "timelinelabels": ["c1"]},
+            "meta": {"text": [f"fact {place}"]},
+        }
+        for place, frame in enumerate([2, 3])
+    ]
+    data = {"video": "videos/a.mp4", "fps": 1.5, "questions": {"c1": "In which order?"}}
+    assert task == {"data": data, "annotations": [{"result": regions}]}
     with pytest.raises(InputError, match="no item is proposed yet"):
-        export_intervals(project, store.ledger(), tmp_path / "out")
+        interchange.export_intervals(project, store.ledger(), tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -164,6 +140,8 @@ def test_a_task_for_label_studio(project: Project, store: Store, tmp_path: Path)
         ({"ranges": [{"start": 9, "end": 5}], "labels": ["x"]}, [Frames(4, 8)]),
         ({"ranges": [{"start": "5", "end": 9}], "labels": ["x", "x"]}, [Frames(4, 8)]),
         ({"sequence": [{"frame": 3}], "videorectangle": ["x"]}, [Frames(2, None)]),
+        ({"sequence": SHAPES, "labels": ["x"]}, [Frames(2, 5), Frames(9, None)]),
+        ({"sequence": [*SHAPES, {"frame": 10, "enabled": False}], "labels": ["x"]}, [Frames(2, 5), Frames(9, None)]),
         ({"start": "1", "end": 2, "labels": "x", "timelinelabels": ["x"]}, [Interval(1, 2)]),
     ],
 )
@@ -203,16 +181,9 @@ def test_labels_become_questions_that_count(
     refused = "videos/a.mp4, 'once': it needs 2 to 24 intervals, found 1"
     assert import_intervals(project, store, file) == ImportResult(proposed=["c0001"], refused=[refused])
     [judged] = list_items(store.ledger())
-    assert judged.proposal == ProposedItem(
-        video="videos/a.mp4",
-        duration=32.0,
-        family="event-counting",
-        text="How many separate times is the fox seen?",
-        options=("1", "2", "3", "4"),
-        answer="C",
-        evidence=(Interval(1, 4), Interval(10, 12), Interval(13, 14)),
-        rationales=("the fox is seen here.",) * 3,
-    )
+    words = ("event-counting", "How many separate times is the fox seen?", ("1", "2", "3", "4"), "C")
+    evidence = (Interval(1, 4), Interval(10, 12), Interval(13, 14))
+    assert judged.proposal == ProposedItem("videos/a.mp4", 32.0, *words, evidence, ("the fox is seen here.",) * 3)
     assert import_intervals(project, store, file) == ImportResult(unchanged=1, refused=[refused])
     with pytest.raises(StaleError, match="c0001"):  # an id that is taken
         import_intervals(project, store, file, question="How often does {label} appear?")
@@ -236,19 +207,17 @@ def test_the_place_of_the_right_number_follows_from_the_words(
 
 def test_a_build_goes_out_and_comes_back_with_edits(project: Project, store: Store, tmp_path: Path) -> None:
     evidence = (Interval(3, 6), Interval(12, 15), Interval(22, 26))
-    made = proposal("videos/a.mp4", evidence)
-    store.append([Change("c0001", PROPOSAL_SLOT, "build", made.to_json() | {"duration": 32.0})])
-    file, configuration = export_intervals(project, store.ledger(), tmp_path / "out")
+    StorePen(store).propose("c0001", replace(proposal(evidence=evidence), duration=32.0))
+    file, configuration = interchange.export_intervals(project, store.ledger(), tmp_path / "out")
     assert '<Label value="c0001" />' in configuration.read_text()
     with pytest.raises(InputError, match="exists already"):
-        export_intervals(project, store.ledger(), tmp_path / "out")
+        interchange.export_intervals(project, store.ledger(), tmp_path / "out")
     assert import_intervals(project, store, file) == ImportResult(unchanged=1)
     text = file.read_text()
     file.write_text(text.replace('"start": 31', '"start": 32'))
     assert import_intervals(project, store, file).replaced == ["c0001"]
     [judged] = list_items(store.ledger())
-    assert judged.proposal.evidence == (Interval(3.1, 6), *evidence[1:])
-    assert len(judged.proposal.rationales) == 3
+    assert (judged.proposal.evidence, len(judged.proposal.rationales)) == ((Interval(3.1, 6), *evidence[1:]), 3)
     StorePen(store).seat("c0001", "visual-verification", 1, "ann")
     file.write_text(text)
     assert "people are judging it already" in import_intervals(project, store, file).refused[0]
@@ -271,16 +240,3 @@ def test_a_file_that_does_not_fit_changes_nothing(
     with pytest.raises(InputError, match=sentence):
         import_intervals(project, store, tmp_path / "export.json", **options)
     assert store.ledger().entries == []
-
-
-def test_the_commands(project: Project, tmp_path: Path) -> None:
-    def build(*arguments: object) -> str:
-        return CliRunner().invoke(build_command, [str(each) for each in arguments]).stdout
-
-    (tmp_path / "export.json").write_text(tasks((11, 30, "the fox"), (101, 120, "the fox")))
-    assert build("import-intervals", project.folder, tmp_path / "export.json") == (
-        f"{project.folder}: 1 new items, 0 with other intervals, 0 as they were.\n"
-    )
-    out = tmp_path / "out"
-    files = f"{out / 'label-studio.json'}\n{out / 'label-studio-config.xml'}\n"
-    assert build("export-intervals", project.folder, out, "--for", "label-studio") == files

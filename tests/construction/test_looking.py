@@ -4,10 +4,11 @@ import io
 import json
 import logging
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import ANY, MagicMock, Mock
+from unittest.mock import ANY, MagicMock, Mock, call
 
 import numpy as np
 import pytest
@@ -19,27 +20,17 @@ from trace_ves.construction.desk import media
 from trace_ves.construction.desk.audit_log import Audited, AuditLog
 from trace_ves.construction.desk.pages import Day, today, verdict_text
 from trace_ves.construction.desk.sessions import Sessions, SignInAttempts
-from trace_ves.construction.looking import (
-    Looking,
-    add_played,
-    cut_clip,
-    join_spans,
-    length,
-    playable_seconds,
-    spans_of_bytes,
-    watched_share,
-)
 from trace_ves.construction.people import Person, Role
 from trace_ves.core import Interval
 from trace_ves.video import open as open_video
 
-from .histories import Pen
+from .histories import SPANS, Pen
 
 
 def test_spans_that_nearly_touch_are_one() -> None:
-    assert join_spans([[3, 4], [0, 1], [1.12, 2], [2.13, 2.5]]) == [[0, 2], [2.13, 2.5], [3, 4]]
-    assert join_spans([[0, 5], [1, 2], [4, 6]]) == [[0, 6]]
-    assert length([[0, 2], [3, 4.5]]) == 3.5
+    assert looking.join_spans([[3, 4], [0, 1], [1.12, 2], [2.13, 2.5]]) == [[0, 2], [2.13, 2.5], [3, 4]]
+    assert looking.join_spans([[0, 5], [1, 2], [4, 6]]) == [[0, 6]]
+    assert looking.length([[0, 2], [3, 4.5]]) == 3.5
 
 
 @pytest.mark.parametrize(
@@ -47,19 +38,19 @@ def test_spans_that_nearly_touch_are_one() -> None:
     [([], 0), ([[0, 30]], 1), ([[10, 12.5]], 0.25), ([[0, 12], [19, 40]], 0.3), ([[0, 10], [20, 30]], 0)],
 )
 def test_the_share_of_an_interval(spans: list[list[float]], share: float) -> None:
-    assert watched_share(Interval(10, 20), spans) == pytest.approx(share)
-    assert watched_share(Interval(10, 10), spans) == 1
+    assert looking.watched_share(Interval(10, 20), spans) == pytest.approx(share)
+    assert looking.watched_share(Interval(10, 10), spans) == 1
 
 
 def test_a_player_is_four_times_as_fast_and_reports_every_twenty_seconds() -> None:
-    assert [playable_seconds(1.5, seconds) for seconds in (0, 1, 20, 100)] == [1.5, 5.5, 81.5, 82]
-    first = add_played({}, [[0, 5]], 1.0)
+    assert [looking.playable_seconds(1.5, seconds) for seconds in (0, 1, 20, 100)] == [1.5, 5.5, 81.5, 82]
+    first = looking.add_played({}, [[0, 5]], 1.0)
     assert first == {"spans": [[0, 5]], "credit": 1.0, "active": 1.0}  # 2 s of slack and 4 s of video
-    again = add_played(first, [[5, 8]], 500.0)
+    again = looking.add_played(first, [[5, 8]], 500.0)
     assert again == {"spans": [[0, 8]], "credit": 79.0, "active": 121.0}
-    assert add_played({}, [[0, 2]], 0.0)["credit"] == 0
-    assert [Looking(1, took, clips).pace for took, clips in ((30, 15), (15, 15), (7, 0))] == [2, 1, 1]
-    kept = Looking(0.12345, 1.00049, 2.0006).to_json()
+    assert looking.add_played({}, [[0, 2]], 0.0)["credit"] == 0
+    assert [looking.Looking(1, took, clips).pace for took, clips in ((30, 15), (15, 15), (7, 0))] == [2, 1, 1]
+    kept = looking.Looking(0.12345, 1.00049, 2.0006).to_json()
     assert [kept[key] for key in ("watched_share", "took_seconds", "clip_seconds")] == [0.123, 1.0, 2.001]
 
 
@@ -69,29 +60,22 @@ def test_frames_count_that_were_sent_completely(tmp_path: Path) -> None:
     with open_video(path) as video:
         places, duration = video.byte_ranges, video.duration
     size = path.stat().st_size
-    assert spans_of_bytes(path, [[0, size]]) == ([[0.0, duration]], duration)
-    assert spans_of_bytes(path, []) == ([], duration)
+    assert looking.spans_of_bytes(path, [[0, size]]) == ([[0.0, duration]], duration)
+    assert looking.spans_of_bytes(path, []) == ([], duration)
     first, last = (int(edge) for edge in places[4])
-    assert spans_of_bytes(path, [[first, last]])[0] == [[moments[4], moments[5]]]
-    assert spans_of_bytes(path, [[first + 1, last]])[0] == spans_of_bytes(path, [[first, last - 1]])[0] == []
-    assert spans_of_bytes(path, [[int(a), int(b)] for a, b in places[:2]])[0] == [[moments[0], moments[2]]]
+    assert looking.spans_of_bytes(path, [[first, last]])[0] == [[moments[4], moments[5]]]
+    for less in ([first + 1, last], [first, last - 1]):
+        assert looking.spans_of_bytes(path, [less])[0] == []
+    assert looking.spans_of_bytes(path, [[int(a), int(b)] for a, b in places[:2]])[0] == [[moments[0], moments[2]]]
 
 
 def test_a_container_that_does_not_say_where_frames_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    class Unknown:
-        byte_ranges, timestamps, duration = np.array([[-1, -1]] * 4), np.array([0.0, 1.0, 2.0, 3.0]), 4.0
-
-        def __enter__(self) -> "Unknown":
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-    monkeypatch.setattr(looking, "open_video", lambda _: Unknown())
+    unknown = SimpleNamespace(byte_ranges=np.array([[-1, -1]] * 4), timestamps=np.arange(4.0), duration=4.0)
+    monkeypatch.setattr(looking, "open_video", lambda _: nullcontext(unknown))
     path = tmp_path / "odd.avi"
     path.write_bytes(b"x" * 100)
-    assert spans_of_bytes(path, [[25, 75]]) == ([[1.0, 3.0]], 4.0)
-    assert spans_of_bytes(path, [[1, 25], [75, 99]]) == ([], 4.0)
+    assert looking.spans_of_bytes(path, [[25, 75]]) == ([[1.0, 3.0]], 4.0)
+    assert looking.spans_of_bytes(path, [[1, 25], [75, 99]]) == ([], 4.0)
 
 
 @pytest.mark.parametrize(("start", "end", "numbers"), [(3.05, 6, range(31, 60)), (3.01, 3.02, [30])])
@@ -99,7 +83,7 @@ def test_a_clip_holds_the_frames_of_its_interval_alone(
     footage: Path, tmp_path: Path, start: float, end: float, numbers: Sequence[int]
 ) -> None:
     """Of 10 frames a second; between two of them, the one that is on screen."""
-    (tmp_path / "clip.mp4").write_bytes(cut_clip(footage, Interval(start, end)))
+    (tmp_path / "clip.mp4").write_bytes(looking.cut_clip(footage, Interval(start, end)))
     with open_video(tmp_path / "clip.mp4") as clip:
         assert [number_in(frame.rgb()) for frame in clip.frames_at(list(clip.timestamps))] == list(numbers)
         assert (clip.timestamps[0], clip.height) == (0, 180)
@@ -110,11 +94,11 @@ def test_a_clip_has_twelve_frames_a_second_and_480_rows_at_most(monkeypatch: pyt
     film = MagicMock()
     monkeypatch.setattr(looking, "open_video", film)
     monkeypatch.setattr("trace_ves.video.clip_file.encode_frames", encode := Mock())
-    cut_clip(Path("a.mp4"), Interval(3, 5))
+    looking.cut_clip(Path("a.mp4"), Interval(3, 5))
     video = film.return_value.__enter__.return_value
-    video.frames_between.assert_called_once_with(Interval(3, 5), fps=12.0, height=480, limit=1200)
-    video.frames_at.assert_called_once_with([4.0], height=480)
-    encode.assert_called_once_with([], ANY, preset="ultrafast", crf=23)
+    assert video.frames_between.call_args_list == [call(Interval(3, 5), fps=12.0, height=480, limit=1200)]
+    assert video.frames_at.call_args_list == [call([4.0], height=480)]
+    assert encode.call_args_list == [call([], ANY, preset="ultrafast", crf=23)]
 
 
 def test_pictures_of_the_desk(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,26 +139,22 @@ def test_a_session_ends_after_two_idle_hours_or_twelve_in_all() -> None:
     now = 43200.0
     assert [sessions.find(cookie) for cookie in (busy, idle, ended)] == [None] * 3
     late = sessions.start(Person("ann", Role.ANNOTATOR, "digest"))
-    now += 7199
-    assert sessions.find(late) is not None
-    now += 7200
-    assert sessions.find(late) is None
+    for later, is_found in ((7199, True), (7200, False)):
+        now += later
+        assert (sessions.find(late) is not None) is is_found
 
 
 def test_guesses_wait_for_the_window() -> None:
     now = 0.0
     attempts = SignInAttempts(clock=lambda: now)
-    waits = []
-    for number in range(7):
-        now = 10.0 * number
-        waits.append(attempts.note_failure("a", "same-token"))
-    assert waits == [0, 0, 0, 0, 0, 250, 250]
+    for now, wait in zip(range(0, 70, 10), [0, 0, 0, 0, 0, 250, 250], strict=True):  # noqa: B007
+        assert attempts.note_failure("a", "same-token") == wait
     now = 1000.0
     assert [attempts.note_failure("b", f"{number:04}") for number in range(31)] == [0] * 30 + [300]
     assert attempts.note_failure("c", "same-other") == 0
 
 
-def call(log: AuditLog, status: int, **scope: Any) -> None:
+def request(log: AuditLog, status: int, **scope: Any) -> None:
     """One request through the audit log, with this answer."""
 
     async def app(_scope: Any, _receive: Any, send: Any) -> None:
@@ -195,10 +175,10 @@ def test_refusals_and_footage_are_logged(tmp_path: Path, caplog: pytest.LogCaptu
     def logged(*calls: tuple[int, dict[str, Any]]) -> list[dict[str, Any]]:
         path.write_text("")
         for status, scope in calls:
-            call(log, status, **scope)
+            request(log, status, **scope)
         return [json.loads(line) for line in path.read_text().splitlines()]
 
-    call(log, 500)
+    request(log, 500)
     assert path.stat().st_mode & 0o777 == 0o600
     lines = logged(*((status, {"path": "/"}) for status in range(200, 600)))
     assert [line["status"] for line in lines] == [401, 403, 409, 411, 413, 421, 422, 429, 500, 503]
@@ -239,11 +219,7 @@ def test_refusals_and_footage_are_logged(tmp_path: Path, caplog: pytest.LogCaptu
         ("settlement", {"keep": True, "evidence": []}, "kept"),
         ("settlement", {"keep": True, "evidence": [[0, 1]] * 2}, "kept with 2 intervals"),
         ("settlement", {"keep": False, "reason": "no"}, "rejected: no"),
-        (
-            "verification",
-            {"accepted": True, "evidence": [[0, 1]] * 3, "answer": "C"},
-            "accepted with 3 intervals, answer C",
-        ),
+        ("verification", {"accepted": True, "evidence": SPANS, "answer": "C"}, "accepted with 3 intervals, answer C"),
         ("verification", {"accepted": False, "reason": "no"}, "rejected: no"),
         ("verification", {"accepted": False, "reason": "hm", "unsure": True}, "unsure: hm"),
     ],
@@ -254,9 +230,7 @@ def test_a_judgement_in_words(kind: str, value: dict[str, Any], words: str) -> N
 
 def test_a_day_begins_at_midnight_and_has_a_pace_after_a_minute() -> None:
     assert [Day(3, hours).pace for hours in (0.0, 1 / 61, 1 / 60, 0.5)] == [None, None, 180, 6]
-    pen = Pen().propose("c1")
-    pen.verify("c1", "ann", seconds=1800)
-    pen.verify("c1", "bob", seconds=900)
+    pen = Pen().propose("c1").verify("c1", "ann", seconds=1800).verify("c1", "bob", seconds=900)
     [at] = [entry.at for entry in pen.ledger.entries if entry.who == "ann"]
     start = at - at % 86400
     assert today(pen.ledger, "ann", start + 86399) == Day(1, 0.5)

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_ves.benches.bench import construction_warnings, model_of, overlap_warning
-from trace_ves.construction.assignments import Assignment, current_assignment, order_of
+from trace_ves.benches.bench import construction_warnings, overlap_warning
+from trace_ves.construction import proposal
+from trace_ves.construction.assignments import Assignment, current_assignment, judges_of, order_of
 from trace_ves.construction.judged_item import (
     BOUNDARIES,
     GROUNDING,
@@ -29,24 +30,15 @@ from trace_ves.construction.judged_item import (
 )
 from trace_ves.construction.ledger import Change, Ledger, Stage, StaleError
 from trace_ves.construction.probes import above_chance, original_letter, rotate_options
-from trace_ves.construction.proposal import (
-    CaptionReply,
-    DraftError,
-    ItemDraft,
-    check_draft,
-    check_evidence,
-    list_windows,
-    new_item_id,
-)
+from trace_ves.construction.proposal import DraftError, ItemDraft
 from trace_ves.core import Interval, Question
 
 from .histories import EVIDENCE, Pen, moved
 
 
 def test_windows_of_30_seconds_overlap_by_5() -> None:
-    assert list_windows(30) == [Interval(0, 30)]
-    assert list_windows(30.5) == [Interval(0, 30), Interval(25, 30.5)]
-    assert list_windows(70) == [Interval(0, 30), Interval(25, 55), Interval(50, 70)]
+    for duration, spans in ((30, [(0, 30)]), (30.5, [(0, 30), (25, 30.5)]), (70, [(0, 30), (25, 55), (50, 70)])):
+        assert proposal.list_windows(duration) == [Interval(*span) for span in spans]
 
 
 def draft(**changes: object) -> ItemDraft:
@@ -61,7 +53,7 @@ def draft(**changes: object) -> ItemDraft:
 
 
 def check(made: ItemDraft, family: str = "event-counting") -> ProposedItem:
-    return check_draft(made, video="videos/a.mp4", duration=100.0, family=family)
+    return proposal.check_draft(made, video="videos/a.mp4", duration=100.0, family=family)
 
 
 @pytest.mark.parametrize(
@@ -84,19 +76,11 @@ def test_a_short_interval_is_widened_to_a_second(pair: list[float], made: tuple[
 def test_a_good_draft_becomes_a_proposal() -> None:
     texts = {"question": " Q? ", "options": [" 1", "2 ", "3", "4"], "rationales": [" a ", "b" * 600]}
     found = check(draft(answer=" (b). ", **texts))
-    assert found == ProposedItem(
-        video="videos/a.mp4",
-        duration=100.0,
-        family="event-counting",
-        text="Q?",
-        options=("1", "2", "3", "4"),
-        answer="B",
-        evidence=(Interval(10, 14), Interval(60, 65)),
-        rationales=("a", "b" * 500),
-    )
+    told = ("videos/a.mp4", 100.0, "event-counting", "Q?", ("1", "2", "3", "4"), "B")
+    assert found == ProposedItem(*told, (Interval(10, 14), Interval(60, 65)), ("a", "b" * 500))
     assert ProposedItem.from_json(found.to_json()) == found
     assert check(draft(answer="D"), "my-family").answer == "D"  # a family of one's own has no further shape
-    assert re.fullmatch("c[0-9a-f]{8}", new_item_id())
+    assert re.fullmatch("c[0-9a-f]{8}", proposal.new_item_id())
 
 
 def spans_of(*pairs: tuple[float, float]) -> dict[str, object]:
@@ -137,10 +121,10 @@ def test_a_draft_that_breaks_its_schema_is_refused(changes: dict[str, object], s
 
 
 def test_the_shortest_interval_that_an_annotator_may_set() -> None:
-    check_evidence((Interval(0, 0.1), Interval(1, 51)), 100.0)
+    proposal.check_evidence((Interval(0, 0.1), Interval(1, 51)), 100.0)
     for span, sentence in ((Interval(90, 90.09), "must be 0.1 to 50 s long"), (Interval(90, 100.1), "does not lie in")):
         with pytest.raises(DraftError, match=sentence):
-            check_evidence((Interval(0, 1), span), 100.0)
+            proposal.check_evidence((Interval(0, 1), span), 100.0)
 
 
 def test_a_model_reads_what_it_drafts() -> None:
@@ -152,10 +136,10 @@ def test_a_model_reads_what_it_drafts() -> None:
         "evidence": "Start and end of each interval, in seconds of the video.",
         "rationales": "For each interval, the visual fact that it should attest.",
     }
-    caption = CaptionReply.model_json_schema()["properties"]["caption"]
-    texts = [parts["question"], caption]
-    assert [(text["minLength"], text["maxLength"]) for text in texts] == [(1, 1000), (1, 8000)]
-    assert caption["description"] == "What is seen, with seconds of the video."
+    caption = proposal.CaptionReply.model_json_schema()["properties"]["caption"]
+    assert (parts["question"]["minLength"], parts["question"]["maxLength"]) == (1, 1000)
+    told = (caption["description"], caption["minLength"], caption["maxLength"])
+    assert told == ("What is seen, with seconds of the video.", 1, 8000)
 
 
 def test_how_well_edges_agree() -> None:
@@ -180,31 +164,18 @@ def test_an_option_of_a_turned_question_is_found_again(draw: int, count: int) ->
     assert places == set(range(count))  # in as many turns as options, each stands once in every place
 
 
-@pytest.mark.parametrize(("right", "expected"), [(0, False), (1, False), (2, True), (3, True), (4, True)])
-def test_one_of_four_is_chance(right: int, expected: bool) -> None:
-    assert above_chance(["B"] * right + ["A"] * (4 - right), "B", 4) is expected
+def test_one_of_four_is_chance() -> None:
+    found = [above_chance(["B"] * right + ["A"] * (4 - right), "B", 4) for right in range(5)]
+    assert found == [False, False, True, True, True]
 
 
 def state(pen: Pen) -> ItemState:
     return judged_item(pen.ledger, "c1").state
 
 
-def verified(first: Evidence | None = EVIDENCE, second: Evidence | None = EVIDENCE) -> Pen:
-    """An item with two verdicts; None rejects."""
-    pen = Pen().propose("c1")
-    pen.verify("c1", "ann", first)
-    pen.verify("c1", "bob", second)
-    return pen
-
-
-def test_an_item_waits_for_two_verdicts() -> None:
-    pen = Pen().propose("c1")
-    assert state(pen) == ItemState(Stage.VERIFICATION)
-    pen.verify("c1", "ann")
-    assert state(pen) == ItemState(Stage.VERIFICATION)
-    pen.verify("c1", "bob", moved(EVIDENCE, 0.5))
-    pen.verify("c1", "cat", None)  # the verdicts of two decide
-    assert state(pen) == ItemState(Stage.LEAVE_ONE_OUT, evidence=moved(EVIDENCE, 0.25), answer="B")
+def verified(second: Evidence = EVIDENCE) -> Pen:
+    """An item that two accepted, the second with these intervals."""
+    return Pen().propose("c1").verify("c1", "ann").verify("c1", "bob", second)
 
 
 ACCEPTED, REJECTED = Verification(True, EVIDENCE), Verification(False, reason="no")
@@ -226,19 +197,20 @@ NEAR, FAR = (Verification(True, moved(EVIDENCE, by)) for by in (1, 3))
 def test_what_follows_from_two_verdicts(first: Verification, second: Verification, expected: ItemState | str) -> None:
     pen = Pen().propose("c1")
     for who, verdict in (("ann", first), ("bob", second)):
+        assert state(pen) == ItemState(Stage.VERIFICATION)
         pen.write("c1", f"verification/{who}", who, verdict.to_json())
+    pen.verify("c1", "cat", None)  # the verdicts of two decide
     if isinstance(expected, str):
         expected = ItemState(Stage.ADJUDICATION, dispute=Dispute(expected, (2, 3)))
     assert state(pen) == expected
 
 
 def test_an_adjudicator_settles_and_a_new_disagreement_is_a_new_one() -> None:
-    pen = verified(EVIDENCE, moved(EVIDENCE, 3))
+    pen = verified(moved(EVIDENCE, 3))
     final = moved(EVIDENCE, 1)
-    pen.settle("c1", BOUNDARIES, (2, 3), keep=True, evidence=final)
-    assert state(pen) == ItemState(Stage.LEAVE_ONE_OUT, evidence=final, answer="B")
-    pen.settle("c1", BOUNDARIES, (2, 3), keep=True, evidence=final, answer="C")
-    assert state(pen) == ItemState(Stage.LEAVE_ONE_OUT, evidence=final, answer="C")
+    for corrected, answer in (("", "B"), ("C", "C")):
+        pen.settle("c1", BOUNDARIES, (2, 3), keep=True, evidence=final, answer=corrected)
+        assert state(pen) == ItemState(Stage.LEAVE_ONE_OUT, evidence=final, answer=answer)
     pen.undo("c1", "verification/bob", "bob")
     assert state(pen) == ItemState(Stage.VERIFICATION)
     pen.verify("c1", "bob", moved(EVIDENCE, 4))
@@ -287,13 +259,6 @@ def test_the_model_or_two_people_who_see_the_answer_reject_and_one_is_a_dispute(
     assert state(pen) == ItemState(rejected_at=Stage.ADJUDICATION, evidence=EVIDENCE, answer="B")
 
 
-@pytest.mark.parametrize("which", ["language", "gist"])
-def test_either_shortcut_rejects(which: str) -> None:
-    pen = answered(NO, NO)
-    pen.shortcut("c1", **{which: True})
-    assert state(pen).rejected_at is Stage.SHORTCUT
-
-
 def test_answers_about_other_intervals_do_not_count() -> None:
     pen = answered(NO, NO)
     assert state(pen).waits_at is Stage.SHORTCUT
@@ -303,11 +268,16 @@ def test_answers_about_other_intervals_do_not_count() -> None:
     assert judged_item(pen.ledger, "c1").probes_about(state(pen).evidence) == {}
 
 
+def test_a_partial_set_is_taken_by_who_holds_it_and_who_answered_it() -> None:
+    pen = verified()
+    pen.seat("c1", judged_item(pen.ledger, "c1").assignment_key(Stage.LEAVE_ONE_OUT, 1), 0, "cat")
+    pen.answer("c1", "dan", [None])
+    assert [judges_of(judged_item(pen.ledger, "c1"), left_out) for left_out in range(3)] == [{"dan"}, {"cat"}, set()]
+
+
 def test_an_open_leave_one_out_task_comes_before_everything() -> None:
-    pen = Pen().propose("c1").propose("c2")
+    pen = Pen().propose("c1").propose("c2").verify("c2", "ann").verify("c2", "bob")
     pen.seat("c1", Stage.VERIFICATION, 1, "cat")
-    pen.verify("c2", "ann")
-    pen.verify("c2", "bob")
     assert current_assignment(list_items(pen.ledger), "cat") == Assignment("c1", Stage.VERIFICATION)
     pen.seat("c2", judged_item(pen.ledger, "c2").assignment_key(Stage.LEAVE_ONE_OUT, 1), 1, "cat")
     assert [order_of("c3", who, 3) for who in ("cat", "dan")] == [[1, 2, 0], [2, 0, 1]]
@@ -328,9 +298,7 @@ def test_an_open_leave_one_out_task_comes_before_everything() -> None:
     ],
 )
 def test_a_construction_backbone_that_is_audited_is_told(used: str, audited: str, warned: bool) -> None:
-    found = overlap_warning([audited], used, "captions")
-    assert (found is not None) is warned
-    assert model_of(used)
+    assert (overlap_warning([audited], used, "captions") is not None) is warned
 
 
 def test_a_bench_tells_what_it_was_built_with(tmp_path: Path) -> None:

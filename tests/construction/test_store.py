@@ -26,13 +26,13 @@ from tests.fakes import run_threads
 from trace_ves.cli.build import build_command
 from trace_ves.construction.assignments import AssignmentQueue
 from trace_ves.construction.export import pack, unpack
-from trace_ves.construction.ledger import PROPOSAL_SLOT, Change, LedgerEntry, StaleError
+from trace_ves.construction.ledger import Change, LedgerEntry, StaleError
 from trace_ves.construction.people import Role, authenticate, find_person, invite
 from trace_ves.construction.project import BuildSettings, create_project
 from trace_ves.construction.store import HISTORY, Store, StoreError, open_engine, reading, writing
 from trace_ves.core import InputError, MissingExtraError
 
-from .histories import StorePen, proposal
+from .histories import StorePen
 
 
 @pytest.fixture
@@ -87,14 +87,8 @@ def test_a_server_that_was_restarted_is_connected_to_again(monkeypatch: pytest.M
     monkeypatch.setattr(sa, "create_engine", create)
     with pytest.raises(MissingExtraError, match="A store on postgresql"):
         open_engine("postgresql://u@h/d", "0123456789abcdef")
-    schema = {"options": "-csearch_path=build_0123456789abcdef"}
-    create.assert_called_once_with(
-        sa.make_url("postgresql+psycopg://u@h/d"),
-        pool_pre_ping=True,
-        pool_size=10,
-        max_overflow=20,
-        connect_args=schema,
-    )
+    driver, schema = sa.make_url("postgresql+psycopg://u@h/d"), {"options": "-csearch_path=build_0123456789abcdef"}
+    create.assert_called_once_with(driver, pool_pre_ping=True, pool_size=10, max_overflow=20, connect_args=schema)
 
 
 COLUMNS = "number, at, who, subject, slot, revision, before, after, seconds, calls"
@@ -152,24 +146,22 @@ def test_writers_in_many_threads_lose_nothing(open_store: Callable[[], Store]) -
 
 
 def test_the_queue_gives_each_item_to_two(open_store: Callable[[], Store]) -> None:
-    first = open_store()
-    first.append([Change(f"c{n}", PROPOSAL_SLOT, "build", proposal().to_json()) for n in range(6)])
-    names = ["ann", "bob", "cat"]
-    for name in names:
-        invite(first, name, Role.ANNOTATOR)
-    got: dict[str, list[str]] = {name: [] for name in names}
+    stores = {name: open_store() for name in ("ann", "bob", "cat")}
+    for n in range(6):
+        StorePen(stores["ann"]).propose(f"c{n}")
+    for name in stores:
+        invite(stores["ann"], name, Role.ANNOTATOR)
+    got: list[tuple[str, str]] = []
 
-    def work(store: Store, name: str) -> None:
-        queue = AssignmentQueue(store, BuildSettings())
+    def work(name: str) -> None:
+        queue = AssignmentQueue(stores[name], BuildSettings())
         while (task := queue.take_next(name)) is not None:
-            got[name].append(task.item)
-            verdict = {"accepted": False, "evidence": [], "reason": "no"}
-            store.append([Change(task.item, f"verification/{name}", name, verdict, expected=0)])
+            got.append((task.item, name))
+            StorePen(stores[name]).verify(task.item, name, None)
 
-    stores = [open_store() for _ in names]
-    run_threads(*map(partial, [work] * len(names), stores, names))
-    assert Counter(item for items in got.values() for item in items) == {f"c{n}": 2 for n in range(6)}
-    assert all(len(items) == len(set(items)) for items in got.values())
+    run_threads(*(partial(work, name) for name in stores))
+    assert Counter(item for item, _ in got) == {f"c{n}": 2 for n in range(6)}
+    assert len(got) == len(set(got))
 
 
 WRITER = """
@@ -265,7 +257,7 @@ def test_a_build_moves_as_one_archive(folder: Path, tmp_path: Path, url: str) ->
     project = create_project(folder, BuildSettings(gold_share=0.2))
     store = project.open_store()
     token = invite(store, "ann", Role.ANNOTATOR)
-    store.append([Change("c1", PROPOSAL_SLOT, "build", proposal().to_json())])
+    StorePen(store).propose("c1")
     held = AssignmentQueue(store, project.settings).take_next("ann")
     assert held is not None
     (folder / "guidelines.md").write_text("# Ours")
@@ -282,12 +274,12 @@ def test_a_build_moves_as_one_archive(folder: Path, tmp_path: Path, url: str) ->
     assert AssignmentQueue(again, moved.settings).current("ann") == held
     with pytest.raises(StaleError, match="history in this database already"):
         again.copy_from(store)
-    for each in (again, store):
-        each.close()
     with pytest.raises(InputError, match="exists already"):
         unpack(tmp_path / "b.tar", tmp_path / "there")
     with pytest.raises(InputError, match="exists already"):
-        pack_quietly(moved, store, tmp_path / "b.tar")
+        pack_quietly(moved, again, tmp_path / "b.tar")
+    for each in (again, store):
+        each.close()
 
 
 @pytest.mark.parametrize("name", ["../evil", "/etc/evil", "videos/../../evil", "evil.py", "videos", "videos/link.mp4"])
