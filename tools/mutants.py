@@ -57,7 +57,7 @@ TESTS = {
     "construction": [
         *(f"tests/construction/test_{name}.py" for name in ("assignments", "gold", "interchange", "judging")),
         *(f"tests/construction/test_{name}.py" for name in ("looking", "pipeline", "reports", "rules", "store")),
-        *(f"tests/web/desk/test_{name}.py" for name in ("admin", "day", "server")),
+        *(f"tests/web/desk/test_{name}.py" for name in ("pages", "server")),
     ],
     "frame_log.py": ["tests/benches"],
     "records": ["tests/records", *(f"tests/benches/test_{name}.py" for name in ("bench", "hostile_rows"))],
