@@ -62,7 +62,7 @@ TESTS = {
     "frame_log.py": ["tests/benches"],
     "records": ["tests/records", *(f"tests/benches/test_{name}.py" for name in ("bench", "hostile_rows"))],
     "twin": [
-        *(f"tests/twin/synthetic/test_{name}.py" for name in ("frames", "layout", "same", "vocabulary")),
+        *(f"tests/twin/synthetic/test_{name}.py" for name in ("drawing", "layout", "same")),
         *(f"tests/twin/glance/test_{name}.py" for name in ("eyes", "judgement", "methods", "parsed_question")),
         *(f"tests/twin/glance/test_{name}.py" for name in ("prompt_reading", "server", "sightings", "stages")),
         "tests/twin/lab/test_world_video.py",
