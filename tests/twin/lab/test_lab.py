@@ -44,21 +44,21 @@ SAID = "simulation for policy work"
 
 
 def test_a_run_needs_no_videos_and_every_command_says_what_it_is(tmp_path: Path) -> None:
-    bench = tmp_path / "bench"
+    bench, runs = tmp_path / "bench", tmp_path / "runs"
     write_twin(bench, make_twin(12, 3), videos=False)
     question = ["How many times does a taxi appear?", "-o", "1", "-o", "2"]
     for command in (
-        ["run", bench, "--backbone", "lab", "--method", "trace,uniform-256", "--out", tmp_path],
-        ["audit", bench, tmp_path / "trace@lab.jsonl"],
-        ["counterfactual", bench, tmp_path / "uniform-256@lab.jsonl"],
+        ["run", bench, "--backbone", "lab", "--method", "trace,uniform-256", "--out", runs],
+        ["audit", bench, runs / "trace@lab.jsonl"],
+        ["counterfactual", bench, runs / "uniform-256@lab.jsonl"],
         ["ask", bench / "videos/v001.mp4", *question, "--backbone", "lab"],
     ):
         done = run(*command)
         assert done.returncode == 0
         assert SAID in " ".join((done.stderr if command[0] == "ask" else done.stdout).split())
-    lines = (tmp_path / "trace@lab.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (runs / "trace@lab.jsonl").read_text(encoding="utf-8").splitlines()
     assert [(line["backbone"], line.get("error")) for line in map(json.loads, lines)] == [("lab", None)] * 12
-    assert SAID in tomllib.loads((tmp_path / "trace@lab.run.toml").read_text(encoding="utf-8"))["simulation"]
+    assert SAID in tomllib.loads((runs / "trace@lab.run.toml").read_text(encoding="utf-8"))["simulation"]
 
 
 def oracle(question: Question, observer: Observer, evidence: Mapping[str, tuple[Interval, ...]]) -> Answer:

@@ -109,8 +109,7 @@ def test_parallel_requests_for_one_clip_block_nobody(world: World, monkeypatch: 
         return cut_clip(path, EVIDENCE[0])
 
     monkeypatch.setattr(looking, "cut_clip", slow_cut)
-    path = world.project.need_path("videos/a.mp4")
-    os.utime(path)  # the clips that were cut ahead of time are of another file now
+    os.utime(world.project.need_path(NAME))  # the clips that were cut ahead of time are of another file now
     part = (left_out + 1) % 3
     url = f"/clip?id=c0001&left_out={left_out}&part={part}"
     with ThreadPoolExecutor(60) as pool:
