@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 import simplejpeg
 from numpy.typing import NDArray
+from pydantic import BaseModel
 
+from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.core import Clip, Frame, Interval, ObservationStrategy
 from trace_ves.twin.glance.glance import Glance
 from trace_ves.twin.glance.parsed_question import lexicon
@@ -122,12 +124,9 @@ def glance() -> Glance:
 @pytest.fixture
 def ask_stage(glance: Glance) -> Any:
     """Ask one stage with these variables and clips; the raw reply as a dictionary."""
-    from pydantic import BaseModel, ConfigDict
 
-    from trace_ves.backbone.protocol import ModelFault, Prompt, Request
-
-    class Anything(BaseModel):
-        model_config = ConfigDict(extra="allow")
+    class Anything(BaseModel, extra="allow"):
+        pass
 
     def ask(stage: str, clips: Sequence[Clip] = (), *, sample: int = 0, **variables: Any) -> dict[str, Any]:
         [generation] = glance.generate([Request(Prompt(stage, ""), variables, Anything, tuple(clips), sample)])

@@ -13,11 +13,12 @@ import httpx
 import numpy as np
 import pytest
 import simplejpeg
-from tests.twin.glance.conftest import CodeVideo, Entrance, read_code
+from tests.program import run
+from tests.twin.glance.conftest import read_code
+from tests.twin.glance.test_methods import COUNT, ORDER, VIDEO
 from tests.web.conftest import serving_app
 
 from trace_ves.backbone.registry import open_backbone
-from trace_ves.cli import main
 from trace_ves.core import Question
 from trace_ves.observer import Observer
 from trace_ves.runs.methods import default_budget, open_method
@@ -25,14 +26,9 @@ from trace_ves.twin.glance.glance import Glance
 from trace_ves.twin.glance.server import CHAT_PATH, MAX_BODY_BYTES, create_app
 from trace_ves.web.guard import LOOPBACK_NAMES, Guard
 
-VIDEO = CodeVideo(
-    180.0,
-    (Entrance("taxi", 20, 32), Entrance("fox", 64, 70), Entrance("taxi", 90, 99), Entrance("taxi", 150, 160)),
-    ((0.0, "street"), (60.0, "forest"), (85.0, "street")),
-)
 QUESTIONS = (
-    Question("order", "v", "In what order do these happen: a taxi goes by; a fox appears?", ("taxi, fox", "fox, taxi")),
-    Question("count", "v", "How many times does a taxi go by?", ("1", "2", "3", "4")),
+    ORDER,
+    COUNT,
     Question("choice", "v", "Which of these is seen?", ("a fox", "a cow", "a bee", "a whale")),
     Question("open", "v", "How many times does a taxi go by?"),
     Question("unknown", "v", "Why is the sky blue?", ("air", "water")),
@@ -49,7 +45,7 @@ def server() -> Iterator[str]:
 
 @pytest.mark.parametrize(
     ("method", "question"),
-    [("trace", each) for each in QUESTIONS] + [(each, QUESTIONS[1]) for each in ("uniform-32", "blind", "avp", "vca")],
+    [("trace", each) for each in QUESTIONS] + [(each, COUNT) for each in ("uniform-32", "blind", "avp", "vca")],
 )
 def test_answers_are_those_of_glance_in_process(method: str, question: Question, server: str) -> None:
     near = Observer(VIDEO, Glance(read_code), budget=default_budget(method))
@@ -146,8 +142,7 @@ def test_the_command_serves_until_it_is_interrupted() -> None:
     assert complaint == ""
 
 
-def test_a_port_that_is_taken_is_said_so(server: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["dev", "serve-glance", "--port", server.rpartition(":")[2]])
-    assert ended.value.code == 2
-    assert "could not listen" in capsys.readouterr().err
+def test_a_port_that_is_taken_is_said_so(server: str) -> None:
+    refused = run("dev", "serve-glance", "--port", server.rpartition(":")[2])
+    assert refused.returncode == 2
+    assert "could not listen" in refused.stderr

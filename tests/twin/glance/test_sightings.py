@@ -16,6 +16,7 @@ from trace_ves.twin.glance.sightings import (
     CLOSE_SECONDS,
     GROWN,
     MOVED,
+    Conduct,
     Moment,
     SeenClip,
     Sighting,
@@ -32,13 +33,7 @@ ASPECT = 16 / 9
 
 
 def moment(
-    seconds: float,
-    across: float = 0.0,
-    up: float = 0.0,
-    growth: float = 1.0,
-    *,
-    scene: str | None = "park",
-    score: float = 0.9,
+    seconds: float, across: float = 0, up: float = 0, growth: float = 1, scene: str | None = "park", score: float = 0.9
 ) -> Moment:
     """A rabbit that has moved by these multiples of its size, or grown by this factor."""
     x, foot, half = 0.5 + across * SIZE / ASPECT, 0.6 - up * SIZE, growth * SIZE / 2 / ASPECT
@@ -67,11 +62,7 @@ def test_when_two_sightings_are_one_visit() -> None:
     assert spans(moment(0), gone(4), moment(10.1)) == [(0, 0), (10.1, 10.1)]
     assert spans(moment(0), moment(1, scene="beach")) == [(0, 0), (1, 1)]
     assert spans(moment(0), moment(1, scene=None)) == [(0, 1)]  # an unknown scene may be the same
-
-
-def test_glimpses_do_not_count() -> None:
-    weak = moment(0, score=0.3)
-    assert spans(weak) == []
+    assert spans(weak := moment(0, score=0.3)) == []  # a glimpse
     assert len(find_visits(["rabbit"], [weak], threshold=0.2)["rabbit"]) == 1
 
 
@@ -104,11 +95,7 @@ def test_reports_that_touch_are_one_visit() -> None:
 )
 def test_two_close_frames_tell_an_act(changed: Moment, act: str) -> None:
     conduct = observe_conduct("rabbit", [moment(0), changed])
-    [(told, visit)] = conduct.bouts
-    assert told == act
-    assert (visit.start, visit.end) == (0, 3)
-    assert not conduct.rests
-    assert not conduct.unsettled
+    assert conduct == Conduct(bouts=((act, Visit("rabbit", 0, 3, 0.9)),))
 
 
 @given(
@@ -130,9 +117,7 @@ def test_a_small_change_is_rest(across: float, up: float, growth: float, apart: 
 def test_frames_far_apart_settle_nothing(times: list[float], up: list[float]) -> None:
     spread = [number * (CLOSE_SECONDS + 0.1) + seconds / 1e6 for number, seconds in enumerate(times)]
     conduct = observe_conduct("rabbit", [moment(seconds, up=up[n]) for n, seconds in enumerate(spread)])
-    assert not conduct.bouts
-    assert not conduct.rests
-    assert len(conduct.unsettled) == len(spread)
+    assert (conduct.bouts, conduct.rests, len(conduct.unsettled)) == ((), (), len(spread))
 
 
 @pytest.mark.parametrize(
@@ -172,24 +157,20 @@ def test_size_is_measured_in_the_pictures_own_shape() -> None:
     assert not observe_conduct("rabbit", wide).bouts
 
 
-OPTIONS = {"A": "2", "B": "3", "C": "4", "D": "5"}
-
-
-def context_of(question: str, options: dict[str, str], moments: Sequence[Moment]) -> CallContext:
-    asked = understand(question, options)
+def context_of(question: str, moments: Sequence[Moment]) -> CallContext:
     clip = SeenClip(Interval(0.0, moments[-1].seconds), tuple(moments))
-    return CallContext(asked, {}, (clip,))
+    return CallContext(understand(question, {"A": "2", "B": "3", "C": "4", "D": "5"}), {}, (clip,))
 
 
 def test_a_question_about_an_act_counts_acts_and_not_visits() -> None:
     bout = [0, 1.5, 0.1, 1.4]
     moments = [moment(30.0 * block + 2 * n, up=up) for block in range(3) for n, up in enumerate(bout)]
     moments += [moment(100.0 + 2 * n) for n in range(4)]
-    acts = context_of("How many separate times does a rabbit jump up and down in the video?", OPTIONS, moments)
+    acts = context_of("How many separate times does a rabbit jump up and down in the video?", moments)
     assert acts.asked.acts == {"rabbit": "jump"}
     assert judge(acts.asked, acts.visits).answer == "B"
-    visits = context_of("How many times does a rabbit appear in the video?", OPTIONS, moments)
+    visits = context_of("How many times does a rabbit appear in the video?", moments)
     assert not visits.asked.acts
     assert judge(visits.asked, visits.visits).answer == "C"
-    other = context_of("On how many separate occasions does a rabbit dash to and fro?", OPTIONS, moments)
+    other = context_of("On how many separate occasions does a rabbit dash to and fro?", moments)
     assert judge(other.asked, other.visits).count == 0

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pytest
 from tests.program import run
 
 from trace_ves import video
@@ -21,13 +20,6 @@ from trace_ves.twin.lab import Lab
 from trace_ves.twin.synthetic.bench import make_twin, write_twin
 from trace_ves.twin.synthetic.world import SceneSpan, VideoWorld
 from trace_ves.ves.rows import AuditRow
-
-
-@pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("twin") / "bench"
-    write_twin(out, make_twin(12, 3), videos=False)
-    return out
 
 
 def test_frames_and_times_are_those_of_the_drawn_film(tmp_path: Path) -> None:
@@ -51,20 +43,22 @@ def told(frame: Frame) -> tuple[int, float, int, int]:
 SAID = "simulation for policy work"
 
 
-def test_a_run_needs_no_videos_and_every_command_says_what_it_is(bench: Path, tmp_path: Path) -> None:
+def test_a_run_needs_no_videos_and_every_command_says_what_it_is(tmp_path: Path) -> None:
+    bench, runs = tmp_path / "bench", tmp_path / "runs"
+    write_twin(bench, make_twin(12, 3), videos=False)
     question = ["How many times does a taxi appear?", "-o", "1", "-o", "2"]
     for command in (
-        ["run", bench, "--backbone", "lab", "--method", "trace,uniform-256", "--out", tmp_path],
-        ["audit", bench, tmp_path / "trace@lab.jsonl"],
-        ["counterfactual", bench, tmp_path / "uniform-256@lab.jsonl"],
+        ["run", bench, "--backbone", "lab", "--method", "trace,uniform-256", "--out", runs],
+        ["audit", bench, runs / "trace@lab.jsonl"],
+        ["counterfactual", bench, runs / "uniform-256@lab.jsonl"],
         ["ask", bench / "videos/v001.mp4", *question, "--backbone", "lab"],
     ):
         done = run(*command)
         assert done.returncode == 0
         assert SAID in " ".join((done.stderr if command[0] == "ask" else done.stdout).split())
-    lines = (tmp_path / "trace@lab.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (runs / "trace@lab.jsonl").read_text(encoding="utf-8").splitlines()
     assert [(line["backbone"], line.get("error")) for line in map(json.loads, lines)] == [("lab", None)] * 12
-    assert SAID in tomllib.loads((tmp_path / "trace@lab.run.toml").read_text(encoding="utf-8"))["simulation"]
+    assert SAID in tomllib.loads((runs / "trace@lab.run.toml").read_text(encoding="utf-8"))["simulation"]
 
 
 def oracle(question: Question, observer: Observer, evidence: Mapping[str, tuple[Interval, ...]]) -> Answer:
@@ -102,9 +96,8 @@ TOLERANCE = 3.0
 
 def test_trace_finds_as_much_as_it_did(tmp_path: Path) -> None:
     write_twin(tmp_path / "twin", make_twin(RECORDED["questions"], RECORDED["seed"]), videos=False)
-    [trace] = evaluate(
-        tmp_path / "twin", "trace", "lab", out=tmp_path / "runs", workers=1, transcripts=False
-    ).audit.runs
+    done = evaluate(tmp_path / "twin", "trace", "lab", out=tmp_path / "runs", workers=1, transcripts=False)
+    [trace] = done.audit.runs
     found = {name: trace.metrics[name] or 0.0 for name in ("Cov@2", "ECA@2", "EP")}
     recorded = {name: RECORDED["trace"][name] for name in found}
     decayed = [name for name in found if found[name] < recorded[name] - TOLERANCE]

@@ -214,22 +214,19 @@ def test_any_twin_can_be_made(questions: int, seed: int) -> None:
 
 
 tracks = st.builds(
-    lambda name, act, before, length, after, size, place, depth: Track(
-        name,
-        REST,
-        100,
-        100 + before + length + after,
-        size,
-        place,
-        depth,
+    lambda act, before, length, after, **rest: Track(
+        motion=REST,
+        first=100,
+        last=100 + before + length + after,
         acts=(Act(act, 100 + before, 100 + before + length),),
+        **rest,
     ),
-    name=st.sampled_from(sorted(vocabulary().sprites)),
+    sprite=st.sampled_from(sorted(vocabulary().sprites)),
     act=st.sampled_from(sorted(ACTS)),
     before=st.integers(0, 140),
     length=st.integers(35, 600),
     after=st.integers(0, 140),
-    size=st.integers(14, 100),
+    size_px=st.integers(14, 100),
     place=st.floats(0, 1),
     depth=st.floats(0, 1),
 )

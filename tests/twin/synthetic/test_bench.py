@@ -1,6 +1,8 @@
 """Twins on disk: true H.264, the same for every seed and number of workers, whole or not at all, and continued."""
 
+import fcntl
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -164,9 +166,6 @@ def test_command_refuses_what_it_cannot_do(tmp_path: Path, arguments: list[str])
 
 
 def test_two_commands_do_not_write_one_folder_at_a_time(tmp_path: Path) -> None:
-    import fcntl
-    import os
-
     other = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(other, fcntl.LOCK_EX)
     with pytest.raises(InputError, match="another process is writing there"):

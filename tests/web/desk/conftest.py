@@ -31,6 +31,8 @@ from trace_ves.web.guard import LOOPBACK_NAMES
 EVIDENCE = (Interval(3, 6), Interval(12, 15), Interval(22, 26))
 SPANS = evidence_to_json(EVIDENCE)
 NAME = "videos/a.mp4"
+XSS = "<img src=x onerror=alert(1)><script>alert('x')</script>\"'{{7*7}}"
+HOSTILE = ProposedItem(NAME, 32.0, "x", XSS, (XSS, "b", "c", "d"), "A", EVIDENCE, (XSS,) * 3)
 READY = "body:has(#intervals[data-ready]):has(#player[data-ready])"  # the scripts of a page have done their work
 
 
@@ -83,6 +85,12 @@ class Client:
         self.clock.added += 40
         return self.post("/api/watched", item=item, spans=spans)
 
+    def accept(self, item: str = "c0001", spans: object = SPANS) -> httpx.Response:
+        """Play an item, if it may be played, and accept it with these intervals."""
+        if self.get(f"/times?id={item}").is_success:
+            self.play(item, spans)
+        return self.post("/api/verification", item=item, revision=0, evidence=spans, reason="")
+
     def task(self) -> dict[str, Any]:
         """What the page of the assignment tells its scripts."""
         return data_of(self.get("/task").text)
@@ -122,6 +130,19 @@ class World:
         client = self.client(name, address)
         assert client.post("/api/next").json() == {"go": "/task"}
         return client
+
+    def disagree(self, item: str = "c0001") -> None:
+        """Ann and bob accept an item with edges that are two seconds apart."""
+        for name, later in (("ann", 0), ("bob", 2)):
+            spans = [[start + later, end + later] for start, end in SPANS]
+            assert self.with_task(name).accept(item, spans).is_success
+
+    def to_leave_one_out(self) -> tuple[Client, int]:
+        """An item that two have verified, and a third person with its first partial set open."""
+        for name in ("ann", "bob"):
+            assert self.with_task(name).accept().is_success
+        cat = self.with_task("cat")
+        return cat, cat.task()["left_out"]
 
     def written(self, slot: str) -> LedgerEntry:
         """The one entry whose slot begins so."""

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.web.desk.conftest import SPANS, World
-from tests.web.desk.test_server import accept, to_leave_one_out
+from tests.web.desk.conftest import World
 
 SERIOUS = {"serious", "critical"}
 READY = {"/task": "#intervals[data-ready], #clips video", "/dispute?id=c0002": "#intervals[data-ready]"}
@@ -41,11 +40,9 @@ CONTRAST = "axe.run({ runOnly: ['color-contrast'], resultTypes: ['violations'] }
 
 def fill(world: World) -> None:
     """Work of every kind: an item in leave-one-out, a disagreement, one to verify, one that is held."""
-    to_leave_one_out(world)
+    world.to_leave_one_out()
     world.propose("c0002")
-    moved = [[start + 2.5, end + 2.5] for start, end in SPANS]
-    for name, spans in (("ann", SPANS), ("bob", moved)):
-        assert accept(world.with_task(name), "c0002", spans).is_success
+    world.disagree("c0002")
     world.propose("c0003")
     world.with_task("ann")
 

@@ -1,16 +1,15 @@
-"""The desk in a real browser: the loop, the keys that move edges, and hostile text that stays text."""
+"""The desk in a real browser: keys, the loop, the timeline and its marks, two sides of a dispute, hostile text."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from tests.construction.histories import proposal
-from tests.web.desk.conftest import EVIDENCE, NAME, READY, World
-from tests.web.desk.test_server import XSS
+from tests.web.desk.conftest import HOSTILE, READY, SPANS, XSS, World
 from tests.web.test_browser import number_on_screen
 from tests.web.web_bench import write_video
-from trace_ves.construction.judged_item import ProposedItem
 from trace_ves.core import Interval
 
 
@@ -24,6 +23,11 @@ def play_all(page: Any) -> None:
         page.keyboard.press("Enter")
 
 
+def press(page: Any, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
 def reject(page: Any, reason: str) -> None:
     """Reject the item with the keyboard."""
     page.keyboard.press("x")
@@ -31,9 +35,14 @@ def reject(page: Any, reason: str) -> None:
     page.keyboard.press("Enter")  # in the reason's field, it rejects
 
 
-def frame_shown(page: Any) -> int:
-    """The number of the frame that the page says it shows."""
-    return int(page.locator("#moment .number").inner_text().split()[1])
+def frames_shown(page: Any, rounds: int) -> list[int]:
+    """The numbers of the frames that the page says it shows, until it has gone back so often; 400 at most."""
+    numbers: list[int] = []
+    while len(numbers) < 400 and sum(later < earlier for earlier, later in pairwise(numbers)) < rounds:
+        page.wait_for_timeout(50)
+        numbers.append(int(page.locator("#moment .number").inner_text().split()[1]))
+    assert len(numbers) < 400
+    return numbers
 
 
 def edges(page: Any) -> tuple[float, float]:
@@ -63,14 +72,12 @@ def test_edges_move_by_frames_and_seconds_and_the_frame_is_shown(page: Any, worl
     page.keyboard.press("a")
     assert edges(page) == pytest.approx((12.1, 15))
     assert "moved from 0:12.000\u20130:15.000" in page.locator(".interval.chosen").inner_text()
-    for _ in range(3):
-        page.keyboard.press("W")
+    press(page, "W", "W", "W")
     assert edges(page) == pytest.approx((14.1, 15))
     assert "must end after its start" in page.locator("#notice").inner_text()
     page.get_by_role("button", name="Reject").click()
     assert "Say why" in page.locator("#notice").inner_text()
-    page.keyboard.press("Escape")
-    page.keyboard.press("y")
+    press(page, "Escape", "y")
     page.get_by_text("interval 1 is not played yet").wait_for()
     play_all(page)
     page.keyboard.press("y")
@@ -96,15 +103,13 @@ def test_nothing_asks_for_a_video_while_its_judgement_is_on_its_way(browser: Any
     held: list[Any] = []
     page.route("**/api/verification", lambda route: held.append(route))  # noqa: PLW0108  Playwright marks the handler
     reject(page, "not there")
-    page.keyboard.press("Escape")
-    page.keyboard.press("q")
-    page.keyboard.press("+")  # the timeline would ask for a closer strip of pictures
-    page.wait_for_timeout(2000)  # longer than the player waits for a seek before it asks for a picture
+    press(page, "Escape", "q", "+")
+    # The timeline would ask for a closer strip of pictures, and the player for a picture when a seek takes as long.
+    page.wait_for_timeout(2000)
     assert [url.removeprefix(world.address) for url in asked] == ["/api/verification"]
     assert "/strip" in ended  # the one that was under way is called off
     held[0].abort()
-    page.wait_for_selector("#notice:not([hidden])")
-    assert "not saved yet" in page.locator("#notice").inner_text()
+    page.get_by_text("not saved yet").wait_for()
     page.keyboard.press("q")
     assert edges(page) == pytest.approx((2.8, 6.0))
     assert number_on_screen(page) == 28
@@ -131,19 +136,11 @@ def test_a_judgement_does_not_overtake_a_report_of_what_was_played(page: Any, wo
 
 
 def test_an_interval_plays_in_a_loop(page: Any, world: World) -> None:
-    for _ in range(2):
-        page.keyboard.press("O")  # 3-4 s: a short loop comes round soon
-    page.keyboard.press("Enter")
-    moments: list[int] = []
-    rounds = 0
-    while rounds < 2 and len(moments) < 400:
-        page.wait_for_timeout(50)
-        moments.append(frame_shown(page))
-        rounds += moments[-1] < max(moments[-2:])
+    press(page, "O", "O", "Enter")  # 3-4 s: a short loop comes round soon
+    moments = frames_shown(page, rounds=2)
     assert page.locator("#intervals").get_attribute("data-looping") == "0"
     assert min(moments) >= 30
     assert max(moments) <= 100  # a busy browser turns back late, but it does
-    assert rounds == 2
     page.keyboard.press("Enter")
     assert page.locator("#intervals").get_attribute("data-looping") == ""
     assert page.locator("#player video").evaluate("v => v.paused")
@@ -151,8 +148,7 @@ def test_an_interval_plays_in_a_loop(page: Any, world: World) -> None:
 
 def test_hostile_words_do_nothing(new_page: Callable[..., Any], world: World) -> None:
     """Whatever would run would be an error of the page, and the fixture fails on those."""
-    hostile = ProposedItem(NAME, 32.0, "x", XSS, (XSS, "b", "c", "d"), "A", EVIDENCE, (XSS,) * 3)
-    world.propose("c0000", made=hostile)
+    world.propose("c0000", made=HOSTILE)
     page = new_page()
     page.on("dialog", lambda dialog: pytest.fail(dialog.message))
     world.open_task(page, "ann")
@@ -168,18 +164,14 @@ def test_a_film_that_the_browser_cannot_play_loops_as_pictures(new_page: Callabl
     world.open_task(page, "ann")
     page.wait_for_selector("#player[data-mode=stills]")
     page.keyboard.press("Enter")
-    moments: list[int] = []
-    while len(moments) < 400 and not (moments and moments[-1] < max(moments)):
-        page.wait_for_timeout(50)
-        moments.append(frame_shown(page))
+    moments = frames_shown(page, rounds=1)
     assert (min(moments), max(moments) <= 20) == (10, True)
     assert len(set(moments)) > 3
     page.goto("about:blank")  # it would report what it plays to a server that is gone
 
 
 def test_edits_of_every_kind_and_they_survive_a_reload(page: Any, world: World) -> None:
-    page.keyboard.press("n")
-    page.keyboard.press("Delete")
+    press(page, "n", "Delete")
     assert page.locator("#intervals .interval").count() == 2
     page.keyboard.press("z")
     assert page.locator("#intervals .interval").count() == 3
@@ -214,8 +206,7 @@ def test_every_key_is_in_the_help_and_unsure_and_skip_need_a_reason(page: Any, w
     told = set(page.locator("#help dd").all_inner_texts())
     assert {"Start one frame earlier", "End one second later", "Play the chosen interval in a loop"} <= told
     assert {"Accept the item with these intervals", "Reject: say why", "Next interval"} <= told
-    page.keyboard.press("Escape")
-    page.keyboard.press("h")
+    press(page, "Escape", "h")
     assert "what are you unsure about" in page.locator("#notice").inner_text()
     page.keyboard.type("too dark")
     page.get_by_role("button", name="Skip").click()
@@ -254,3 +245,143 @@ def test_two_browsers_on_one_item(browser: Any, new_page: Callable[..., Any], wo
     second.context.close()
     judged = [each for each in world.store.ledger().entries if each.slot.startswith("verification/")]
     assert [(each.who, (each.after or {})["accepted"]) for each in judged] == [("ann", True), ("bob", False)]
+
+
+def test_pause_keeps_the_place_and_undo_is_everywhere(page: Any, world: World) -> None:
+    world.propose("c0002")
+    press(page, "n", "ArrowRight", "e")
+    page.get_by_text("You have c0001 open").wait_for()
+    page.get_by_role("button", name="Continue").click()
+    page.wait_for_selector(READY)
+    page.get_by_text("0:12.100").first.wait_for()
+    assert page.locator(".interval.chosen .ordinal").inner_text() == "2"
+    page.locator("input[name=reason]").fill("not there")
+    page.get_by_role("button", name="Reject").click()
+    page.get_by_text("c0002 · visual verification").wait_for()
+    page.wait_for_selector("[data-key=Z]:not([disabled])")
+    page.keyboard.press("Z")
+    page.get_by_text("You have c0001 open").wait_for()
+
+
+# --- the timeline and the player ---
+
+DURATION = 120.0
+"""What the proposal says; the file is shorter."""
+TIMES = "\u00d7"
+MINUS = "\u2212"
+
+
+def place(page: Any, seconds: float, *, above: float = 76) -> tuple[float, float]:
+    """Where a moment is on the timeline's lane of intervals."""
+    box = page.locator("#desk-timeline .zoomed").bounding_box()
+    return box["x"] + box["width"] * seconds / DURATION, box["y"] + above + 10
+
+
+def drag(page: Any, start: float, end: float) -> None:
+    page.mouse.move(*place(page, start))
+    page.mouse.down()
+    page.mouse.move(*place(page, end), steps=6)
+    page.mouse.up()
+
+
+def test_edges_are_dragged_to_true_frames(page: Any, world: World) -> None:
+    page.locator("#desk-timeline").scroll_into_view_if_needed()
+    drag(page, 3.2, 1.53)  # from just inside the first interval
+    start, end = edges(page)
+    assert end == 6
+    assert start == pytest.approx(1.5, abs=0.11)
+    assert round(start * 10) == pytest.approx(start * 10)  # frames are at tenths of a second
+    assert number_on_screen(page) == round(start * 10)
+    page.keyboard.press("z")
+    assert edges(page) == (3, 6)
+
+
+def test_a_click_goes_there_and_shift_and_drag_make_an_interval(page: Any, world: World) -> None:
+    page.locator("#desk-timeline").scroll_into_view_if_needed()
+    page.mouse.click(*place(page, 20, above=10))
+    assert abs(number_on_screen(page) - 200) <= 2
+    page.keyboard.down("Shift")
+    drag(page, 17, 19)
+    page.keyboard.up("Shift")
+    assert page.locator("#intervals .interval").count() == 4
+    assert edges(page) == pytest.approx((17, 19), abs=0.11)
+    drag(page, 5, 13)  # on a bar, it chooses and drags nothing
+    assert page.locator("#intervals .interval").count() == 4
+    page.mouse.move(*place(page, 25, above=10))
+    page.wait_for_selector("#desk-timeline .hover:not([hidden])")
+    assert page.locator("#desk-timeline .hover output").inner_text().startswith("0:2")
+
+
+def test_marks_are_set_while_watching_and_stay(page: Any, world: World) -> None:
+    press(page, "m", "n", "m", "n", "m")
+    assert page.locator("#mark-count").inner_text() == "3 marks"
+    page.keyboard.press("[")
+    assert number_on_screen(page) == 120
+    page.keyboard.press("M")
+    page.reload()
+    page.wait_for_selector("#player[data-ready]")
+    assert page.locator("#mark-count").inner_text() == "2 marks"
+    assert page.locator("#desk-timeline .mark").count() == 2
+
+
+def test_the_filmstrip_shows_the_whole_video_and_zoom_keeps_the_moment_in_view(page: Any, world: World) -> None:
+    page.keyboard.press("f")
+    cells = page.locator("#filmstrip .cell")
+    assert cells.count() == 30
+    assert page.locator("#filmstrip .cell.inside").count() == 5
+    cells.nth(7).click()
+    assert number_on_screen(page) == 280
+    assert "now" in cells.nth(7).get_attribute("class")
+    page.keyboard.press("f")
+    assert page.locator("#filmstrip").is_hidden()
+    press(page, "+", "+", "+")
+    box = page.locator("#desk-timeline .track").bounding_box()
+    head = page.locator("#desk-timeline .playhead").bounding_box()
+    assert box["x"] <= head["x"] <= box["x"] + box["width"]
+    assert page.locator("#desk-timeline .zoomed").bounding_box()["width"] == pytest.approx(8 * box["width"], rel=0.01)
+    page.keyboard.press("=")
+    assert page.locator("#desk-timeline .zoomed").bounding_box()["width"] == pytest.approx(box["width"], rel=0.01)
+
+
+def test_playing_goes_back_and_on_at_any_speed(page: Any, world: World) -> None:
+    assert number_on_screen(page) == 30
+    speed = page.locator("#speed")
+    for key, expected in zip("<<>>>>>>", ("0.5", "0.25", "0.5", "1", "1.5", "2", "4", "4"), strict=True):
+        page.keyboard.press(key)
+        assert speed.inner_text() == expected + TIMES
+    assert page.locator("#player video").evaluate("v => v.playbackRate") == 4
+    page.keyboard.press("l")
+    assert speed.inner_text() == "1" + TIMES
+    assert not page.locator("#player video").evaluate("v => v.paused")
+    page.keyboard.press("l")
+    assert speed.inner_text() == "2" + TIMES
+    page.keyboard.press("k")
+    assert page.locator("#player video").evaluate("v => v.paused")
+    page.keyboard.press("j")
+    assert speed.inner_text() == MINUS + "1" + TIMES
+    page.get_by_text("0:02.", exact=False).first.wait_for()  # back over the second that it began at
+    page.keyboard.press("k")
+    assert number_on_screen(page) < 30
+
+
+def test_two_sides_on_one_timeline_and_a_key_for_each(new_page: Callable[..., Any], world: World) -> None:
+    world.disagree()
+    page = new_page()
+    world.sign_in(page, "dora")
+    page.wait_for_selector("#disputes")
+    page.keyboard.press("n")
+    page.wait_for_selector(READY)
+    assert page.locator("#iou").inner_text() == "0.24"
+    assert page.locator("#desk-timeline .side0 .piece").count() == 3
+    page.keyboard.press("B")
+    assert edges(page) == (5, 8)
+    page.keyboard.press("U")
+    assert edges(page) == (3, 8)
+    page.keyboard.press("A")
+    assert edges(page) == (3, 6)
+    page.keyboard.press("W")
+    play_all(page)
+    page.keyboard.press("y")
+    page.get_by_text("There is nothing to settle.").wait_for()
+    entry = world.written("settlement/")
+    assert entry.after["evidence"] == [[4, 6], *SPANS[1:]]

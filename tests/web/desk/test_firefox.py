@@ -14,7 +14,6 @@ import pytest
 
 from tests.web.conftest import serving_app
 from tests.web.desk.conftest import World
-from tests.web.desk.test_server import accept
 from tests.web.web_bench import ORDERS, RED, witness, write_video
 from trace_ves.backbone.protocol import ScriptedBackbone
 from trace_ves.runs.prices import load_prices
@@ -132,8 +131,7 @@ def test_items_are_judged_in_firefox(world: World, firefox: Firefox) -> None:
     assert entry.after["accepted"]
     assert 10 / 4 <= entry.seconds < 600
 
-    bob = world.with_task("bob")
-    assert accept(bob, spans=entry.after["evidence"]).is_success
+    assert world.with_task("bob").accept(spans=entry.after["evidence"]).is_success
     firefox.sign_in(world, "cat")
     firefox.wait("location.pathname === '/task' && document.querySelector('[data-choose]:enabled') !== null")
     firefox.press("0")

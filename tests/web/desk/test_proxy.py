@@ -25,12 +25,6 @@ pytestmark = [
 ]
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture
 def proxy(world: World, tmp_path: Path) -> Iterator[int]:
     """The port of nginx with the example's configuration, but for ports, certificate and smaller limits."""
@@ -40,7 +34,8 @@ def proxy(world: World, tmp_path: Path) -> Iterator[int]:
     made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=127.0.0.1"]
     subprocess.run([*made, "-out", certificate, "-keyout", key], check=True, capture_output=True)
     app = create_desk(world.project, world.store, scratch=folder, hosts=LOOPBACK_NAMES, secure=True)
-    port = free_port()
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = int(probe.getsockname()[1])
     with serving_app(app) as address:
         site = EXAMPLE.read_text(encoding="utf-8")
         for example, here in {

@@ -4,36 +4,28 @@ import http.client
 import threading
 from contextlib import closing
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from PIL import Image
 
 from tests.construction.histories import StorePen, proposal
 from tests.fakes import run_threads
 from tests.web.conftest import serving_app
-from tests.web.desk.conftest import EVIDENCE, NAME, SPANS, Client, World, data_of
+from tests.web.desk.conftest import EVIDENCE, HOSTILE, NAME, SPANS, XSS, Client, World, data_of
 from tests.web.web_bench import number_in
 from trace_ves import video
 from trace_ves.construction.desk.app import create_desk
-from trace_ves.construction.judged_item import ProposedItem, judged_item
+from trace_ves.construction.judged_item import judged_item
 from trace_ves.construction.ledger import Stage
 from trace_ves.construction.people import Role, invite
 
-WRITES = [
-    "/api/next",
-    "/api/verification",
-    "/api/answer",
-    "/api/settlement",
-    "/api/undo",
-    "/api/watched",
-    "/api/skip",
-    "/api/sign-out-everywhere",
-    "/api/sign-out",
-]
+JUDGING = ("next", "verification", "answer", "settlement", "undo", "watched", "skip")
+WRITES = [f"/api/{name}" for name in (*JUDGING, "sign-out-everywhere", "sign-out")]
 PAGES = ["/", "/task", "/status", "/dispute?id=c0001", "/video?id=c0001", "/times?id=c0001", "/frame?id=c0001&t=1"]
-XSS = "<img src=x onerror=alert(1)><script>alert('x')</script>\"'{{7*7}}"
 
 
 def test_nobody_gets_in_without_a_token(world: World) -> None:
@@ -101,12 +93,6 @@ def test_headers_are_strict_everywhere(world: World) -> None:
     assert ann.get("/", headers={"Host": "evil.example"}).status_code == 421
 
 
-def accept(client: Client, item: str = "c0001", spans: object = SPANS) -> httpx.Response:
-    if client.get(f"/times?id={item}").is_success:
-        client.play(item, spans)
-    return client.post("/api/verification", item=item, revision=0, evidence=spans, reason="")
-
-
 def test_a_video_is_seen_by_who_has_it_to_verify(world: World) -> None:
     ann, bob, dora = world.with_task("ann"), world.client("bob"), world.client("dora")
     whole = ann.get("/video?id=c0001")
@@ -119,25 +105,23 @@ def test_a_video_is_seen_by_who_has_it_to_verify(world: World) -> None:
     assert ann.get("/video?id=c0001", headers={"Range": f"bytes={len(whole.content)}-"}).status_code == 416
     assert ann.get("/frame?id=c0001&t=5").headers["x-frame-seconds"] == "5.0"
     assert len(ann.get("/times?id=c0001").content) == 8 * 320
-    for path in ("/video?id=c0001", "/times?id=c0001", "/frame?id=c0001&t=5"):
+    strip = "/strip?id=c0001&start=0&end=32&count=8&height=54"
+    picture = Image.open(BytesIO(ann.get(strip).content))
+    assert (picture.format, picture.height, picture.width % 8) == ("JPEG", 54, 0)
+    for start, end, count in ((-1, 3, 3), (0, "nan", 3), (0, 3, 61), (0, 3, 0)):
+        assert ann.get(f"/strip?id=c0001&start={start}&end={end}&count={count}").status_code == 422
+    assert ann.get("/strip?id=c0001&start=900&end=9&count=3").status_code == 200
+    for path in ("/video?id=c0001", "/times?id=c0001", "/frame?id=c0001&t=5", strip):
         assert bob.get(path).status_code == 403
         assert dora.get(path).status_code == 200
-    assert accept(ann).status_code == 200
+    assert ann.accept().status_code == 200
     assert ann.get("/video?id=c0001").status_code == 403
     assert bob.get("/clip?id=c0001&left_out=0&part=1").status_code == 403
 
 
-def to_leave_one_out(world: World) -> tuple[Client, int]:
-    """An item that two have verified, and a third person with its first partial set open."""
-    for name in ("ann", "bob"):
-        assert accept(world.with_task(name)).status_code == 200
-    cat = world.with_task("cat")
-    return cat, cat.task()["left_out"]
-
-
 def test_the_rest_of_the_video_cannot_be_reached(world: World, tmp_path: Path) -> None:
     world.propose("c0002")  # over the same video
-    cat, left_out = to_leave_one_out(world)
+    cat, left_out = world.to_leave_one_out()
     for item in ("c0001", "c0002"):
         for path in (f"/video?id={item}", f"/times?id={item}", f"/frame?id={item}&t=1"):
             assert cat.get(path).status_code == 403
@@ -167,11 +151,11 @@ def test_the_rest_of_the_video_cannot_be_reached(world: World, tmp_path: Path) -
 
 def test_a_double_click_writes_once(world: World) -> None:
     ann = world.with_task("ann")
-    assert accept(ann).status_code == 200
-    assert accept(ann).status_code == 403
+    assert ann.accept().status_code == 200
+    assert ann.accept().status_code == 403
     assert world.written("verification/ann").seconds == pytest.approx(40, abs=20)  # by the server's clock
     assert ann.post("/api/undo", item="c0001").status_code == 200
-    assert accept(ann).status_code == 409  # the page that is still open shows the state before
+    assert ann.accept().status_code == 409  # the page that is still open shows the state before
     assert ann.post("/api/verification", item="c0001", revision=2, evidence=SPANS).status_code == 200  # played before
 
 
@@ -187,12 +171,11 @@ def test_annotators_are_blind_to_each_other(world: World) -> None:
 
 def test_hostile_text_is_text(world: World) -> None:
     """Questions, options and rationales of a model, and reasons of people."""
-    hostile = ProposedItem(NAME, 32.0, "x", XSS, (XSS, "b", "c", "d"), "A", EVIDENCE, (XSS,) * 3)
-    world.propose("c0000", made=hostile)
+    world.propose("c0000", made=HOSTILE)
     ann, bob, dora = world.with_task("ann"), world.with_task("bob"), world.client("dora")
     pages = [ann.get("/task").text]
     assert ann.post("/api/verification", item="c0000", revision=0, reason=XSS).status_code == 200
-    assert accept(bob, "c0000").status_code == 200
+    assert bob.accept("c0000").status_code == 200
     pages += [dora.get("/").text, dora.get("/dispute?id=c0000").text]
     pages.append(world.client("olga").get("/status").text)
     for page in pages:
@@ -315,13 +298,12 @@ def test_beyond_loopback_a_token_is_needed_before_one_can_sign_in(world: World, 
 
 
 def test_edges_far_apart_are_settled_side_by_side(world: World) -> None:
-    ann, bob, dora = world.with_task("ann"), world.with_task("bob"), world.client("dora")
-    accept(ann)
-    accept(bob, spans=[[start + 2.5, end + 2.5] for start, end in SPANS])
+    world.disagree()
+    ann, dora = world.client("ann"), world.client("dora")
     assert "boundaries" in dora.get("/").text
     page = dora.get("/dispute?id=c0001").text
     assert "0:03.000 - 0:06.000" in page
-    assert "0:05.500 - 0:08.500" in page
+    assert "0:05.000 - 0:08.000" in page
     assert dora.play("c0001").is_success
     word = {"item": "c0001", "about": data_of(page)["about"], "keep": True}
     assert dora.post("/api/settlement", **word, evidence=SPANS[:1]).status_code == 422
@@ -338,7 +320,7 @@ def test_edges_far_apart_are_settled_side_by_side(world: World) -> None:
 
 def test_two_who_disagree_without_an_interval_are_settled_too(world: World) -> None:
     world.tokens |= {name: invite(world.store, name, Role.ANNOTATOR) for name in ("eve", "fay", "gil", "hal")}
-    cat, _ = to_leave_one_out(world)
+    cat, _ = world.to_leave_one_out()
     bob, dan, dora = world.client("bob"), world.with_task("dan"), world.client("dora")
     StorePen(world.store).probe("c0001", [False] * 3, EVIDENCE)
     assert bob.post("/api/next").json()["go"] == "/"  # bob has seen the video

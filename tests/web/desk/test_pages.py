@@ -1,4 +1,4 @@
-"""The operator's page: people, invitations, what is held or stuck, and that nobody else gets near it."""
+"""Pages of a day's work: what waits, what was done, the guidelines; and the operator's page, for nobody else."""
 
 import json
 from collections.abc import Callable
@@ -7,10 +7,55 @@ from typing import Any
 import pytest
 
 from tests.construction.histories import StorePen
-from tests.web.desk.conftest import EVIDENCE, SPANS, World
-from tests.web.desk.test_server import accept, to_leave_one_out
+from tests.web.desk.conftest import EVIDENCE, SPANS, XSS, World
 from trace_ves.construction.assignments import AssignmentQueue
 from trace_ves.construction.people import revoke
+
+
+def test_the_first_page_tells_what_waits_and_what_was_done(world: World) -> None:
+    world.propose("c0002", "c0003", "c0004")
+    ann = world.client("ann")
+    assert '<dd id="left">4 items</dd>' in ann.get("/").text
+    ann.post("/api/next")
+    page = ann.get("/").text
+    assert '<dd id="left">4 items</dd>' in page
+    assert "It stays yours, with your edits, for 24 hours" in page
+    ann.accept()
+    page = ann.get("/").text
+    assert '<dd id="left">3 items</dd>' in page
+    assert '<dd id="today">1</dd>' in page
+    assert "accepted with 3 intervals" in page
+    assert "accepted with 3 intervals" in ann.get("/judgements").text
+    assert "c0001" not in world.client("bob").get("/judgements").text
+
+
+def test_guidelines_are_the_projects_own_and_run_nothing(world: World) -> None:
+    ann = world.client("ann")
+    assert "Leave-one-out" in ann.get("/guidelines").text
+    text = f"# Ours\n\n{XSS}\n\n[a](javascript:alert(1))\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
+    (world.project.folder / "guidelines.md").write_text(text)
+    page = ann.get("/guidelines").text
+    assert "<h1>Ours</h1>" in page
+    assert "<td>1</td>" in page
+    assert "<img src=x" not in page
+    assert 'href="javascript' not in page
+    (world.project.folder / "guidelines.md").unlink()
+    assert "Visual verification" in ann.get("/guidelines").text
+    assert world.client().get("/guidelines").status_code == 401
+
+
+def test_sign_in_speaks_to_annotators(world: World) -> None:
+    page = world.client().get("/sign-in").text
+    assert "build invite" not in page
+    assert "that the operator of this desk sent you" in page
+
+
+def test_a_partial_set_can_be_skipped(world: World) -> None:
+    cat, _ = world.to_leave_one_out()
+    assert cat.post("/api/skip", item="c0001", reason="").status_code == 422
+    assert cat.post("/api/skip", item="c0001", reason="the clips do not play").json() == {"go": "/"}
+    assert world.client("dan").post("/api/next").json() == {"go": "/task"}
+
 
 WRITES = {
     "/api/invite": {"name": "eve", "role": "annotator"},
@@ -46,6 +91,7 @@ def test_people_are_invited_signed_out_and_revoked(world: World) -> None:
     assert ann.get("/").status_code == 401
     assert olga.post("/api/revoke", name="eve").is_success
     assert eve.get("/").status_code == 401
+    assert eve.sign_in("eve", token).status_code == 401
     assert olga.post("/api/revoke", name="nobody").status_code == 404
     assert "annotator (revoked)" in olga.get("/").text
 
@@ -66,10 +112,8 @@ def test_an_item_is_assigned_by_name(world: World) -> None:
     assert bob.get("/task", headers={"Accept": "text/html"}).status_code == 303
     assert ann.task()["item"] == "c0001"
     refused = olga.post("/api/assign", item="c0001", who="ann")
-    assert (refused.status_code, refused.json()["detail"]) == (
-        403,
-        "ann holds c0001; one assignment at a time: give that back first.",
-    )
+    assert refused.status_code == 403
+    assert refused.json()["detail"] == "ann holds c0001; one assignment at a time: give that back first."
     page = olga.get("/").text
     assert '<option value="c0001">' in page
     assert ">ann</option></select></label>\n    <button" in page
@@ -78,7 +122,7 @@ def test_an_item_is_assigned_by_name(world: World) -> None:
 def test_the_page_tells_what_is_stuck_and_what_to_do(world: World) -> None:
     olga = world.client("olga")
     assert "Let annotators judge 1 item:" in olga.get("/").text
-    to_leave_one_out(world)
+    world.to_leave_one_out()
     page = olga.get("/").text
     assert "Ask a vision model about 1 item:" in page
     assert "Nothing. Idle assignments" in page
@@ -106,7 +150,7 @@ def test_accepted_items_can_be_fetched(world: World) -> None:
 
 
 def test_an_invitation_in_the_browser(new_page: Callable[..., Any], world: World) -> None:
-    assert accept(world.with_task("ann")).is_success
+    assert world.with_task("ann").accept().is_success
     page = new_page()
     world.sign_in(page, "olga")
     page.wait_for_selector("#people")
