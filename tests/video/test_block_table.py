@@ -187,6 +187,10 @@ OTHERS = [0x114D9B74, 0x1549A966, 0x1C53BB6B, 0x1941A469, 0x1043A770, 0x1254C367
             [FIRST_ROW, (33_767, 1, True), (1, 2, True)],
         ),
         (small([BEGUN + block(b"ab", track=2) + block(b"c", time=9)]), [FIRST_ROW, (1009, 1, True)]),
+        *(
+            (small([BEGUN + element(0xA3, b"\x81\0\x09\x80c", size)]), [FIRST_ROW, (1009, 1, True)])
+            for size in range(1, 9)
+        ),
         (small([number(0xE7, 0) + FIRST + block(b"ab", time=0)]), [(3, 5, True), (0, 2, True)]),
         (small([number(0xE7, 0) + FIRST + block(b"ab", time=-1)]), None),
         (small([number(0xE7, 0) + FIRST + block(b"ab", time=-1, track=2)]), [(3, 5, True)]),

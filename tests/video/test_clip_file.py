@@ -35,10 +35,10 @@ def seen_in(path: Path, span: Interval) -> tuple[list[float], list[NDArray[np.ui
 def test_frames_are_encoded_into_an_open_file(footage: Callable[[str], Path]) -> None:
     file = BytesIO()
     with video.open(footage("b-frames.mp4")) as source:
-        encode_frames(source.frames_at([0.5, 1.0]), file, preset="ultrafast", crf=23)
+        encode_frames(source.frames_at([0.5, 1.0], height=1), file, preset="ultrafast", crf=23)
     file.seek(0)
     with av.open(file) as clip:
-        assert [frame.time for frame in clip.decode(video=0)] == [0, 0.5]
+        assert [(frame.time, frame.width, frame.height) for frame in clip.decode(video=0)] == [(0, 2, 2), (0.5, 2, 2)]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,8 @@ def test_the_clip_holds_the_frames_of_its_span(
         assert [float(t) for t in clip.timestamps] == pytest.approx(times, abs=0.002)
         found = [frame.rgb() for frame in clip.frames_at([float(t) for t in clip.timestamps])]
     for one, other in zip(found, pictures, strict=True):
-        rows, columns = min(len(one), len(other)), min(one.shape[1], other.shape[1])
-        difference = np.abs(one[:rows, :columns].astype(int) - other[:rows, :columns])
+        rows, columns = (side if copied else side // 2 * 2 for side in other.shape[:2])
+        assert one.shape == (rows, columns, 3)
+        difference = np.abs(one.astype(int) - other[:rows, :columns])
         assert difference.max() == 0 or (not copied and difference.mean() < 8)
     assert name != "b-frames.mp4" or copied == (span == FROM_KEY_FRAME)

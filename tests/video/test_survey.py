@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -51,6 +52,12 @@ def test_of_two_pictures_of_one_packet_the_last_counts() -> None:
     assert found.numbers.tolist() == [0, 1, 2, 3]
     assert found.checksums[2] == survey.checksum(other) != survey.checksum(one)
     assert found.checksums[4] == -1
+    facts: Any = SimpleNamespace(has_timestamps=True, flags_are_sure=False, format="mov", reorders=False)
+    facts.time_base, facts.rate = Fraction(1, 30), Fraction(30)
+    index, output = survey._index(reader, packets(5), facts, UNUSED)
+    assert index.pts.tolist() == [0, 1, 2, 3]
+    assert output is not None
+    assert output.reason == "1 of its packets give no frame; they are left out"
 
 
 def test_where_packets_moved_the_first_frame_is_found_from_the_start() -> None:

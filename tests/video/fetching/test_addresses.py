@@ -7,6 +7,7 @@ import socket
 import ssl
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,7 +20,7 @@ from trace_ves.video.download import FetchRules, is_address, is_public, parse_ad
 from trace_ves.video.fetching import fetch_video
 
 RULES = FetchRules(wait_seconds=0.0, timeout_seconds=5.0, attempts=1)
-PUBLIC = "93.184.216.34"
+PUBLIC, OTHER = "93.184.216.34", "93.184.216.35"
 
 
 @pytest.fixture(autouse=True)
@@ -97,11 +98,35 @@ def test_a_name_that_changes_its_mind_gains_nothing(internet: dict[str, list[str
         fetch_video("http://rebinding.example/film.mp4", rules=RULES)
 
 
-def test_one_private_address_among_public_ones_is_enough_to_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [(2, 1, 6, "", (address, 80)) for address in (PUBLIC, "10.0.0.1")]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-    with pytest.raises(InputError, match=r"^films\.example \(10\.0\.0\.1\) is this machine or in a private network"):
+@pytest.mark.parametrize(
+    ("second", "failure", "tried", "words"),
+    [
+        ("10.0.0.1", None, 0, r"^films\.example \(10\.0\.0\.1\) is this machine or in a private network"),
+        (OTHER, ConnectionRefusedError(111, "refused"), 2, "refused"),
+        (OTHER, TimeoutError(), 2, "the server did not answer in time"),
+        (OTHER, None, 1, "the server broke HTTP"),  # which it does after a connection was made
+    ],
+)
+def test_all_addresses_of_a_host_are_public_and_the_next_is_tried_where_one_cannot_be_reached(
+    server: FilmServer, monkeypatch: pytest.MonkeyPatch, second: str, failure: Any, tried: int, words: str
+) -> None:
+    reached = []
+
+    def connect(address: tuple[str, int], *_: object, **__: object) -> socket.socket:
+        reached.append(address[0])
+        if failure:
+            raise failure
+        joined = socket.socket()
+        joined.connect(("127.0.0.1", server.port))
+        return joined
+
+    server.manners = lambda handler: bool(handler.wfile.write(b"SSH-2.0-OpenSSH\r\n"))
+    found = {"films.example": [(2, 1, 6, "", (address, 80)) for address in (PUBLIC, second)]}
+    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *_, **__: found[host])
+    monkeypatch.setattr(socket, "create_connection", connect)
+    with pytest.raises(InputError, match=words):
         fetch_video("http://films.example/film.mp4", rules=RULES)
+    assert reached == [PUBLIC, OTHER][:tried]
 
 
 def test_a_host_that_nobody_knows_is_told_of_once_unless_a_film_of_it_is_kept(

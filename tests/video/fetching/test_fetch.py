@@ -314,12 +314,6 @@ def test_a_missing_file_is_told_of_at_once_and_a_busy_server_is_asked_again(serv
     assert fetch_video(server.url, rules=RULES).path.read_bytes() == server.body
 
 
-def test_a_server_that_speaks_no_http_ends_with_a_sentence(server: FilmServer) -> None:
-    server.manners = lambda handler: bool(handler.wfile.write(b"SSH-2.0-OpenSSH\r\n"))
-    with pytest.raises(InputError, match="the server broke HTTP"):
-        fetch_video(server.url, rules=RULES)
-
-
 # --- checksums --------------------------------------------------------------------------------------
 
 
