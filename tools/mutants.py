@@ -60,7 +60,7 @@ TESTS = {
         *(f"tests/web/desk/test_{name}.py" for name in ("admin", "day", "server")),
     ],
     "frame_log.py": ["tests/benches"],
-    "records": ["tests/records", *(f"tests/benches/test_{name}.py" for name in ("bench", "hostile_rows"))],
+    "records": ["tests/records", "tests/benches/test_bench.py"],
     "twin": [
         *(f"tests/twin/synthetic/test_{name}.py" for name in ("frames", "layout", "same", "vocabulary")),
         *(f"tests/twin/glance/test_{name}.py" for name in ("eyes", "judgement", "methods", "parsed_question")),
