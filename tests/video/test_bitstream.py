@@ -49,9 +49,7 @@ def is_vp9_key(byte: str) -> bool:
 @pytest.mark.parametrize(
     ("codec", "rule"),
     [
-        ("msmpeg4v2", lambda byte: byte.startswith("00")),
-        ("msmpeg4v3", lambda byte: byte.startswith("00")),
-        ("wmv1", lambda byte: byte.startswith("00")),
+        *((codec, lambda byte: byte.startswith("00")) for codec in ("msmpeg4v2", "msmpeg4v3", "wmv1")),
         ("wmv2", lambda byte: byte.startswith("0")),
         ("vp8", lambda byte: byte.endswith("0")),
         ("vp9", is_vp9_key),
@@ -105,29 +103,16 @@ AT_ONCE, SLOW = b"\x06\x06\x01\x80", b"\x06\x06\x01\x7f"
 @pytest.mark.parametrize(
     ("parts", "expected"),
     [
-        ([IDR], True),
-        ([SLICE], False),
-        ([b"\x05"], True),
-        ([b"\xe1"], False),
-        ([DELIMITER, IDR], True),
-        ([DELIMITER, SLICE, IDR], False),
-        ([DELIMITER, END], False),
-        ([b"", IDR], True),
-        ([AT_ONCE, SLICE], True),
-        ([SLICE, AT_ONCE], False),
-        ([SLOW, SLICE], False),
-        ([SLOW, IDR], True),
+        *((parts, True) for parts in ([IDR], [b"\x05"], [DELIMITER, IDR], [b"", IDR], [AT_ONCE, SLICE], [SLOW, IDR])),
+        *((parts, False) for parts in ([], [SLICE], [b"\xe1"], [DELIMITER, SLICE, IDR], [DELIMITER, END])),
+        *((parts, False) for parts in ([SLICE, AT_ONCE], [SLOW, SLICE])),
         ([b"\x06\x05\x02\x80\x80" + AT_ONCE[1:], SLICE], True),
         ([b"\x06\x05\x02\x80\x80" + SLOW[1:], SLICE], False),
         ([b"\x06\x05\x00" + AT_ONCE[1:], SLICE], True),
         ([b"\x06\x05\xff\x01" + b"\x77" * 256 + AT_ONCE[1:], SLICE], True),
         ([b"\x06\x05\xff\x02" + b"\x77" * 256 + AT_ONCE[1:], SLICE], False),
-        ([b"\x06\xff\x06\x01\x80", SLICE], False),
-        ([b"\x06\x06\xff\xff", SLICE], False),
-        ([b"\x06\x06\x80", SLICE], False),
         ([b"\x06\x06\x00\x80", SLICE], True),
-        ([b"\x07\x06\x01\x80", SLICE], False),
-        ([], False),
+        *(([bytes.fromhex(head), SLICE], False) for head in ("06ff060180", "0606ffff", "060680", "07060180")),
     ],
 )
 def test_h264_starts_at_an_idr_picture_or_a_recovery_at_once(parts: list[bytes], *, expected: bool) -> None:
@@ -155,15 +140,8 @@ def test_hevc_starts_at_random_access_points(kind: int) -> None:
 
 def test_short_or_other_heads_of_files_mean_start_codes() -> None:
     avcc, hvcc = b"\1\0\0\0\xff\0\0", b"\1" + bytes(20) + b"\xff\0"
-    table = [
-        (avcc, 4),
-        (b"\1\0\0\0\xfc\0\0", 1),
-        (avcc[:6], 0),
-        (b"\0" + avcc[1:], 0),
-        (b"\2" + avcc[1:], 0),
-        (None, 0),
-    ]
-    assert [(extradata, avc_length_bytes(extradata)) for extradata, _ in table] == table
+    assert (avc_length_bytes(avcc), avc_length_bytes(b"\1\0\0\0\xfc\0\0")) == (4, 1)
+    assert [avc_length_bytes(other) for other in (avcc[:6], b"\0" + avcc[1:], b"\2" + avcc[1:], None)] == [0] * 4
     for extradata in (None, hvcc[:22], b"\0" + hvcc[1:], b"\2" + hvcc[1:]):
         assert starts("hevc", CODE + b"\x26\x01", extradata)
         assert not starts("hevc", b"\0\0\0\x02\x26\x01", extradata)
@@ -206,17 +184,9 @@ def vps(layers: int) -> bytes:
 @pytest.mark.parametrize(
     ("sets", "one"),
     [
-        ([vps(0)], True),
-        ([vps(1)], False),
-        ([vps(4)], False),
-        ([vps(0), vps(0)], True),
-        ([vps(0), vps(2)], False),
-        ([vps(2), vps(0)], False),
-        ([b"\x42" + vps(7)[1:], vps(0)], True),
-        ([b"\x42" + vps(0)[1:]], False),
-        ([vps(0)[:3]], False),
-        ([vps(1)[:3], vps(0)], True),
-        ([], False),
+        *((sets, True) for sets in ([vps(0)], [vps(0), vps(0)], [b"\x42" + vps(7)[1:], vps(0)], [vps(1)[:3], vps(0)])),
+        *((sets, False) for sets in ([], [vps(1)], [vps(4)], [vps(0), vps(2)], [vps(2), vps(0)])),
+        *((sets, False) for sets in ([b"\x42" + vps(0)[1:]], [vps(0)[:3]])),
     ],
 )
 def test_a_stream_of_hevc_has_one_layer_if_every_set_says_so(sets: list[bytes], *, one: bool) -> None:

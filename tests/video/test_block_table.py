@@ -146,7 +146,8 @@ STAMP = number(0xE7, 1000)
 BEGUN = STAMP + FIRST
 PLAIN = [BEGUN]
 FIRST_ROW = (1003, 5, True)
-TRACK = number(0xD7, 1) + element(0x86, b"V_VP9")
+ONE = number(0xD7, 1)
+TRACK = ONE + element(0x86, b"V_VP9")
 
 
 def small(contents: list[bytes], *, tracks: bytes | None = None, others: bytes = b"") -> bytes:
@@ -173,7 +174,13 @@ def stamp(size: int) -> bytes:
 
 
 INNER = block(b"g", kind=0xA1, flags=0, time=7)
+GROUP_ROWS = [FIRST_ROW, (1007, 1, True)]
+IN_GROUP, NOT_IN_GROUP = (
+    [0x9B, 0xA4, 0xFA, 0x75A2, 0xEC, 0xBF],
+    [0x9C, 0xA5, 0xFC, 0x75A3, 0x75A1, 0xED, 0xC0, 0xA7, 0xAB],
+)
 NAMES = ["V_VP8", "V_VP9", "V_AV1", "V_MPEG4/ISO/AVC", "V_MPEGH/ISO/HEVC"]
+CODED = [0x6D80, 0x23314F, 0x56AA]  # encodings of the content, a scale of times, a delay
 OTHERS = [0x114D9B74, 0x1549A966, 0x1C53BB6B, 0x1941A469, 0x1043A770, 0x1254C367, 0xEC, 0xBF]
 
 
@@ -195,45 +202,31 @@ OTHERS = [0x114D9B74, 0x1549A966, 0x1C53BB6B, 0x1941A469, 0x1043A770, 0x1254C367
         (small([number(0xE7, 0) + FIRST + block(b"ab", time=-1)]), None),
         (small([number(0xE7, 0) + FIRST + block(b"ab", time=-1, track=2)]), [(3, 5, True)]),
         *((small([stamp(size) + FIRST]), [FIRST_ROW]) for size in range(2, 8)),
-        (small([stamp(8) + FIRST]), None),
-        (small([stamp(0) + FIRST]), None),
-        (small([FIRST]), None),
-        (small([STAMP + FIRST, STAMP + STAMP]), None),
-        (small([STAMP + FIRST, block(b"x")]), None),
-        (small([BEGUN + group(INNER)]), [FIRST_ROW, (1007, 1, True)]),
+        *((small(contents), None) for contents in ([stamp(8) + FIRST], [stamp(0) + FIRST], [FIRST])),
+        *((small([BEGUN, content]), None) for content in (STAMP + STAMP, block(b"x"))),
+        (small([BEGUN + group(INNER)]), GROUP_ROWS),
         (small([BEGUN + group(INNER, number(0xFB, 1))]), [FIRST_ROW, (1007, 1, False)]),
         (small([BEGUN + group(number(0xFB, 1), INNER) + block(b"h")]), [FIRST_ROW, (1007, 1, False), (1000, 1, True)]),
         (
             small([STAMP + group(INNER) + group(INNER, number(0xFB, 1)) + FIRST]),
             [(1007, 1, True), (1007, 1, False), FIRST_ROW],
         ),
-        (small([BEGUN + group(INNER, INNER)]), None),
-        (small([BEGUN + group(FIRST)]), None),
-        (small([BEGUN + group(STAMP)]), None),
-        (small([BEGUN + INNER]), None),
-        (small([BEGUN + number(0xFB, 1)]), None),
+        *((small([BEGUN + group(*parts)]), None) for parts in ([INNER, INNER], [FIRST], [STAMP])),
+        *((small([BEGUN + part]), None) for part in (INNER, number(0xFB, 1), block(b""))),
         *((small([BEGUN + element(kind, b"..")]), [FIRST_ROW]) for kind in (0xA7, 0xAB, 0xEC, 0xBF)),
         *((small([BEGUN + element(kind, b"..")]), None) for kind in (0xA8, 0xAC, 0xED, 0xC0, 0x9B, 0x75A1, 0xE8)),
-        *(
-            (small([BEGUN + group(INNER, element(kind, b".."))]), [FIRST_ROW, (1007, 1, True)])
-            for kind in (0x9B, 0xA4, 0xFA, 0x75A2, 0xEC, 0xBF)
-        ),
-        *(
-            (small([BEGUN + group(INNER, element(kind, b"."))]), None)
-            for kind in (0x9C, 0xA5, 0xFC, 0x75A3, 0x75A1, 0xED, 0xC0, 0xA7, 0xAB)
-        ),
+        *((small([BEGUN + group(INNER, element(kind, b".."))]), GROUP_ROWS) for kind in IN_GROUP),
+        *((small([BEGUN + group(INNER, element(kind, b"."))]), None) for kind in NOT_IN_GROUP),
         *(
             (small([BEGUN + group(INNER, element(kind, bytes(8)))]), [FIRST_ROW, (1007, 1, kind != 0xFB)])
             for kind in (0xFB, 0x9B, 0x75A2)
         ),
         *((small([BEGUN + group(INNER, element(kind, bytes(9)))]), None) for kind in (0xFB, 0x9B, 0x75A2)),
         (small([BEGUN + element(0xA0, INNER)[:-1] + b"g" + element(0xEC, b"")]), [FIRST_ROW, (1007, 1, True)]),
-        (small([BEGUN + block(b"")]), None),
         (small([BEGUN + block(b"z", flags=0x8F - 0x06)]), [FIRST_ROW, (1000, 1, True)]),
         *((small([BEGUN + block(b"z", flags=flags)]), None) for flags in (0x82, 0x84, 0x86)),
         (small([BEGUN + element(0xA3, b"\x40\x01\0\0\x80z")]), None),
-        (small([BEGUN + block(b"z", track=3)]), None),
-        (small([BEGUN + block(b"z", track=0)]), None),
+        *((small([BEGUN + block(b"z", track=track)]), None) for track in (0, 3)),
         *(
             (small([BEGUN + block(laces, track=2, flags=flags)]), [FIRST_ROW] if adds_up else None)
             for flags, laces, adds_up in (
@@ -257,28 +250,16 @@ OTHERS = [0x114D9B74, 0x1549A966, 0x1C53BB6B, 0x1941A469, 0x1043A770, 0x1254C367
         (small(PLAIN, others=b"\xec\x7f\xff" + bytes((1 << 14) - 1)), None),
         (small(PLAIN, others=b"\xec\x00\x81" + bytes(8)), None),
         (small(PLAIN, tracks=element(0xAE, TRACK) + b"\x08\x00\x00\x00\x00\x80"), None),
-        (small([BEGUN + b"\xec\xff"]), None),
-        (small([BEGUN + b"\xec\x83.."]), None),
-        (small([BEGUN + b"\x20\x00\x00\x80"]), None),
+        *((small([BEGUN + part]), None) for part in (b"\xec\xff", b"\xec\x83..", b"\x20\x00\x00\x80")),
         *((small(PLAIN, others=element(kind, b"..")), [FIRST_ROW]) for kind in OTHERS),
         *((small(PLAIN, others=element(kind + 1, b"..")), None) for kind in OTHERS),
         (small(PLAIN, others=element(0x1654AE6B, element(0xAE, TRACK))), None),
         (small(PLAIN).replace(b"\x18\x53\x80\x67", b"\x18\x53\x80\x68"), None),
-        *(
-            (small(PLAIN, tracks=element(0xAE, number(0xD7, 1) + element(0x86, name.encode()))), [FIRST_ROW])
-            for name in NAMES
-        ),
-        (small(PLAIN, tracks=element(0xAE, number(0xD7, 1) + element(0x86, b"V_THEORA"))), None),
-        (small(PLAIN, tracks=element(0xAE, number(0xD7, 1))), None),
+        *((small(PLAIN, tracks=element(0xAE, ONE + element(0x86, name.encode()))), [FIRST_ROW]) for name in NAMES),
+        *((small(PLAIN, tracks=element(0xAE, track)), None) for track in (ONE, ONE + element(0x86, b"V_THEORA"))),
         (small(PLAIN, tracks=element(0xAF, TRACK)), None),
-        *(
-            (small(PLAIN, tracks=element(0xAE, TRACK + element(kind, b"."))), None)
-            for kind in (0x6D80, 0x23314F, 0x56AA)
-        ),
-        *(
-            (small(PLAIN, tracks=element(0xAE, TRACK + element(kind + 1, b"."))), [FIRST_ROW])
-            for kind in (0x6D80, 0x23314F, 0x56AA)
-        ),
+        *((small(PLAIN, tracks=element(0xAE, TRACK + element(kind, b"."))), None) for kind in CODED),
+        *((small(PLAIN, tracks=element(0xAE, TRACK + element(kind + 1, b"."))), [FIRST_ROW]) for kind in CODED),
     ],
 )
 def test_every_part_of_a_small_file_counts(

@@ -170,6 +170,10 @@ def rows(**changed: list[int]) -> list[list[int]]:
 
 
 MOVED = [-30, 70, 170, 270]
+EMPTY = numbers(0, 0)
+NOT_PLAIN_TABLES = [{b"stsc": numbers(0, 1, 1, 2, 1)}, {b"stsz": numbers(0, 0, 4, 10, 0, 30, 40)}, {b"sbgp": b""}]
+NOT_PLAIN_TABLES += [{b"stts": numbers(0, 1, count, 100)} for count in (3, 5)] + [{b"stsd": numbers(0, 2)}]
+NOT_PLAIN_TABLES += [{b"ctts": numbers(0, 1, 3, 7)}, {b"stps": b""}]
 
 
 @pytest.mark.parametrize(
@@ -181,38 +185,23 @@ MOVED = [-30, 70, 170, 270]
         (mp4({name: table + b"." for name, table in TABLES.items()}), rows()),  # what follows the last row is not read
         (mp4(front=box(b"ftyp", b"isom")), rows()),
         (mp4(front=box(b"free") + box(b"free", b"." * 30, wide=True)), rows()),
-        (mp4(front=struct.pack(">I4s", 7, b"free")), None),
-        (mp4(front=struct.pack(">I4s", 0, b"free")), None),
+        *((mp4(front=struct.pack(">I4s", size, b"free")), None) for size in (0, 7)),
         (mp4({b"stss": None}), rows(key=[1] * 4)),
         (mp4({b"stsz": numbers(0, 5, 4)}), rows(size=[5] * 4, position=[1000, 1005, 2000, 3000])),
-        (mp4({b"stsz": numbers(0, 0, 4, 10, 0, 30, 40)}), None),
-        (
-            mp4({b"stsz": numbers(0, 0, 0), b"stts": numbers(0, 0), b"stsc": numbers(0, 0), b"stco": numbers(0, 0)}),
-            None,
-        ),
+        (mp4({b"stsz": numbers(0, 0, 0), b"stts": EMPTY, b"stsc": EMPTY, b"stco": EMPTY}), None),
         (mp4({b"stco": None, b"co64": numbers(0, 3) + numbers(1000, 2000, 3000, kind="Q")}), rows()),
         (mp4({b"stsc": numbers(0, 3, 1, 1, 1, 2, 2, 1, 3, 1, 1)}), rows(position=[1000, 2000, 2020, 3000])),
-        (mp4({b"stsc": numbers(0, 1, 1, 2, 1)}), None),
-        (mp4({b"stts": numbers(0, 1, 3, 100)}), None),
-        (mp4({b"stts": numbers(0, 1, 5, 100)}), None),
         (mp4({b"ctts": numbers(0, 2, 1, 200, 3, 0)}), rows(pts=[200, 100, 200, 300])),
         (mp4({b"ctts": numbers(0, 2, 3, 7, 1, 2**32 - 30)}), rows(pts=[7, 107, 207, 270], dts=MOVED)),
-        (mp4({b"ctts": numbers(0, 1, 3, 7)}), None),
-        (mp4({b"stsd": numbers(0, 2)}), None),
-        (mp4({b"sbgp": b""}), None),
-        (mp4({b"stps": b""}), None),
+        *((mp4(changed), None) for changed in NOT_PLAIN_TABLES),
         (mp4(more=box(b"mvex")), None),
         (mp4(track_id=8), None),
         (mp4()[:3039], 1),
         (mp4()[:2029], 2),
-        (mp4(edit=edit_list(210, 0)), rows()),
-        (mp4(edit=edit_list(0, 0)), rows()),
-        (mp4(edit=edit_list(0, 0, version=1)), rows()),
-        (mp4(edit=edit_list(180, 0)), rows()),
-        (mp4(edit=edit_list(179, 0)), None),
-        (mp4(edit=edit_list(180, 0, version=1)), rows()),
-        (mp4(edit=edit_list(180, 0), version=1), rows()),
-        (mp4(edit=edit_list(179, 0), version=1), None),
+        *((mp4(edit=edit_list(length, 0)), rows()) for length in (0, 180, 210)),
+        *((mp4(edit=edit_list(length, 0, version=1)), rows()) for length in (0, 180)),
+        *((mp4(edit=edit_list(180, 0), version=version), rows()) for version in (0, 1)),
+        *((mp4(edit=edit_list(179, 0), version=version), None) for version in (0, 1)),
         (mp4({b"ctts": numbers(0, 1, 4, 30)}, edit=edit_list(210, 30)), rows(dts=MOVED)),
         (mp4({b"ctts": numbers(0, 1, 4, 30)}, edit=edit_list(210, 31)), None),
         (mp4(edit=edit_list(210, -1)), None),
