@@ -20,9 +20,7 @@ from trace_ves.ves import audit
 LINE = {"id": "q1", "video": "videos/a.mp4", "duration": 100.0, "family": "event-counting", "question": "How many?"}
 LINE |= {"options": ["1", "2"], "answer": "B", "evidence": [[0.0, 10.0]], "source": "ego4d"}
 DIRTY = [
-    LINE | {"id": "reversed", "evidence": [[5, 4]]},
-    LINE | {"id": "empty", "evidence": [[5, 5]]},
-    LINE | {"id": "beyond", "evidence": [[5, 101.1]]},
+    LINE | {"id": name, "evidence": [[5, end]]} for name, end in (("reversed", 4), ("empty", 5), ("beyond", 101.1))
 ]
 
 
@@ -123,11 +121,8 @@ def test_broken_lines_are_errors_with_their_place(tmp_path: Path, line: str, wor
 
 # --- whatever stands in a row, a reader gives a value or a sentence, never another exception --------------------------
 
-HOSTILE = settings(
-    max_examples=50,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
+UNCHECKED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+HOSTILE = settings(max_examples=50, deadline=None, suppress_health_check=UNCHECKED)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 10**20) | st.floats() | st.text(max_size=6) | st.sampled_from("ABZ"),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
@@ -189,9 +184,7 @@ def test_bench_lines(tmp_path: Path, row: dict[str, object]) -> None:
     assert json.loads(json.dumps(report.to_json(), allow_nan=False))["bench"]["questions"] == len(bench.items)
 
 
-AVP_ROWS = rows(
-    "question_id", "videoID", "question", "options", "answer", "question_type", "time_reference", "duration"
-)
+AVP = "question_id videoID question options answer question_type time_reference duration"
 OFFICIAL_ROWS = st.dictionaries(st.sampled_from(["key", "qa", "video_info", "type"]), JSON)
 CG_ROWS = rows("qid", "video_uid", "question", "choices", "right_answer", "duration", "clue_intervals", qid="id")
 
@@ -199,7 +192,7 @@ CG_ROWS = rows("qid", "video_uid", "question", "choices", "right_answer", "durat
 @pytest.mark.parametrize(
     ("bench", "name", "row"),
     [
-        ("lvbench", "avp.json", AVP_ROWS),
+        ("lvbench", "avp.json", rows(*AVP.split())),
         ("lvbench", "video_info.meta.jsonl", OFFICIAL_ROWS),
         ("cg-bench", "cgbench.json", CG_ROWS),
     ],

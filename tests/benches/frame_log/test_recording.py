@@ -176,10 +176,8 @@ def test_a_recording_writes_a_line_of_a_run(film: Path, truth: list[float], tmp_
             cv2.VideoCapture(str(film)).read()
         log.append_to(tmp_path / "run.jsonl", answer, method="mine")
     lines = [line for _, line in read_predictions(tmp_path / "run.jsonl")]
-    assert [(line.question_id, line.answer, line.timestamps, line.method) for line in lines] == [
-        ("q1", "B", (truth[0],), "mine"),
-        ("q2", None, (truth[0],), "mine"),
-    ]
+    found = [(line.question_id, line.answer, line.timestamps, line.method) for line in lines]
+    assert found == [("q1", "B", (truth[0],), "mine"), ("q2", None, (truth[0],), "mine")]
 
 
 SCRIPT = """
@@ -214,18 +212,12 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
 
 
 def test_a_whole_program_is_recorded(
-    film: Path,
-    truth: list[float],
-    tmp_path: Path,
-    record: Callable[..., None],
-    capsys: pytest.CaptureFixture[str],
+    film: Path, truth: list[float], tmp_path: Path, record: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     record(SCRIPT, str(film), "--fast")
     assert capsys.readouterr().out == "done\n"
-    assert [(line.get("question_id"), line["timestamps"], line["exact"]) for line in lines_of(tmp_path / "frames")] == [
-        (None, truth[:3], True),
-        ("q9", truth[1:2], True),
-    ]
+    found = [(line.get("question_id"), line["timestamps"], line["exact"]) for line in lines_of(tmp_path / "frames")]
+    assert found == [(None, truth[:3], True), ("q9", truth[1:2], True)]
 
 
 def test_a_program_that_fails_fails_the_same_and_keeps_what_it_saw(
@@ -511,14 +503,9 @@ TENTHS = FrameTable(np.arange(200), np.arange(200) / 10, Fraction(1, 10), 0, is_
 @pytest.mark.parametrize(
     ("places", "known", "expected"),
     [
-        (range(50), True, True),
-        (range(49), True, False),
-        (range(100, 150), True, True),
-        ([*range(100, 149), 154], True, True),
-        ([*range(100, 149), 155], True, False),
-        ([*range(49), 48], True, False),
-        (range(0, 120, 2), True, False),
-        (range(0, 120, 2), False, False),
+        *((places, True, True) for places in (range(50), range(100, 150), [*range(100, 149), 154])),
+        *((places, True, False) for places in (range(49), [*range(100, 149), 155], [*range(49), 48])),
+        *((range(0, 120, 2), known, False) for known in (True, False)),
         (range(50), False, True),
     ],
 )

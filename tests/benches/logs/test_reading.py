@@ -54,9 +54,9 @@ def test_lmms_eval_samples_have_the_parsed_answer_and_the_schedules_frames(tmp_p
     lines.append(lmms_eval_line(2, 9, "(C) nobody", "") | {"cgbench_accuracy": 0.0})  # a metric without an answer
     run = read_log(write_rows(tmp_path / "x_samples_cgbench.jsonl", lines), "lmms-eval", ITEMS, sampler=LINSPACE)
     assert [(each.question_id, each.answer) for each in run.predictions] == [("7", "B"), ("8", None), ("9", "C")]
-    assert run.predictions[0].timestamps == LINSPACE.timestamps(FrameTimes.assumed(100.0))
-    assert run.predictions[0].frames_supplied == 5
-    assert run.predictions[0].extra == {"read_by": "single letter", "response": "It is B."}
+    first = run.predictions[0]
+    assert (first.timestamps, first.frames_supplied) == (LINSPACE.timestamps(FrameTimes.assumed(100.0)), 5)
+    assert first.extra == {"read_by": "single letter", "response": "It is B."}
     assert run.reconstruction is not None
     assert run.reconstruction.described(30.0) == "linspace-5 on 30fps"
 
@@ -187,12 +187,9 @@ def test_a_folder_of_several_models_is_read_as_lmms_eval_writes_it(packed: bool,
 
 
 PHRASES = [
-    ("{}", "single letter"),
-    ("({})", "single letter"),
-    ("**{}.**", "single letter"),
+    *((phrase, "single letter") for phrase in ("{}", "({})", "**{}.**", "<answer>{}</answer>")),
     ("<think>maybe the answer is {other}</think> {}", "single letter"),
     ("reasoning about {other}</think>{}", "single letter"),
-    ("<answer>{}</answer>", "single letter"),
     ("The correct option is {}.", "statement"),
     ("final: ({})", "statement"),
     ("Answer {other} is wrong. I pick {}", "statement"),
@@ -202,16 +199,15 @@ PHRASES = [
     ("\\boxed{{{}}}", "statement"),
     ("{} is correct, {other} isn't.", "statement"),
     ("I would choose {} because it is there", "statement"),
-    ("{}. some words", "first letter"),
-    ("{}, red car", "first letter"),
-    ("Option {}: some words", "first letter"),
-    ("{}\nbecause it is", "first letter"),
-    ("Option {}", "only letter"),
-    ("It is {}.", "only letter"),
-    ("{other} or {}", "not read"),
-    ("{other}, {}", "not read"),
-    ("{} man walks by", "not read"),
-    ("<think>the answer is {}", "not read"),
+    *(
+        (text, "first letter")
+        for text in ("{}. some words", "{}, red car", "Option {}: some words", "{}\nbecause it is")
+    ),
+    *((phrase, "only letter") for phrase in ("Option {}", "It is {}.")),
+    *(
+        (phrase, "not read")
+        for phrase in ("{other} or {}", "{other}, {}", "{} man walks by", "<think>the answer is {}")
+    ),
     ("I cannot see the video.", "not read"),
 ]
 NINE = ("red", "blue", "green", "grey", "pink", "white", "black", "brown", "gold")  # I is a letter and a pronoun
@@ -229,16 +225,13 @@ def test_every_letter_is_read_alike(phrase: str, rule: str) -> None:
 @pytest.mark.parametrize(
     ("text", "letter"),
     [
-        ("b", "B"),
-        ("a blue car", "B"),
-        ("Red? No, my answer is b.", "B"),
-        ("It must be (b), surely", "B"),
-        ("A blue car.", "B"),
-        ("The answer is the blue car.", "B"),
-        ("There goes a blue car today", "B"),
+        *(
+            (text, "B")
+            for text in ("b", "a blue car", "A blue car.", "Red? No, my answer is b.", "It must be (b), surely")
+        ),
+        *((text, "B") for text in ("The answer is the blue car.", "There goes a blue car today")),
         ("They saw a blue car pass by the old house on the far hill", None),  # far longer than the options
-        ("D", None),
-        ("", None),
+        *((text, None) for text in ("D", "")),
         ("The answer is A." + " so" * 7000 + " The answer is B.", "B"),
         (" so" * 7000 + " answer: B.", "B"),
         ("The answer is A. No, the answer is B.", "B"),
@@ -336,12 +329,9 @@ def test_lists_of_frame_indices_are_a_run_without_answers(content: object, fault
 
 
 HOSTILE: list[tuple[str, str, bytes]] = [
-    ("lmms-eval", "s.jsonl", b"{" * 100_000),
-    ("lmms-eval", "s.jsonl", b"\xff\xfe\n"),
+    *(("lmms-eval", "s.jsonl", content) for content in (b"{" * 100_000, b"\xff\xfe\n", b"[]\n", b"")),
     ("lmms-eval", "s.jsonl", b'{"doc": {"qid": [1]}, "filtered_resps": ["A"]}\n'),
     ("lmms-eval", "s.jsonl", b'{"doc": {"qid": 7}, "filtered_resps": [{"a": 1}]}\n'),
-    ("lmms-eval", "s.jsonl", b"[]\n"),
-    ("lmms-eval", "s.jsonl", b""),
     ("vlmevalkit", "t.xlsx", b"PK no zip"),
     ("vlmevalkit", "t.json", b'{"prediction": "A"}'),
     ("vlmevalkit", "t.tsv", b"prediction\nA\n"),
@@ -365,8 +355,7 @@ def test_a_hostile_log_is_one_sentence(log_format: str, name: str, content: byte
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        (1000, "its size is not what the archive says"),
-        (1 << 28, "its size is not what the archive says"),
+        *((said, "its size is not what the archive says") for said in (1000, 1 << 28)),
         ((1 << 28) + 1, "it would unpack to 268435457 bytes; at most 268435456 are read"),
     ],
 )
@@ -429,13 +418,8 @@ def test_a_video_that_is_there_gives_its_true_frame_times(tmp_path: Path, capsys
         (["a_x_z", "a_y_z"], ["x", "y"]),
         (["a_b_x", "a_b_y"], ["x", "y"]),
         (["x_y_z", "w_y_z"], ["x", "w"]),
-        (["a", "a_b"], ["a", "a_b"]),
-        (["a_b", "b"], ["a_b", "b"]),
         (["a_b", "a_b_c"], ["b", "b_c"]),
-        (["a_b", "a_b"], ["a_b", "a_b"]),
-        (["a_x", "a_y", "a_x"], ["a_x", "a_y", "a_x"]),
-        (["a_b"], ["a_b"]),
-        (["a_x", "b_y"], ["a_x", "b_y"]),
+        *((same.split(), same.split()) for same in ("a a_b", "a_b b", "a_b a_b", "a_x a_y a_x", "a_b", "a_x b_y")),
     ],
 )
 def test_names_lose_the_words_that_all_share(names: list[str], expected: list[str]) -> None:
