@@ -12,7 +12,7 @@ install .venv-lowest --constraint .venv-lowest/constraints.txt \
 tests=(
     tests/core tests/records/test_round_trips.py tests/records/test_run_file.py # jiter, numpy, platformdirs, pydantic
     tests/cli/test_audit.py tests/cli/test_import.py                            # click, rich
-    tests/video/test_video.py tests/video/test_picture.py                       # av, pillow, simplejpeg
+    tests/video/test_video.py                                                   # av, pillow, simplejpeg
     tests/video/fetching/test_fetch.py                                          # httpx
     tests/backbone/test_{providers,remote,replies}.py                         # the clients of services
     tests/ves/test_figures.py tests/ves/test_scoring.py                         # matplotlib

@@ -4,6 +4,7 @@ import gzip
 import json
 import math
 import re
+import runpy
 import struct
 import time
 import zipfile
@@ -18,7 +19,8 @@ from hypothesis import strategies as st
 from tests.benches.frame_log import footage
 from tests.benches.tables import write_rows
 
-from trace_ves import Interval, Item, Question
+from trace_ves import Interval, Item, Prediction, Question
+from trace_ves.benches import load_bench
 from trace_ves.benches.logs import read_log, read_logs
 from trace_ves.benches.logs.formats import Fields
 from trace_ves.benches.logs.letters import read_letter
@@ -27,6 +29,7 @@ from trace_ves.benches.logs.recorded_frames import read_frame_lists
 from trace_ves.cli import main
 from trace_ves.core.errors import InputError
 from trace_ves.core.schedules import FrameTimes, schedule
+from trace_ves.integrations import lmms_eval
 from trace_ves.ves import audit
 
 OPTIONS = ("a red car", "a blue car", "nobody")
@@ -123,13 +126,11 @@ def zip_of(path: Path, members: dict[str, bytes], *, zstd: bool) -> Path:
     if not zstd:
         return path
     content = bytearray(path.read_bytes())
-    for mark, method_at, size_at, name_at in ((b"PK\x03\x04", 8, 22, 30), (b"PK\x01\x02", 10, 24, 46)):
-        for name, raw in members.items():
-            start = content.index(mark)
-            while content[start + name_at : start + name_at + len(name)] != name.encode():
-                start = content.index(mark, start + 1)
-            struct.pack_into("<H", content, start + method_at, 93)
-            struct.pack_into("<I", content, start + size_at, len(raw))
+    for name, raw in members.items():
+        local, central = content.index(name.encode()) - 30, content.rindex(name.encode()) - 46
+        for method_at, size_at in ((local + 8, local + 22), (central + 10, central + 24)):
+            struct.pack_into("<H", content, method_at, 93)
+            struct.pack_into("<I", content, size_at, len(raw))
     path.write_bytes(content)
     return path
 
@@ -424,3 +425,80 @@ def test_a_video_that_is_there_gives_its_true_frame_times(tmp_path: Path, capsys
 )
 def test_names_lose_the_words_that_all_share(names: list[str], expected: list[str]) -> None:
     assert list(_short_names(names)) == expected
+
+
+# --- a bench as a task of lmms-eval: the folder is what its loader expects, and what it logs is audited ---------------
+
+LINES = [
+    {"id": "q1", "video": "videos/a.mp4", "duration": 9.0, "question": 'Who "waits"?', "options": ["a cat", "a dog"]}
+    | {"answer": "B", "evidence": [[1.0, 2.0]], "family": "x", "odd": {"kept": True}},
+    {"id": "q2", "video": "videos/a.mp4", "duration": 9.0, "question": "Qui?", "options": ["é", "b", "c"]}
+    | {"answer": "A", "evidence": [[3.0, 4.0]], "odd": 3},
+]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Path:
+    (tmp_path / "bench" / "videos").mkdir(parents=True)
+    (tmp_path / "bench" / "videos" / "a.mp4").write_bytes(b"film")
+    return write_rows(tmp_path / "bench" / "questions.jsonl", LINES).parent
+
+
+@pytest.fixture
+def task(bench: Path, tmp_path: Path) -> Path:
+    lmms_eval.write_task(load_bench(bench), tmp_path / "task")
+    return tmp_path / "task"
+
+
+def documents(task: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (task / "docs.jsonl").read_text().splitlines()]
+
+
+def test_documents_have_no_evidence_and_every_function_that_the_task_names_is_there(task: Path, bench: Path) -> None:
+    kept = ("id", "question", "options", "answer")
+    film = str((bench / "videos" / "a.mp4").resolve())
+    expected = [{key: line[key] for key in kept} | {"video": film, "family": line.get("family", "")} for line in LINES]
+    assert documents(task) == expected
+    text = (task / "ves.yaml").read_text()
+    named = re.findall(r"!function utils\.(\w+)", text)
+    functions = runpy.run_path(str(task / "utils.py"))
+    assert len(named) == 4
+    assert all(callable(functions[name]) for name in named)
+    assert f"test: {json.dumps(str(task / 'docs.jsonl'))}" in text
+
+
+def test_what_the_task_logs_is_audited(task: Path, bench: Path, tmp_path: Path) -> None:
+    functions = runpy.run_path(str(task / "utils.py"))
+    docs = documents(task)
+    assert functions["doc_to_visual"](docs[0]) == [docs[0]["video"]]
+    shown = functions["doc_to_text"](docs[0], {"pre_prompt": "", "post_prompt": "\nLetter?"})
+    assert shown == 'Who "waits"?\nA. a cat\nB. a dog\nLetter?'
+    logged = [functions["process_results"](doc, [said]) for doc, said in zip(docs, ["(B)", "dunno"], strict=True)]
+    assert functions["mean_accuracy"]([each["ves_accuracy"] for each in logged]) == 50.0
+    lines = [{"doc_id": i, "filtered_resps": "?", **each} for i, each in enumerate(logged)]
+    path = write_rows(tmp_path / "s.jsonl", lines)
+    recorded = {name: Prediction(name, None, (1.5,), 1, extra={"exact": name == "q1"}) for name in ("q1", "q2")}
+    run = read_log(path, "lmms-eval", load_bench(bench).items, recorded=recorded)
+    found = [(each.question_id, each.answer, each.timestamps) for each in run.predictions]
+    assert found == [("q1", "B", (1.5,)), ("q2", None, (1.5,))]
+    assert run.reconstruction is None
+    assert any("come from the decoding library" in warning for warning in run.warnings)
+
+
+def test_a_name_that_is_none_and_a_bench_without_its_videos_are_refused(bench: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not a task name"):
+        lmms_eval.write_task(load_bench(bench), tmp_path / "task", "a: !function os.system")
+    (bench / "videos" / "a.mp4").unlink()
+    with pytest.raises(InputError, match=r"a\.mp4: this video is missing \(1 of 1 are\)"):
+        lmms_eval.write_task(load_bench(bench), tmp_path / "task")
+
+
+def test_the_command_writes_the_folder_and_says_how_to_use_it(
+    bench: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lmms_eval.main([str(bench), str(tmp_path / "made"), "mine"])
+    assert f"--include_path {tmp_path / 'made'} --tasks mine --log_samples" in capsys.readouterr().out
+    assert (tmp_path / "made" / "mine.yaml").is_file()
+    with pytest.raises(SystemExit, match="2"):
+        lmms_eval.main([str(tmp_path / "none"), "x"])
+    assert "no bench here" in capsys.readouterr().err
