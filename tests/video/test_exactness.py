@@ -216,9 +216,7 @@ def test_damage_in_an_old_avi_is_warned_of(tmp_path: Path) -> None:
 
 
 TIMES_OF_DECODING = {
-    "h264.mp4": Recipe(frames=40, options=video_footage.x264()),
-    "h264.mkv": Recipe(frames=40, options=video_footage.x264()),
-    "h264.flv": Recipe(frames=40, options=video_footage.x264()),
+    **{f"h264.{kind}": Recipe(frames=40, options=video_footage.x264()) for kind in ("mp4", "mkv", "flv")},
     "h264.ts": Recipe(frames=40, options=video_footage.x264(), muxer="mpegts"),
     "hevc.mp4": Recipe(frames=40, codec="libx265", options=video_footage.x265()),
     "mpeg4.mp4": Recipe(frames=40, codec="mpeg4", gop=12, b_frames=2),
