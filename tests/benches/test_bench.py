@@ -51,9 +51,7 @@ def test_an_existing_bench_is_not_replaced_by_accident(tmp_path: Path) -> None:
         *(([-1.1, 4], None), ([-0.5, -0.1], None), ([100.2, 100.9], None), ([-0.5, 0], None)),
     ],
 )
-def test_evidence_has_the_slack_of_timestamps_at_both_ends_and_it_is_counted(
-    tmp_path: Path, evidence: object, taken: Any
-) -> None:
+def test_evidence_has_slack_at_both_ends_and_it_is_counted(tmp_path: Path, evidence: object, taken: Any) -> None:
     loaded = load_bench(bench(tmp_path, LINE, LINE | {"id": "q2", "evidence": [evidence]}))
     if taken is None:  # further out, or wholly outside
         assert loaded.left_out == {"q2"}

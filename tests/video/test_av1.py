@@ -204,9 +204,7 @@ WITHOUT_HINTS = _Sequence(0, 2, 0)
         ),
     ],
 )  # fmt: skip
-def test_every_field_of_a_frames_header_has_its_bits(
-    sequence: _Sequence, bits: str, expected: tuple[bool, int, int] | None
-) -> None:
+def test_every_field_of_a_frames_header(sequence: _Sequence, bits: str, expected: tuple[bool, int, int] | None) -> None:
     for tail in "01":
         data = packed(bits, tail)[:24]
         assert or_none(_read_header, data, sequence) == expected
@@ -261,7 +259,7 @@ TILES = [KEY, TILED + unit(4, b"12") + unit(4, b"3"), inter(0, 1)]
         ([unit(2, b"") + unit(5, b"..") + KEY + unit(15, b"."), inter(0, 4)], {1}, {0: len(KEY) + 6, 1: None}),
     ],
 )
-def test_just_those_frames_are_needed_that_headers_name(
+def test_frames_are_needed_that_headers_name(
     packets: list[bytes], wanted: set[int], expected: dict[int, int | None]
 ) -> None:
     references = References(b"\x81\0\0\0" + SEQUENCE)

@@ -273,7 +273,7 @@ def test_damage_changes_no_frame_before_it(tmp_path: Path) -> None:
                 assert row >= 12 or digest(frame.picture) == expected[row]
 
 
-def test_pictures_beyond_the_limit_are_refused_also_where_only_the_decoder_sees_them(
+def test_pictures_beyond_the_limit_of_file_or_decoder_are_refused(
     footage: Footage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("trace_ves.video.container.MAX_PIXELS", 96 * 64)

@@ -64,7 +64,7 @@ def test_frames_and_times_are_those_of_a_sequential_decode(name: str, footage: F
 
 
 @pytest.mark.parametrize("name", ["vp9.webm", "vp8.webm"])
-def test_threads_within_a_decoder_give_the_same_frames(
+def test_threads_give_the_same_frames(
     name: str, footage: Footage, truth: Truths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decoder, "_MIN_PIXELS_FOR_THREADS", 0)
@@ -95,9 +95,7 @@ def test_groups_are_shared_among_readers(
         assert opened._decoder._readers.keys() == readers
 
 
-def test_a_start_that_is_none_is_not_tried_again(
-    footage: Footage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_start_that_is_none_is_tried_once(footage: Footage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A packet is called a keyframe, and that it is none shows only in the pictures."""
     careful: list[object] = []
     decode = decoder.FrameDecoder._decode_carefully
@@ -135,9 +133,7 @@ def test_real_footage(name: str, shared: Path, truth: Truths) -> None:
 @pytest.mark.parametrize("name", ["open-gop.mkv", "hevc-open-gop.ts", "raw.h264"])
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_any_requests_in_any_order_from_several_threads(
-    name: str, footage: Footage, truth: Truths, data: st.DataObject
-) -> None:
+def test_any_requests_from_several_threads(name: str, footage: Footage, truth: Truths, data: st.DataObject) -> None:
     expected = truth(footage(name), height=HEIGHT)
     with video.open(footage(name)) as opened, ThreadPoolExecutor(3) as pool:
         moment = st.floats(min_value=0, max_value=opened.duration)
@@ -188,9 +184,7 @@ def test_other_codecs_in_avi_whose_flags_or_index_are_wrong(codec: str, tmp_path
     ("codec", "fourcc", "skipped"),
     [("mpeg4", b"DX50", 1), ("msmpeg4", b"DIV3", 1), ("wmv1", b"WMV1", 5), ("flv", b"FLV1", 1), ("h263p", b"U263", 1)],
 )
-def test_frames_before_the_first_keyframe_are_warned_of(
-    codec: str, fourcc: bytes, skipped: int, tmp_path: Path
-) -> None:
+def test_frames_before_any_keyframe_are_warned_of(codec: str, fourcc: bytes, skipped: int, tmp_path: Path) -> None:
     chunks = video_avi.coded(codec, video_avi.drawings(), gop=12)
     write_avi(tmp_path / "cut.avi", fourcc, SIZE, chunks[skipped:])
     with opened_and_checked(tmp_path / "cut.avi") as opened:
@@ -292,9 +286,7 @@ def test_keyframe_flags_that_no_header_confirms(
         opened_and_checked(tmp_path / f"{name}.{suffix}").close()
 
 
-def test_an_apng_frame_of_full_size_that_the_next_one_does_not_see(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_apng_frame_that_the_next_one_does_not_see(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The demuxer calls it a keyframe; it is disposed of, so the next frame is drawn on the one before it."""
     monkeypatch.setattr(video_footage, "drawing", box)
     path = tmp_path / "odd.apng"

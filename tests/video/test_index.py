@@ -64,9 +64,7 @@ def test_times_too_large_for_floats_are_still_rounded_once() -> None:
     ],
     ids=["reordered", "leading pictures", "cut by an edit list", "before any keyframe"],
 )
-def test_frames_follow_their_timestamps_and_start_at_a_keyframe(
-    packets: PacketTable, order: list[int], starts: list[int]
-) -> None:
+def test_frames_follow_timestamps_and_start_at_keys(packets: PacketTable, order: list[int], starts: list[int]) -> None:
     index = index_by_pts(packets, Fraction(1, 30), THIRTY)
     assert (index.packet.tolist(), index.start.tolist()) == (order, starts)
     assert index.seconds[0] == 0
@@ -109,9 +107,7 @@ def test_without_timestamps_the_rate_gives_them() -> None:
     keys=st.sets(st.integers(min_value=1, max_value=29)),
     rows=st.sets(st.integers(min_value=0, max_value=29), min_size=1),
 )
-def test_a_plan_decodes_each_wanted_frame_once_after_its_start(
-    shuffled: list[int], keys: set[int], rows: set[int]
-) -> None:
+def test_a_plan_decodes_each_frame_once_after_its_start(shuffled: list[int], keys: set[int], rows: set[int]) -> None:
     index = index_by_pts(table(list(shuffled), keys | {0}), Fraction(1, 30), THIRTY)
     groups = plan(index, rows)
     wanted = [number for group in groups for number in group.wanted]

@@ -70,9 +70,7 @@ def test_the_table_is_what_the_demuxer_finds(name: str, footage: Footage) -> Non
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=st.data())
-def test_a_damaged_head_gives_no_table_or_some_table_but_no_error(
-    footage: Footage, tmp_path: Path, data: st.DataObject
-) -> None:
+def test_a_damaged_head_gives_some_table_or_none(footage: Footage, tmp_path: Path, data: st.DataObject) -> None:
     whole = footage("faststart.mp4").read_bytes()
     damaged = bytearray(whole)
     end = whole.index(b"mdat")
@@ -329,9 +327,7 @@ def test_groups_of_blocks_and_other_tracks(footage: Footage, truth: Truths, tmp_
 @given(changes=st.lists(st.tuples(st.integers(0, 2**16), st.integers(0, 255)), min_size=1, max_size=8))
 @example(changes=[(5591, 6)])
 @example(changes=[(23300, 134)])
-def test_damage_gives_the_demuxers_table_or_none(
-    footage: Footage, tmp_path: Path, changes: list[tuple[int, int]]
-) -> None:
+def test_damage_gives_the_right_table_or_none(footage: Footage, tmp_path: Path, changes: list[tuple[int, int]]) -> None:
     damaged = bytearray(matroska(footage("vp9.webm")))
     blocks = damaged.index(b"\x1f\x43\xb6\x75")
     for place, byte in changes:
@@ -472,9 +468,7 @@ OTHERS = [0x114D9B74, 0x1549A966, 0x1C53BB6B, 0x1941A469, 0x1043A770, 0x1254C367
         *((small(PLAIN, tracks=element(0xAE, TRACK + element(kind + 1, b"."))), [FIRST_ROW]) for kind in CODED),
     ],
 )
-def test_every_part_of_a_small_file_counts(
-    tmp_path: Path, data: bytes, expected: list[tuple[int, int, bool]] | None
-) -> None:
+def test_every_part_of_a_file_counts(tmp_path: Path, data: bytes, expected: list[tuple[int, int, bool]] | None) -> None:
     assert rows(tmp_path / "small.mkv", data) == expected
 
 
@@ -520,9 +514,7 @@ def test_clusters_are_read_together_up_to_a_number_of_bytes(monkeypatch: pytest.
         (0x86, b"\x03\x41\x00\x60\x00\x5f\xfe", 256 + 257 + 256),
     ],
 )
-def test_laces_of_another_track_leave_something_for_the_last(
-    tmp_path: Path, flags: int, sizes: bytes, total: int
-) -> None:
+def test_laces_of_another_track_leave_some_for_the_last(tmp_path: Path, flags: int, sizes: bytes, total: int) -> None:
     """Each size but the last one's is stored: all of it, or for EBML its difference to the one before."""
     for rest, expected in ((total + 1, [FIRST_ROW]), (total, None)):
         laced = block(sizes + bytes(rest), track=2, flags=flags)

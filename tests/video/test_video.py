@@ -143,9 +143,7 @@ def test_pixels_are_those_that_were_drawn(name: str, footage: Footage) -> None:
         ("mirrored", lambda shown: shown[:, ::-1]),
     ],
 )
-def test_turned_videos_are_shown_upright(
-    name: str, turn: Callable[[Any], Any], footage: Footage, tmp_path: Path
-) -> None:
+def test_turned_videos_are_upright(name: str, turn: Callable[[Any], Any], footage: Footage, tmp_path: Path) -> None:
     path = Path(shutil.copy(footage("rotated-0.mp4"), tmp_path))
     video_footage.turn(path, video_footage.MATRICES[name])
     with video.open(footage("rotated-0.mp4")) as plain, video.open(path) as opened:

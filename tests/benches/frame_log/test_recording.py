@@ -220,9 +220,7 @@ def test_a_whole_program_is_recorded(
     assert found == [(None, truth[:3], True), ("q9", truth[1:2], True)]
 
 
-def test_a_program_that_fails_fails_the_same_and_keeps_what_it_saw(
-    film: Path, tmp_path: Path, record: Callable[..., None]
-) -> None:
+def test_a_program_that_fails_keeps_what_it_saw(film: Path, tmp_path: Path, record: Callable[..., None]) -> None:
     with pytest.raises(SystemExit, match="7"):
         record("import sys, cv2\ncv2.VideoCapture(sys.argv[1]).read()\nraise SystemExit(7)\n", str(film))
     assert len(lines_of(tmp_path / "frames")) == 1
@@ -276,7 +274,7 @@ def test_frames_that_cannot_be_written_are_said_once(
 
 
 @pytest.mark.parametrize("program", [(), ("none.py",), ("-m",)])
-def test_a_command_without_a_program_says_how_it_is_used(
+def test_without_a_program_usage_is_shown(
     program: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as caught:
@@ -378,9 +376,7 @@ if sys.argv[2] == "at the end":
 
 
 @pytest.mark.parametrize("when", ["at once", "at the end", "never"])
-def test_a_scan_is_marked_unless_the_program_says_what_it_keeps(
-    when: str, tmp_path: Path, record: Callable[..., None]
-) -> None:
+def test_a_scan_is_marked_unless_it_says_what_it_keeps(when: str, tmp_path: Path, record: Callable[..., None]) -> None:
     film = footage.make(tmp_path / "long.mp4", [40 * number for number in range(120)])
     record(SCANNING, str(film), when)
     RECORDER.file = None

@@ -257,9 +257,7 @@ def video_mme_line(number: int, response: str) -> dict[str, Any]:
     return {"doc_id": number, "target": "B", "filtered_resps": [response], "videomme_perception_score": score}
 
 
-def test_published_logs_are_scored_without_frames_and_compared(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_published_logs_are_scored_and_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bench = tmp_path / "questions.jsonl"
     videos = [replace(item(f"{n:03}"), evidence=(), duration=math.inf).to_json() for n in range(40)]
     write_rows(bench, [line | {"video": f"videos/{n % 4}.mp4"} for n, line in enumerate(videos)])
@@ -360,9 +358,7 @@ def test_a_hostile_log_is_one_sentence(log_format: str, name: str, content: byte
         ((1 << 28) + 1, "it would unpack to 268435457 bytes; at most 268435456 are read"),
     ],
 )
-def test_a_member_that_unpacks_to_more_than_it_says_or_too_much_is_refused(
-    said: int, words: str, tmp_path: Path
-) -> None:
+def test_a_member_that_unpacks_to_more_than_it_says_is_refused(said: int, words: str, tmp_path: Path) -> None:
     path = zip_of(tmp_path / "log.eval", {"samples/7_epoch_1.json": b" " * 1_000_000}, zstd=True)
     content = bytearray(path.read_bytes())
     for mark, at in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
@@ -493,7 +489,7 @@ def test_a_name_that_is_none_and_a_bench_without_its_videos_are_refused(bench: P
         lmms_eval.write_task(load_bench(bench), tmp_path / "task")
 
 
-def test_the_command_writes_the_folder_and_says_how_to_use_it(
+def test_the_command_says_how_to_use_its_folder(
     bench: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lmms_eval.main([str(bench), str(tmp_path / "made"), "mine"])

@@ -239,7 +239,7 @@ def secure(server: FilmServer, tmp_path: Path) -> Path:
     return file
 
 
-def test_a_certificate_is_trusted_and_of_the_host_that_was_asked_for(
+def test_a_certificate_is_trusted_and_of_its_host(
     server: FilmServer, secure: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rules = replace(RULES, allow_private=True)
@@ -302,9 +302,7 @@ def known(server: FilmServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]
     return info
 
 
-def test_the_best_stream_of_pictures_up_to_720_rows_is_fetched_and_kept(
-    known: dict[str, Any], server: FilmServer
-) -> None:
+def test_the_best_stream_up_to_720_rows_is_fetched_and_kept(known: dict[str, Any], server: FilmServer) -> None:
     heard: list[tuple[int, int | None]] = []
     fetched = fetch_video(FILM, rules=RULES, on_progress=lambda done, total: heard.append((done, total)))
     assert fetched.path.read_bytes() == server.body

@@ -90,9 +90,7 @@ def test_a_transfer_that_breaks_off_is_continued_and_progress_gives_new_attempts
     assert server.requests[1][1]["If-Range"] == '"one"'
 
 
-def test_a_server_that_always_breaks_off_is_given_up_and_what_came_is_kept(
-    server: FilmServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_server_that_always_breaks_off_a_part_is_kept(server: FilmServer, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     monkeypatch.setattr(download, "time", SimpleNamespace(monotonic=time.monotonic, sleep=waits.append))
     cut_after(server, 100, times=99)
@@ -154,9 +152,7 @@ def test_a_range_that_does_not_fit_is_not_glued_on(server: FilmServer, answer: t
 
 
 @pytest.mark.parametrize(("tag", "asked"), [('"one"', "bytes=1000000-"), ('W/"one"', None), ("", None)])
-def test_a_part_of_another_version_or_without_a_strong_one_is_thrown_away(
-    server: FilmServer, tag: str, asked: str | None
-) -> None:
+def test_a_part_of_another_or_a_weak_version_is_thrown_away(server: FilmServer, tag: str, asked: str | None) -> None:
     server.headers = {"ETag": tag} if tag else {}
     interrupted(server)
     server.body, server.headers = server.body[::-1], {"ETag": '"two"'} if asked else server.headers
@@ -196,9 +192,7 @@ def test_a_file_that_is_too_large_is_refused_and_a_body_without_end_stops_at_the
         (10**7, r"the connection ended after 3\.0 MB of 10\.0 MB"),
     ],
 )
-def test_a_length_that_is_too_small_cuts_the_file_and_one_that_cannot_be_is_refused(
-    server: FilmServer, length: Any, words: str
-) -> None:
+def test_a_small_length_cuts_the_file_and_a_wrong_one_is_refused(server: FilmServer, length: Any, words: str) -> None:
     server.manners = lambda handler: bool(server.send(handler, 200, server.body, {}, length=length) or True)
     with pytest.raises(InputError, match=words):
         fetch_video(server.url, rules=RULES)
@@ -287,9 +281,7 @@ PAGES = [b"\xef\xbb\xbf <!DOCTYPE html>", b"#EXTM3U\nfile:///etc/passwd", b'{"er
         ({"Content-Encoding": "gzip"}, None, "the server sends it compressed"),
     ],
 )
-def test_what_is_no_video_is_refused(
-    server: FilmServer, headers: dict[str, str], body: bytes | None, words: str
-) -> None:
+def test_no_video_is_refused(server: FilmServer, headers: dict[str, str], body: bytes | None, words: str) -> None:
     server.headers |= headers
     server.body = body or server.body
     with pytest.raises(InputError, match=words):
