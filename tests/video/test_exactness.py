@@ -153,7 +153,9 @@ NO_ORDER = "its timestamps are not in the order of its frames; frames follow the
 def opened_and_checked(path: Path) -> Video:
     """Compare its frames with those of a sequential decode."""
     opened = video.open(path)
-    check(opened, [frame for frame in every_frame(path, height=HEIGHT) if not frame.is_made_up])
+    expected = [frame for frame in every_frame(path, height=HEIGHT) if not frame.is_made_up]
+    assert opened.frame_count == len(expected)
+    check(opened, expected)
     return opened
 
 

@@ -28,12 +28,8 @@ THIRTY = Fraction(30)
 
 def table(pts: list[int | None], keys: set[int], discard: frozenset[int] = frozenset()) -> PacketTable:
     """Packets in decode order with these timestamps."""
-    return table_of(
-        [
-            (NO_TIME if time is None else time, number, 0, 100 * number, 10, number in keys, number in discard)
-            for number, time in enumerate(pts)
-        ]
-    )
+    times = [NO_TIME if time is None else time for time in pts]
+    return table_of([(t, n, 0, 100 * n, 10, n in keys, n in discard) for n, t in enumerate(times)])
 
 
 @given(
@@ -140,9 +136,8 @@ UNUSED: Any = None  # a deadline
 
 
 def picture(shade: int) -> av.VideoFrame:
-    return av.VideoFrame.from_ndarray(np.full((16, 16), shade, dtype=np.uint8), format="gray").reformat(
-        format="yuv420p"
-    )
+    grey = av.VideoFrame.from_ndarray(np.full((16, 16), shade, dtype=np.uint8), format="gray")
+    return grey.reformat(format="yuv420p")
 
 
 def reader_of(frames: dict[int, list[tuple[int, av.VideoFrame]] | None]) -> Any:

@@ -176,9 +176,8 @@ def read_head(path: Path, data: bytes) -> Any:
     assert {table.pts.dtype, table.dts.dtype, table.size.dtype} == {np.dtype(np.int64)}
     assert {table.is_key.dtype, table.is_discard.dtype} == {np.dtype(np.bool_)}
     assert not table.is_discard.any()
-    return [column.tolist() for column in (table.pts, table.dts, table.duration, table.position, table.size)] + [
-        [int(key) for key in table.is_key]
-    ]
+    columns = (table.pts, table.dts, table.duration, table.position, table.size, table.is_key.astype(int))
+    return [column.tolist() for column in columns]
 
 
 def head_rows(**changed: list[int]) -> list[list[int]]:
@@ -475,13 +474,9 @@ def test_every_part_of_a_file_counts(tmp_path: Path, data: bytes, expected: list
 @pytest.mark.parametrize(
     ("limit", "value", "is_plain"),
     [
-        ("_MAX_TRACKS_BYTES", len(TRACK) + 2 + 5, True),
-        ("_MAX_TRACKS_BYTES", len(TRACK) + 2 + 4, False),
-        ("_BATCH_BYTES", len(PLAIN[0]), True),
-        ("_BATCH_BYTES", len(PLAIN[0]) - 1, False),
-        ("_BATCH_BYTES", 2 * len(PLAIN[0]) + 5, True),
-        ("_MAX_STEPS", 2, True),
-        ("_MAX_STEPS", 1, False),
+        *(("_MAX_TRACKS_BYTES", len(TRACK) + 2 + more, more == 5) for more in (5, 4)),
+        *(("_BATCH_BYTES", size, size >= len(BEGUN)) for size in (len(BEGUN), len(BEGUN) - 1, 2 * len(BEGUN) + 5)),
+        *(("_MAX_STEPS", steps, steps == 2) for steps in (2, 1)),
     ],
 )
 def test_what_is_too_large_is_left_to_the_demuxer(

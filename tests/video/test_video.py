@@ -97,8 +97,7 @@ def test_a_span_is_looked_at_evenly_with_no_frame_twice_and_no_more_than_the_lim
     span = Interval(0.4, 2.0)
     assert opened.frames_between(span, fps=5, height=32) == opened.frames_at(centred_uniform(span, 8), height=32)
     assert len(opened.frames_between(Interval(1.0, 1.1), fps=1000)) == 3
-    assert len(opened.frames_between(Interval(0, 2.5), fps=30, limit=7)) == 7
-    assert len(opened.frames_between(Interval(0, 2.5), fps=30, limit=1)) == 1
+    assert [len(opened.frames_between(Interval(0, 2.5), fps=30, limit=limit)) for limit in (7, 1)] == [7, 1]
     assert len(opened.frames_between(Interval(1.0, 1.0), fps=1)) == 1
 
 
@@ -195,9 +194,8 @@ def test_colours_are_those_of_the_standards_formulas(matrix: int, red: float, bl
         chroma = (colour[2] - luma) / (2 - 2 * blue), (colour[0] - luma) / (2 - 2 * red)
         y = 255 * luma if full else 16 + 219 * luma
         frame = av.VideoFrame(32, 32, "yuv420p")
-        for place, value in zip(
-            frame.planes, (y, *(128 + (255 if full else 224) * each for each in chroma)), strict=True
-        ):
+        values = (y, *(128 + (255 if full else 224) * each for each in chroma))
+        for place, value in zip(frame.planes, values, strict=True):
             place.update(bytes([round(value)]) * place.buffer_size)
         frame.colorspace, frame.color_range = matrix, 2 if full else 1
         shown = Scaler(Orientation()).picture(frame, None).rgb()[16, 16]

@@ -305,8 +305,7 @@ def known(server: FilmServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]
 def test_the_best_stream_up_to_720_rows_is_fetched_and_kept(known: dict[str, Any], server: FilmServer) -> None:
     heard: list[tuple[int, int | None]] = []
     fetched = fetch_video(FILM, rules=RULES, on_progress=lambda done, total: heard.append((done, total)))
-    assert fetched.path.read_bytes() == server.body
-    assert fetched.path.name == "aqz-KE-bpKQ.mp4"
+    assert (fetched.path.name, fetched.path.read_bytes()) == ("aqz-KE-bpKQ.mp4", server.body)
     assert {path for path, _ in server.requests} == {"/v720"}
     assert heard[-1] == (len(server.body), len(server.body))
     asked = len(server.requests)

@@ -30,8 +30,7 @@ def part_of(server: FilmServer) -> Path:
 def test_a_file_arrives_whole_under_its_name(server: FilmServer) -> None:
     heard: list[tuple[int, int | None]] = []
     fetched = fetch_video(f"{server.url}?key=x", rules=RULES, on_progress=lambda *progress: heard.append(progress))
-    assert fetched.path.read_bytes() == server.body
-    assert fetched.path.name == "film.mp4"
+    assert (fetched.path.name, fetched.path.read_bytes()) == ("film.mp4", server.body)
     assert (fetched.bytes, fetched.sha256) == (len(server.body), hashlib.sha256(server.body).hexdigest())
     assert heard[-1] == (len(server.body), len(server.body))
     assert heard == sorted(heard)
