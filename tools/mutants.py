@@ -66,7 +66,7 @@ TESTS = {
 >>>>>>> r2-twin
     ],
     "frame_log.py": ["tests/benches"],
-    "records": ["tests/records", *(f"tests/benches/test_{name}.py" for name in ("bench", "hostile_rows"))],
+    "records": ["tests/records", "tests/benches/test_bench.py"],
     "twin": [
         *(f"tests/twin/synthetic/test_{name}.py" for name in ("drawing", "layout", "same")),
         *(f"tests/twin/glance/test_{name}.py" for name in ("eyes", "judgement", "methods", "parsed_question")),

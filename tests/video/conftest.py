@@ -3,6 +3,7 @@
 import os
 import sys
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,12 +36,4 @@ def footage(tmp_path_factory: pytest.TempPathFactory) -> video_oracle.Footage:
 @pytest.fixture(scope="session")
 def truth() -> video_oracle.Truths:
     """All frames of a file at some height by sequential decoding, remembered."""
-    known: dict[tuple[Path, int | None, int | None], list[video_oracle.Truth]] = {}
-
-    def frames_of(path: Path, *, stream: int | None = None, height: int | None = None) -> list[video_oracle.Truth]:
-        key = (path, stream, height)
-        if key not in known:
-            known[key] = video_oracle.every_frame(path, stream=stream, height=height)
-        return known[key]
-
-    return frames_of
+    return cache(video_oracle.every_frame)

@@ -1,28 +1,35 @@
 """Where frames lie: rounding, order, leading pictures, groups and their shares; rules without any file."""
 
+import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import av
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from video_oracle import Footage
 
+from trace_ves import video
+from trace_ves.core import VideoError
+from trace_ves.video import survey
 from trace_ves.video.container import NO_TIME, PacketTable, table_of
 from trace_ves.video.decoder import Group, plan, readers_pay, threads_pay
 from trace_ves.video.index import index_by_output, index_by_pts, index_by_rate, timestamps_can_be_trusted
+from trace_ves.video.reader import PacketsMovedError
 
 THIRTY = Fraction(30)
 
 
 def table(pts: list[int | None], keys: set[int], discard: frozenset[int] = frozenset()) -> PacketTable:
     """Packets in decode order with these timestamps."""
-    return table_of(
-        [
-            (NO_TIME if time is None else time, number, 0, 100 * number, 10, number in keys, number in discard)
-            for number, time in enumerate(pts)
-        ]
-    )
+    times = [NO_TIME if time is None else time for time in pts]
+    return table_of([(t, n, 0, 100 * n, 10, n in keys, n in discard) for n, t in enumerate(times)])
 
 
 @given(
@@ -53,9 +60,7 @@ def test_times_too_large_for_floats_are_still_rounded_once() -> None:
     ],
     ids=["reordered", "leading pictures", "cut by an edit list", "before any keyframe"],
 )
-def test_frames_follow_their_timestamps_and_start_at_a_keyframe(
-    packets: PacketTable, order: list[int], starts: list[int]
-) -> None:
+def test_frames_follow_timestamps_and_start_at_keys(packets: PacketTable, order: list[int], starts: list[int]) -> None:
     index = index_by_pts(packets, Fraction(1, 30), THIRTY)
     assert (index.packet.tolist(), index.start.tolist()) == (order, starts)
     assert index.seconds[0] == 0
@@ -98,9 +103,7 @@ def test_without_timestamps_the_rate_gives_them() -> None:
     keys=st.sets(st.integers(min_value=1, max_value=29)),
     rows=st.sets(st.integers(min_value=0, max_value=29), min_size=1),
 )
-def test_a_plan_decodes_each_wanted_frame_once_after_its_start(
-    shuffled: list[int], keys: set[int], rows: set[int]
-) -> None:
+def test_a_plan_decodes_each_frame_once_after_its_start(shuffled: list[int], keys: set[int], rows: set[int]) -> None:
     index = index_by_pts(table(list(shuffled), keys | {0}), Fraction(1, 30), THIRTY)
     groups = plan(index, rows)
     wanted = [number for group in groups for number in group.wanted]
@@ -125,3 +128,71 @@ def test_threads_within_a_decoder_are_for_long_decodes() -> None:
     groups = [Group(0, (99,)), Group(200, (250, 299))]
     assert not threads_pay(groups, 640 * 360)
     assert threads_pay(groups, 1280 * 720)
+
+
+# --- surveys whose readers meet damage: found by the campaign of perf/fire.py on mutated files -----------------------
+
+UNUSED: Any = None  # a deadline
+
+
+def picture(shade: int) -> av.VideoFrame:
+    grey = av.VideoFrame.from_ndarray(np.full((16, 16), shade, dtype=np.uint8), format="gray")
+    return grey.reformat(format="yuv420p")
+
+
+def reader_of(frames: dict[int, list[tuple[int, av.VideoFrame]] | None]) -> Any:
+    """A reader that gives these frames from a start of the file; None says that the packets there are others."""
+
+    def give(start: int, *_: Any, **__: Any) -> Iterator[tuple[int, av.VideoFrame]]:
+        found = frames[start]
+        if found is None:
+            raise PacketsMovedError
+        yield from found
+
+    reader = SimpleNamespace(frames=give, damaged=set(), close=lambda: None)
+    reader.open_lenient = lambda _: reader
+    return reader
+
+
+def test_of_two_pictures_of_one_packet_the_last_counts() -> None:
+    one, other = picture(10), picture(200)
+    reader = reader_of({0: [(0, one), (2, one), (1, one), (2, other), (3, one)]})
+    found = survey._decode_all(reader, table([*range(5)], {0}), UNUSED)
+    assert found.numbers.tolist() == [0, 1, 2, 3]
+    assert found.checksums[2] == survey.checksum(other) != survey.checksum(one)
+    assert found.checksums[4] == -1
+    facts: Any = SimpleNamespace(has_timestamps=True, flags_are_sure=False, format="mov", reorders=False)
+    facts.time_base, facts.rate = Fraction(1, 30), THIRTY
+    index, output = survey._index(reader, table([*range(5)], {0}), facts, UNUSED)
+    assert index.pts.tolist() == [0, 1, 2, 3]
+    assert output is not None
+    assert output.reason == "1 of its packets give no frame; they are left out"
+
+
+def test_where_packets_moved_the_first_frame_is_found_from_the_start() -> None:
+    reader = reader_of({3: None, 0: [(0, picture(7))]})
+    assert survey._first_frame(reader, table([*range(5)], {3}), Path("a.mpg"), UNUSED).width == 16
+    with pytest.raises(VideoError, match=r"^a\.mpg: none of the first 5 frames can be decoded"):
+        survey._first_frame(reader_of({3: None, 0: None}), table([*range(5)], {3}), Path("a.mpg"), UNUSED)
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (None, "its packets are not where its own index says; the file is damaged."),
+        ([], "not one frame of this video can be decoded; the file is damaged."),
+    ],
+)
+def test_what_comes_of_no_frame_at_all_is_a_sentence(
+    footage: Footage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: list[int] | None, sentence: str
+) -> None:
+    def index(*_: object) -> tuple[list[int], None]:
+        if found is None:
+            raise PacketsMovedError
+        return found, None
+
+    monkeypatch.setattr(survey, "_index", index)
+    film = shutil.copy(footage("one-frame.mp4"), tmp_path / "film.mp4")  # of which no survey is stored
+    with pytest.raises(VideoError) as caught:
+        video.open(film)
+    assert str(caught.value) == f"{film}: {sentence}"

@@ -113,8 +113,7 @@ def test_cues_whose_times_make_no_sense_are_left_out_and_counted(tmp_path: Path)
     text = "\n\n".join(f"{number}\n{time}\nword" for number, time in enumerate([*times, good]))
     found = read_subtitles(beside(tmp_path, text), 60)
     assert found is not None
-    kept = [cue for cue in found.cues if cue.start != 1]
-    assert kept == [Cue(8, 60, "word")]
+    assert [cue for cue in found.cues if cue.start != 1] == [Cue(8, 60, "word")]
     assert found.refused == len(times) - (len(found.cues) - 1)
     assert all(0 <= cue.start < cue.end <= 60 for cue in found.cues)
 
@@ -196,9 +195,7 @@ def make_film(path: Path, *tracks: tuple[str, str, int], first_second: int = 0) 
 
 @pytest.mark.parametrize("first_second", [0, 3])
 @pytest.mark.parametrize(("codec", "name"), [("mov_text", "film.mp4"), ("subrip", "film.mkv"), ("webvtt", "film.mkv")])
-def test_a_text_track_is_read_in_the_time_of_the_frames(
-    tmp_path: Path, codec: str, name: str, first_second: int
-) -> None:
+def test_a_text_track_is_read_in_the_frames_time(tmp_path: Path, codec: str, name: str, first_second: int) -> None:
     make_film(tmp_path / name, (codec, "und", 0), first_second=first_second)
     found = read_subtitles(tmp_path / name, 10)
     cues = Cue(1, 3, "und words"), Cue(6, 8, "second words")

@@ -100,6 +100,8 @@ def x265(extra: str = "") -> dict[str, str]:
 
 MILLISECOND = Fraction(1, 1000)
 VP9 = {"cpu-used": "8", "deadline": "good", "auto-alt-ref": "1", "lag-in-frames": "12"}
+AV1 = {"preset": "12", "svtav1-params": "lp=1"}
+OPEN_GOP = x264(**{"x264-params": X264 + ":open-gop=1"})
 
 
 def irregular(number: int) -> int:
@@ -108,38 +110,33 @@ def irregular(number: int) -> int:
 
 
 PLAIN: dict[str, Recipe] = {
-    "b-frames.mp4": Recipe(options=x264()),
-    "open-gop.mp4": Recipe(options=x264(**{"x264-params": X264 + ":open-gop=1"})),
-    "open-gop.mkv": Recipe(options=x264(**{"x264-params": X264 + ":open-gop=1"})),
-    "open-gop.ts": Recipe(options=x264(**{"x264-params": X264 + ":open-gop=1"}), muxer="mpegts"),
+    **dict.fromkeys(("b-frames.mp4", "h264.flv", "h264.nut"), Recipe(options=x264())),
+    **dict.fromkeys(("open-gop.mp4", "open-gop.mkv"), Recipe(options=OPEN_GOP)),
+    "open-gop.ts": Recipe(options=OPEN_GOP, muxer="mpegts"),
     "intra-refresh.ts": Recipe(options=x264(**{"x264-params": "keyint=24:intra-refresh=1:bframes=0"}), muxer="mpegts"),
     "one-group.mp4": Recipe(options=x264(**{"x264-params": "keyint=infinite:scenecut=0:bframes=3"})),
     "faststart.mp4": Recipe(options=x264(), container={"movflags": "faststart"}),
     "fragmented.mp4": Recipe(options=x264(), container={"movflags": "frag_keyframe+empty_moov+default_base_moof"}),
     "no-edit-list.mp4": Recipe(options=x264(), container={"use_editlist": "0"}),
     "negative-offsets.mp4": Recipe(options=x264(), container={"movflags": "negative_cts_offsets"}),
-    "late-start.mp4": Recipe(options=x264(), pts=lambda number: number + 300),
-    "late-start.mkv": Recipe(options=x264(), pts=lambda number: number + 300),
-    "variable-rate.mp4": Recipe(options=x264(), pts=irregular, time_base=MILLISECOND),
-    "variable-rate.mkv": Recipe(options=x264(), pts=irregular, time_base=MILLISECOND),
+    **{f"late-start.{kind}": Recipe(options=x264(), pts=lambda number: number + 300) for kind in ("mp4", "mkv")},
+    **{
+        f"variable-rate.{kind}": Recipe(options=x264(), pts=irregular, time_base=MILLISECOND) for kind in ("mp4", "mkv")
+    },
     "one-frame.mp4": Recipe(options=x264(), frames=1),
     "ten-bit.mp4": Recipe(options=x264(), pix_fmt="yuv420p10le"),
     "full-range.mp4": Recipe(options=x264(), full_range=True),
     "four-four-four-odd.mp4": Recipe(options=x264(), width=97, height=63, pix_fmt="yuv444p"),
     "interlaced-h264.mp4": Recipe(options=x264(**{"x264-params": X264 + ":tff=1"}), height=96),
-    "h264.flv": Recipe(options=x264()),
-    "h264.nut": Recipe(options=x264()),
     "hevc.mp4": Recipe(codec="libx265", options=x265()),
     "hevc-open-gop.mp4": Recipe(codec="libx265", options=x265(":open-gop=1")),
     "hevc-open-gop.ts": Recipe(codec="libx265", options=x265(":open-gop=1"), muxer="mpegts"),
     "hevc-layers.mp4": Recipe(codec="libx265", options=x265(":temporal-layers=3")),
     "hevc-ten-bit.mkv": Recipe(codec="libx265", options=x265(), pix_fmt="yuv420p10le"),
-    "vp9.webm": Recipe(codec="libvpx-vp9", gop=24, options=VP9),
+    **dict.fromkeys(("vp9.webm", "vp9.ivf"), Recipe(codec="libvpx-vp9", gop=24, options=VP9)),
     "vp9-odd.webm": Recipe(codec="libvpx-vp9", gop=24, options=VP9, width=95, height=67),
-    "vp9.ivf": Recipe(codec="libvpx-vp9", gop=24, options=VP9),
     "vp8.webm": Recipe(codec="libvpx", gop=24, options=VP9),
-    "av1.mp4": Recipe(codec="libsvtav1", gop=24, options={"preset": "12", "svtav1-params": "lp=1"}),
-    "av1.mkv": Recipe(codec="libsvtav1", gop=24, options={"preset": "12", "svtav1-params": "lp=1"}),
+    **dict.fromkeys(("av1.mp4", "av1.mkv"), Recipe(codec="libsvtav1", gop=24, options=AV1)),
     "mpeg2.mpg": Recipe(codec="mpeg2video", gop=12, b_frames=2),
     "mpeg2.ts": Recipe(codec="mpeg2video", gop=12, b_frames=2, muxer="mpegts"),
     "mpeg2-interlaced.ts": Recipe(codec="mpeg2video", gop=12, b_frames=2, muxer="mpegts", height=96, interlaced=True),
@@ -152,10 +149,10 @@ PLAIN: dict[str, Recipe] = {
 """Files that a plain encoder writes, by name; each must have the very timestamps the decoder reports."""
 
 WITHOUT_TIMES: dict[str, Recipe] = {
-    "raw.h264": Recipe(options=x264(**{"x264-params": X264 + ":open-gop=1"}), muxer="h264"),
+    "raw.h264": Recipe(options=OPEN_GOP, muxer="h264"),
     "raw.hevc": Recipe(codec="libx265", options=x265(), muxer="hevc"),
     "raw.m2v": Recipe(codec="mpeg2video", gop=12, b_frames=2, muxer="mpeg2video"),
-    "b-frames.avi": Recipe(options=x264(**{"x264-params": X264 + ":open-gop=1"})),
+    "b-frames.avi": Recipe(options=OPEN_GOP),
     "mpeg4-b-frames.avi": Recipe(codec="mpeg4", gop=12, b_frames=2),
 }
 """Files without presentation times: frames come at the frame rate, in the order the decoder shows them."""
@@ -234,6 +231,7 @@ def turn(path: Path, matrix: tuple[int, int, int, int]) -> None:
     path.write_bytes(data)
 
 
+SMALL = Recipe(options=x264(), width=64, height=48)
 COVER = Recipe(codec="mjpeg", pix_fmt="yuvj420p", frames=1, width=640, height=480)
 """Cover art larger than the video that it belongs to."""
 
@@ -266,11 +264,8 @@ SPECIAL: dict[str, Callable[[Path], None]] = {
     "cut-open-gop.ts": lambda path: cut_at_keyframe(path, PLAIN["open-gop.ts"]),
     "cut-hevc.ts": lambda path: cut_at_keyframe(path, PLAIN["hevc-open-gop.ts"]),
     "cut-before-keyframe.ts": lambda path: cut_at_keyframe(path, PLAIN["open-gop.ts"], extra_packets=7),
-    "two-streams.mp4": lambda path: with_sound(
-        path, Recipe(options=x264(), width=64, height=48), PLAIN["b-frames.mp4"]
-    ),
-    "with-sound.mp4": lambda path: with_sound(path, PLAIN["b-frames.mp4"]),
-    "with-sound.mkv": lambda path: with_sound(path, PLAIN["b-frames.mp4"]),
+    "two-streams.mp4": lambda path: with_sound(path, SMALL, PLAIN["b-frames.mp4"]),
+    **{f"with-sound.{kind}": lambda path: with_sound(path, PLAIN["b-frames.mp4"]) for kind in ("mp4", "mkv")},
     "with-cover.mp4": lambda path: with_sound(path, COVER, PLAIN["b-frames.mp4"]),
     **{
         f"{name}.mp4": lambda path, matrix=matrix: with_display_matrix(path, matrix)

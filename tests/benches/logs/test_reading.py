@@ -4,6 +4,7 @@ import gzip
 import json
 import math
 import re
+import runpy
 import struct
 import time
 import zipfile
@@ -18,7 +19,8 @@ from hypothesis import strategies as st
 from tests.benches.frame_log import footage
 from tests.benches.tables import write_rows
 
-from trace_ves import Interval, Item, Question
+from trace_ves import Interval, Item, Prediction, Question
+from trace_ves.benches import load_bench
 from trace_ves.benches.logs import read_log, read_logs
 from trace_ves.benches.logs.formats import Fields
 from trace_ves.benches.logs.letters import read_letter
@@ -27,6 +29,7 @@ from trace_ves.benches.logs.recorded_frames import read_frame_lists
 from trace_ves.cli import main
 from trace_ves.core.errors import InputError
 from trace_ves.core.schedules import FrameTimes, schedule
+from trace_ves.integrations import lmms_eval
 from trace_ves.ves import audit
 
 OPTIONS = ("a red car", "a blue car", "nobody")
@@ -54,9 +57,9 @@ def test_lmms_eval_samples_have_the_parsed_answer_and_the_schedules_frames(tmp_p
     lines.append(lmms_eval_line(2, 9, "(C) nobody", "") | {"cgbench_accuracy": 0.0})  # a metric without an answer
     run = read_log(write_rows(tmp_path / "x_samples_cgbench.jsonl", lines), "lmms-eval", ITEMS, sampler=LINSPACE)
     assert [(each.question_id, each.answer) for each in run.predictions] == [("7", "B"), ("8", None), ("9", "C")]
-    assert run.predictions[0].timestamps == LINSPACE.timestamps(FrameTimes.assumed(100.0))
-    assert run.predictions[0].frames_supplied == 5
-    assert run.predictions[0].extra == {"read_by": "single letter", "response": "It is B."}
+    first = run.predictions[0]
+    assert (first.timestamps, first.frames_supplied) == (LINSPACE.timestamps(FrameTimes.assumed(100.0)), 5)
+    assert first.extra == {"read_by": "single letter", "response": "It is B."}
     assert run.reconstruction is not None
     assert run.reconstruction.described(30.0) == "linspace-5 on 30fps"
 
@@ -123,13 +126,11 @@ def zip_of(path: Path, members: dict[str, bytes], *, zstd: bool) -> Path:
     if not zstd:
         return path
     content = bytearray(path.read_bytes())
-    for mark, method_at, size_at, name_at in ((b"PK\x03\x04", 8, 22, 30), (b"PK\x01\x02", 10, 24, 46)):
-        for name, raw in members.items():
-            start = content.index(mark)
-            while content[start + name_at : start + name_at + len(name)] != name.encode():
-                start = content.index(mark, start + 1)
-            struct.pack_into("<H", content, start + method_at, 93)
-            struct.pack_into("<I", content, start + size_at, len(raw))
+    for name, raw in members.items():
+        local, central = content.index(name.encode()) - 30, content.rindex(name.encode()) - 46
+        for method_at, size_at in ((local + 8, local + 22), (central + 10, central + 24)):
+            struct.pack_into("<H", content, method_at, 93)
+            struct.pack_into("<I", content, size_at, len(raw))
     path.write_bytes(content)
     return path
 
@@ -187,12 +188,9 @@ def test_a_folder_of_several_models_is_read_as_lmms_eval_writes_it(packed: bool,
 
 
 PHRASES = [
-    ("{}", "single letter"),
-    ("({})", "single letter"),
-    ("**{}.**", "single letter"),
+    *((phrase, "single letter") for phrase in ("{}", "({})", "**{}.**", "<answer>{}</answer>")),
     ("<think>maybe the answer is {other}</think> {}", "single letter"),
     ("reasoning about {other}</think>{}", "single letter"),
-    ("<answer>{}</answer>", "single letter"),
     ("The correct option is {}.", "statement"),
     ("final: ({})", "statement"),
     ("Answer {other} is wrong. I pick {}", "statement"),
@@ -202,16 +200,15 @@ PHRASES = [
     ("\\boxed{{{}}}", "statement"),
     ("{} is correct, {other} isn't.", "statement"),
     ("I would choose {} because it is there", "statement"),
-    ("{}. some words", "first letter"),
-    ("{}, red car", "first letter"),
-    ("Option {}: some words", "first letter"),
-    ("{}\nbecause it is", "first letter"),
-    ("Option {}", "only letter"),
-    ("It is {}.", "only letter"),
-    ("{other} or {}", "not read"),
-    ("{other}, {}", "not read"),
-    ("{} man walks by", "not read"),
-    ("<think>the answer is {}", "not read"),
+    *(
+        (text, "first letter")
+        for text in ("{}. some words", "{}, red car", "Option {}: some words", "{}\nbecause it is")
+    ),
+    *((phrase, "only letter") for phrase in ("Option {}", "It is {}.")),
+    *(
+        (phrase, "not read")
+        for phrase in ("{other} or {}", "{other}, {}", "{} man walks by", "<think>the answer is {}")
+    ),
     ("I cannot see the video.", "not read"),
 ]
 NINE = ("red", "blue", "green", "grey", "pink", "white", "black", "brown", "gold")  # I is a letter and a pronoun
@@ -229,16 +226,13 @@ def test_every_letter_is_read_alike(phrase: str, rule: str) -> None:
 @pytest.mark.parametrize(
     ("text", "letter"),
     [
-        ("b", "B"),
-        ("a blue car", "B"),
-        ("Red? No, my answer is b.", "B"),
-        ("It must be (b), surely", "B"),
-        ("A blue car.", "B"),
-        ("The answer is the blue car.", "B"),
-        ("There goes a blue car today", "B"),
+        *(
+            (text, "B")
+            for text in ("b", "a blue car", "A blue car.", "Red? No, my answer is b.", "It must be (b), surely")
+        ),
+        *((text, "B") for text in ("The answer is the blue car.", "There goes a blue car today")),
         ("They saw a blue car pass by the old house on the far hill", None),  # far longer than the options
-        ("D", None),
-        ("", None),
+        *((text, None) for text in ("D", "")),
         ("The answer is A." + " so" * 7000 + " The answer is B.", "B"),
         (" so" * 7000 + " answer: B.", "B"),
         ("The answer is A. No, the answer is B.", "B"),
@@ -263,9 +257,7 @@ def video_mme_line(number: int, response: str) -> dict[str, Any]:
     return {"doc_id": number, "target": "B", "filtered_resps": [response], "videomme_perception_score": score}
 
 
-def test_published_logs_are_scored_without_frames_and_compared(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_published_logs_are_scored_and_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bench = tmp_path / "questions.jsonl"
     videos = [replace(item(f"{n:03}"), evidence=(), duration=math.inf).to_json() for n in range(40)]
     write_rows(bench, [line | {"video": f"videos/{n % 4}.mp4"} for n, line in enumerate(videos)])
@@ -336,12 +328,9 @@ def test_lists_of_frame_indices_are_a_run_without_answers(content: object, fault
 
 
 HOSTILE: list[tuple[str, str, bytes]] = [
-    ("lmms-eval", "s.jsonl", b"{" * 100_000),
-    ("lmms-eval", "s.jsonl", b"\xff\xfe\n"),
+    *(("lmms-eval", "s.jsonl", content) for content in (b"{" * 100_000, b"\xff\xfe\n", b"[]\n", b"")),
     ("lmms-eval", "s.jsonl", b'{"doc": {"qid": [1]}, "filtered_resps": ["A"]}\n'),
     ("lmms-eval", "s.jsonl", b'{"doc": {"qid": 7}, "filtered_resps": [{"a": 1}]}\n'),
-    ("lmms-eval", "s.jsonl", b"[]\n"),
-    ("lmms-eval", "s.jsonl", b""),
     ("vlmevalkit", "t.xlsx", b"PK no zip"),
     ("vlmevalkit", "t.json", b'{"prediction": "A"}'),
     ("vlmevalkit", "t.tsv", b"prediction\nA\n"),
@@ -365,14 +354,11 @@ def test_a_hostile_log_is_one_sentence(log_format: str, name: str, content: byte
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        (1000, "its size is not what the archive says"),
-        (1 << 28, "its size is not what the archive says"),
+        *((said, "its size is not what the archive says") for said in (1000, 1 << 28)),
         ((1 << 28) + 1, "it would unpack to 268435457 bytes; at most 268435456 are read"),
     ],
 )
-def test_a_member_that_unpacks_to_more_than_it_says_or_too_much_is_refused(
-    said: int, words: str, tmp_path: Path
-) -> None:
+def test_a_member_that_unpacks_to_more_than_it_says_is_refused(said: int, words: str, tmp_path: Path) -> None:
     path = zip_of(tmp_path / "log.eval", {"samples/7_epoch_1.json": b" " * 1_000_000}, zstd=True)
     content = bytearray(path.read_bytes())
     for mark, at in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
@@ -429,14 +415,86 @@ def test_a_video_that_is_there_gives_its_true_frame_times(tmp_path: Path, capsys
         (["a_x_z", "a_y_z"], ["x", "y"]),
         (["a_b_x", "a_b_y"], ["x", "y"]),
         (["x_y_z", "w_y_z"], ["x", "w"]),
-        (["a", "a_b"], ["a", "a_b"]),
-        (["a_b", "b"], ["a_b", "b"]),
         (["a_b", "a_b_c"], ["b", "b_c"]),
-        (["a_b", "a_b"], ["a_b", "a_b"]),
-        (["a_x", "a_y", "a_x"], ["a_x", "a_y", "a_x"]),
-        (["a_b"], ["a_b"]),
-        (["a_x", "b_y"], ["a_x", "b_y"]),
+        *((same.split(), same.split()) for same in ("a a_b", "a_b b", "a_b a_b", "a_x a_y a_x", "a_b", "a_x b_y")),
     ],
 )
 def test_names_lose_the_words_that_all_share(names: list[str], expected: list[str]) -> None:
     assert list(_short_names(names)) == expected
+
+
+# --- a bench as a task of lmms-eval: the folder is what its loader expects, and what it logs is audited ---------------
+
+LINES = [
+    {"id": "q1", "video": "videos/a.mp4", "duration": 9.0, "question": 'Who "waits"?', "options": ["a cat", "a dog"]}
+    | {"answer": "B", "evidence": [[1.0, 2.0]], "family": "x", "odd": {"kept": True}},
+    {"id": "q2", "video": "videos/a.mp4", "duration": 9.0, "question": "Qui?", "options": ["é", "b", "c"]}
+    | {"answer": "A", "evidence": [[3.0, 4.0]], "odd": 3},
+]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Path:
+    (tmp_path / "bench" / "videos").mkdir(parents=True)
+    (tmp_path / "bench" / "videos" / "a.mp4").write_bytes(b"film")
+    return write_rows(tmp_path / "bench" / "questions.jsonl", LINES).parent
+
+
+@pytest.fixture
+def task(bench: Path, tmp_path: Path) -> Path:
+    lmms_eval.write_task(load_bench(bench), tmp_path / "task")
+    return tmp_path / "task"
+
+
+def documents(task: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (task / "docs.jsonl").read_text().splitlines()]
+
+
+def test_documents_have_no_evidence_and_every_function_that_the_task_names_is_there(task: Path, bench: Path) -> None:
+    kept = ("id", "question", "options", "answer")
+    film = str((bench / "videos" / "a.mp4").resolve())
+    expected = [{key: line[key] for key in kept} | {"video": film, "family": line.get("family", "")} for line in LINES]
+    assert documents(task) == expected
+    text = (task / "ves.yaml").read_text()
+    named = re.findall(r"!function utils\.(\w+)", text)
+    functions = runpy.run_path(str(task / "utils.py"))
+    assert len(named) == 4
+    assert all(callable(functions[name]) for name in named)
+    assert f"test: {json.dumps(str(task / 'docs.jsonl'))}" in text
+
+
+def test_what_the_task_logs_is_audited(task: Path, bench: Path, tmp_path: Path) -> None:
+    functions = runpy.run_path(str(task / "utils.py"))
+    docs = documents(task)
+    assert functions["doc_to_visual"](docs[0]) == [docs[0]["video"]]
+    shown = functions["doc_to_text"](docs[0], {"pre_prompt": "", "post_prompt": "\nLetter?"})
+    assert shown == 'Who "waits"?\nA. a cat\nB. a dog\nLetter?'
+    logged = [functions["process_results"](doc, [said]) for doc, said in zip(docs, ["(B)", "dunno"], strict=True)]
+    assert functions["mean_accuracy"]([each["ves_accuracy"] for each in logged]) == 50.0
+    lines = [{"doc_id": i, "filtered_resps": "?", **each} for i, each in enumerate(logged)]
+    path = write_rows(tmp_path / "s.jsonl", lines)
+    recorded = {name: Prediction(name, None, (1.5,), 1, extra={"exact": name == "q1"}) for name in ("q1", "q2")}
+    run = read_log(path, "lmms-eval", load_bench(bench).items, recorded=recorded)
+    found = [(each.question_id, each.answer, each.timestamps) for each in run.predictions]
+    assert found == [("q1", "B", (1.5,)), ("q2", None, (1.5,))]
+    assert run.reconstruction is None
+    assert any("come from the decoding library" in warning for warning in run.warnings)
+
+
+def test_a_name_that_is_none_and_a_bench_without_its_videos_are_refused(bench: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not a task name"):
+        lmms_eval.write_task(load_bench(bench), tmp_path / "task", "a: !function os.system")
+    (bench / "videos" / "a.mp4").unlink()
+    with pytest.raises(InputError, match=r"a\.mp4: this video is missing \(1 of 1 are\)"):
+        lmms_eval.write_task(load_bench(bench), tmp_path / "task")
+
+
+def test_the_command_says_how_to_use_its_folder(
+    bench: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lmms_eval.main([str(bench), str(tmp_path / "made"), "mine"])
+    assert f"--include_path {tmp_path / 'made'} --tasks mine --log_samples" in capsys.readouterr().out
+    assert (tmp_path / "made" / "mine.yaml").is_file()
+    with pytest.raises(SystemExit, match="2"):
+        lmms_eval.main([str(tmp_path / "none"), "x"])
+    assert "no bench here" in capsys.readouterr().err

@@ -63,13 +63,7 @@ class FilmServer:
         self.send(handler, 200, self.body, {})
 
     def send(
-        self,
-        handler: BaseHTTPRequestHandler,
-        status: int,
-        body: bytes,
-        more: dict[str, str],
-        *,
-        length: object = None,
+        self, handler: BaseHTTPRequestHandler, status: int, body: bytes, more: dict[str, str], *, length: object = None
     ) -> None:
         handler.send_response(status)
         for name, value in {**self.headers, **more}.items():

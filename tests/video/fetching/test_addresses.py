@@ -5,8 +5,10 @@ import ipaddress
 import re
 import socket
 import ssl
+import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,12 +16,13 @@ from hypothesis import strategies as st
 from tests.video.fetching.servers import FilmServer
 
 import trace_ves
-from trace_ves.core import InputError
+from trace_ves.core import InputError, MissingExtraError
+from trace_ves.video import youtube
 from trace_ves.video.download import FetchRules, is_address, is_public, parse_address, resolve_redirect, without_query
-from trace_ves.video.fetching import fetch_video
+from trace_ves.video.fetching import cache_folder, fetch_video
 
 RULES = FetchRules(wait_seconds=0.0, timeout_seconds=5.0, attempts=1)
-PUBLIC = "93.184.216.34"
+PUBLIC, OTHER = "93.184.216.34", "93.184.216.35"
 
 
 @pytest.fixture(autouse=True)
@@ -97,11 +100,35 @@ def test_a_name_that_changes_its_mind_gains_nothing(internet: dict[str, list[str
         fetch_video("http://rebinding.example/film.mp4", rules=RULES)
 
 
-def test_one_private_address_among_public_ones_is_enough_to_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [(2, 1, 6, "", (address, 80)) for address in (PUBLIC, "10.0.0.1")]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-    with pytest.raises(InputError, match=r"^films\.example \(10\.0\.0\.1\) is this machine or in a private network"):
+@pytest.mark.parametrize(
+    ("second", "failure", "tried", "words"),
+    [
+        ("10.0.0.1", None, 0, r"^films\.example \(10\.0\.0\.1\) is this machine or in a private network"),
+        (OTHER, ConnectionRefusedError(111, "refused"), 2, "refused"),
+        (OTHER, TimeoutError(), 2, "the server did not answer in time"),
+        (OTHER, None, 1, "the server broke HTTP"),  # which it does after a connection was made
+    ],
+)
+def test_all_addresses_of_a_host_are_public_and_the_next_is_tried_where_one_cannot_be_reached(
+    server: FilmServer, monkeypatch: pytest.MonkeyPatch, second: str, failure: Any, tried: int, words: str
+) -> None:
+    reached = []
+
+    def connect(address: tuple[str, int], *_: object, **__: object) -> socket.socket:
+        reached.append(address[0])
+        if failure:
+            raise failure
+        joined = socket.socket()
+        joined.connect(("127.0.0.1", server.port))
+        return joined
+
+    server.manners = lambda handler: bool(handler.wfile.write(b"SSH-2.0-OpenSSH\r\n"))
+    found = {"films.example": [(2, 1, 6, "", (address, 80)) for address in (PUBLIC, second)]}
+    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *_, **__: found[host])
+    monkeypatch.setattr(socket, "create_connection", connect)
+    with pytest.raises(InputError, match=words):
         fetch_video("http://films.example/film.mp4", rules=RULES)
+    assert reached == [PUBLIC, OTHER][:tried]
 
 
 def test_a_host_that_nobody_knows_is_told_of_once_unless_a_film_of_it_is_kept(
@@ -132,12 +159,10 @@ def test_addresses_beside_the_public_internet(text: str) -> None:
 @given(st.ip_addresses(v=4))
 def test_an_address_of_ipv4_is_judged_alike_in_every_wrapping(address: ipaddress.IPv4Address) -> None:
     number = int(address)
-    wrapped = [
-        ipaddress.IPv6Address((0xFFFF << 32) | number),
-        ipaddress.IPv6Address((0x0064FF9B << 96) | number),
-        ipaddress.IPv6Address((0x2002 << 112) | (number << 80)),
-    ]
-    assert {is_public(str(each)) for each in wrapped} == {address.is_global and not address.is_multicast}
+    wrapped = [(0xFFFF << 32) | number, (0x0064FF9B << 96) | number, (0x2002 << 112) | (number << 80)]
+    assert {is_public(str(ipaddress.IPv6Address(each))) for each in wrapped} == {
+        address.is_global and not address.is_multicast
+    }
 
 
 @pytest.mark.parametrize(
@@ -177,12 +202,8 @@ def test_only_the_command_line_and_the_studio_fetch() -> None:
     """A bench, a run file or a saved answer is data: no code that reads one can fetch."""
     root = Path(trace_ves.__path__[0])
     importing = re.compile(r"^\s*(from|import) trace_ves\.video(\.| import.*\b)(fetching|download)\b", re.MULTILINE)
-    importers = {
-        path.relative_to(root).as_posix()
-        for path in root.rglob("*.py")
-        if importing.search(path.read_text(encoding="utf-8"))
-    }
-    outside = {path for path in importers if not path.startswith("video/")}
+    importers = [path for path in root.rglob("*.py") if importing.search(path.read_text(encoding="utf-8"))]
+    outside = {path.relative_to(root).as_posix() for path in importers if root / "video" not in path.parents}
     for_the_type_alone = {"cli/ask.py", "cli/benches.py"}
     assert outside == {"cli/options.py", "web/studio_app.py"} | for_the_type_alone
 
@@ -218,7 +239,7 @@ def secure(server: FilmServer, tmp_path: Path) -> Path:
     return file
 
 
-def test_a_certificate_is_trusted_and_of_the_host_that_was_asked_for(
+def test_a_certificate_is_trusted_and_of_its_host(
     server: FilmServer, secure: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rules = replace(RULES, allow_private=True)
@@ -229,3 +250,88 @@ def test_a_certificate_is_trusted_and_of_the_host_that_was_asked_for(
     assert fetch_video(f"https://localhost:{server.port}/film.mp4", rules=rules).path.read_bytes() == server.body
     with pytest.raises(InputError, match="its certificate is not trusted"):
         fetch_video(f"https://127.0.0.1:{server.port}/film.mp4", rules=rules)
+
+
+# --- YouTube: what it answers is replaced by what yt-dlp would make of it; no test reaches YouTube -------------------
+
+FILM = "https://www.youtube.com/watch?v=aqz-KE-bpKQ"
+WAYS = "www.youtube.com/watch?v={} youtube.com/watch?list=PL1&v={}&t=30s youtu.be/{}?si=x m.youtube.com/shorts/{}"
+WAYS += " music.youtube.com/v/{} www.youtube.com/embed/{} www.youtube.com/live/{}?feature=share"
+
+
+@pytest.mark.parametrize("way", WAYS.split())
+def test_every_way_to_name_a_film(way: str) -> None:
+    assert youtube.find_film(f"http://{way.format('aqz-KE-bpKQ')}") == FILM
+
+
+def test_other_hosts_are_not_youtube_and_an_address_without_a_film_is_told_of() -> None:
+    for url in ("https://films.example/watch?v=aqz-KE-bpKQ", "https://youtube.com.evil.example/x"):
+        assert youtube.find_film(url) is None
+    for place in ("www.youtube.com/", "youtu.be/", "www.youtube.com/playlist?list=PL1", "youtu.be/a"):
+        with pytest.raises(InputError, match=r"not the address of a YouTube video; give one with watch\?v="):
+            fetch_video(f"https://{place}")
+
+
+def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yt_dlp", None)
+    with pytest.raises(MissingExtraError, match=r"\.\[youtube\]"):
+        fetch_video(FILM)
+
+
+@pytest.fixture
+def known(server: FilmServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What yt-dlp found out about the film: streams of several heights, all of them on loopback."""
+
+    def stream(name: str, height: int | None, **more: Any) -> dict[str, Any]:
+        place = f"http://127.0.0.1:{server.port}/{name}"
+        video = {"vcodec": "avc1.64001f", "height": height} if height else {"vcodec": "none"}
+        return {"format_id": name, "url": place, "ext": "mp4", "acodec": "none", "protocol": "http", **video, **more}
+
+    streams = [stream("sound", None, ext="m4a", acodec="mp4a"), stream("v360", 360), stream("v720", 720)]
+    streams += [stream("v720webm", 720, ext="webm", vcodec="vp9"), stream("v2160", 2160)]
+    info = {"id": "aqz-KE-bpKQ", "title": "A film", "extractor": "youtube", "extractor_key": "Youtube"}
+    info |= {"webpage_url": FILM, "formats": streams}
+
+    def extract(client: Any, _film: str, *, download: bool) -> dict[str, Any]:
+        assert client.params["allowed_extractors"] == ["youtube"]
+        assert not download
+        found: dict[str, Any] = client.process_ie_result(info, download=False)
+        return found
+
+    monkeypatch.setattr("yt_dlp.YoutubeDL.extract_info", extract)
+    return info
+
+
+def test_the_best_stream_up_to_720_rows_is_fetched_and_kept(known: dict[str, Any], server: FilmServer) -> None:
+    heard: list[tuple[int, int | None]] = []
+    fetched = fetch_video(FILM, rules=RULES, on_progress=lambda done, total: heard.append((done, total)))
+    assert (fetched.path.name, fetched.path.read_bytes()) == ("aqz-KE-bpKQ.mp4", server.body)
+    assert {path for path, _ in server.requests} == {"/v720"}
+    assert heard[-1] == (len(server.body), len(server.body))
+    asked = len(server.requests)
+    assert fetch_video("https://youtu.be/aqz-KE-bpKQ", rules=RULES) == fetched
+    assert len(server.requests) == asked
+
+
+def test_a_film_that_is_too_large_or_has_no_end_is_refused(known: dict[str, Any], server: FilmServer) -> None:
+    known["formats"][2]["filesize"] = 10**12
+    with pytest.raises(InputError, match=r"1000\.0 GB or more, and 8\.0 GB are allowed; .*--max-download-gb"):
+        fetch_video(FILM, rules=RULES)
+    known["is_live"] = True
+    with pytest.raises(InputError, match="still being broadcast"):
+        fetch_video(FILM, rules=RULES)
+    assert server.requests == []
+
+
+def test_a_film_that_grows_too_large_is_stopped(known: dict[str, Any], server: FilmServer) -> None:
+    server.manners = server.send_without_end
+    with pytest.raises(InputError, match="--max-download-gb"):
+        fetch_video(FILM, rules=replace(RULES, most_bytes=1_000_000))
+    assert [path.name for path in cache_folder(FILM).iterdir()] == ["lock"]
+
+
+def test_what_yt_dlp_says_is_one_sentence(known: dict[str, Any], server: FilmServer) -> None:
+    server.manners = lambda handler: bool(handler.send_error(403) or True)
+    with pytest.raises(InputError, match=r"yt-dlp could not fetch it: .*403.*[^.]\.$") as refusal:
+        fetch_video(FILM, rules=RULES)
+    assert "\n" not in str(refusal.value)
