@@ -55,15 +55,9 @@ TESTS = {
         "tests/web/test_cli.py",
     ],
     "construction": [
-<<<<<<< HEAD
         *(f"tests/construction/test_{name}.py" for name in ("gold", "interchange", "judging", "looking")),
         *(f"tests/construction/test_{name}.py" for name in ("pipeline", "reports", "rules", "store")),
-        *(f"tests/web/desk/test_{name}.py" for name in ("admin", "day", "server")),
-=======
-        *(f"tests/construction/test_{name}.py" for name in ("assignments", "gold", "interchange", "judging")),
-        *(f"tests/construction/test_{name}.py" for name in ("looking", "pipeline", "reports", "rules", "store")),
         *(f"tests/web/desk/test_{name}.py" for name in ("pages", "server")),
->>>>>>> r2-twin
     ],
     "frame_log.py": ["tests/benches"],
     "records": ["tests/records", "tests/benches/test_bench.py"],

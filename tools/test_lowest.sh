@@ -11,15 +11,10 @@ install .venv-lowest --constraint .venv-lowest/constraints.txt \
     'httpx>=0.28.1,<1' 'hypothesis>=6.120' 'pytest>=8.3' 'pytest-socket>=0.7' 'pytest-xdist>=3.6' cryptography 'jsonschema>=4.20'
 tests=(
     tests/core tests/records/test_round_trips.py tests/records/test_run_file.py # jiter, numpy, platformdirs, pydantic
-<<<<<<< HEAD
     tests/cli/test_audit.py                                                     # click, rich
-    tests/video/test_video.py tests/video/test_picture.py                       # av, pillow, simplejpeg
-=======
-    tests/cli/test_audit.py tests/cli/test_import.py                            # click, rich
     tests/video/test_video.py                                                   # av, pillow, simplejpeg
->>>>>>> r2-vtests
     tests/video/fetching/test_fetch.py                                          # httpx
-    tests/backbone/test_{providers,remote,replies}.py                         # the clients of services
+    tests/backbone/test_{providers,remote,replies}.py                           # the clients of services
     tests/ves/test_figures.py tests/ves/test_scoring.py                         # matplotlib
     tests/web/test_server.py                                                    # fastapi, jinja2, starlette, uvicorn
     tests/construction/test_store.py                                            # psycopg, sqlalchemy

@@ -5,11 +5,7 @@ from pathlib import Path
 import pytest
 
 from trace_ves.core import EVENT_COUNTING
-<<<<<<< HEAD
-from trace_ves.twin.glance.parsed_question import Kind, ParsedQuestion, Pick, lexicon, number_in, understand
-=======
 from trace_ves.twin.glance.parsed_question import Kind, ParsedQuestion, Pick, lexicon, understand
->>>>>>> r2-twin
 from trace_ves.twin.synthetic.layout import draw_layout
 from trace_ves.twin.synthetic.questions import word_question
 from trace_ves.twin.synthetic.vocabulary import Sprite, vocabulary, with_article
