@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from typing import Any
@@ -246,10 +246,10 @@ GEMINI = Dialect(
 
 
 def anthropic_ok(
-    text: str | None, *, read: int = 0, cached: int = 0, output: int = 0, **message: Any
+    text: str | None, *, read: int = 0, cached: int = 0, output: int = 0, written: int | None = None, **message: Any
 ) -> dict[str, Any]:
     blocks = [] if text is None else [{"type": "text", "text": text}]
-    written = 1 if read > cached else 0
+    written = int(read > cached) if written is None else written
     return {
         "id": "x",
         "type": "message",
@@ -310,14 +310,15 @@ class Sighting(BaseModel):
 class Still:
     """A picture of one colour."""
 
-    def __init__(self, shade: int, height: int = 36) -> None:
-        self.width, self.height = 64, height
+    def __init__(self, shade: int, height: int = 36, width: int = 64) -> None:
+        self.width, self.height = width, height
         self._shade = shade
+        self.jpeg = cache(self._jpeg)  # many requests show it
 
     def rgb(self) -> NDArray[np.uint8]:
         return np.full((self.height, self.width, 3), self._shade, dtype=np.uint8)
 
-    def jpeg(self, quality: int = 90) -> bytes:
+    def _jpeg(self, quality: int = 90) -> bytes:
         return bytes(simplejpeg.encode_jpeg(self.rgb(), quality=quality))
 
 
