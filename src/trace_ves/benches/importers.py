@@ -36,7 +36,8 @@ from trace_ves.records.base import FieldError, Name, Number, shown, validated
 
 if TYPE_CHECKING:
     Importer = Callable[..., Bench]
-    Row = dict[str, object]
+
+Row = dict[str, object]
 
 
 def import_bench(name: str, source: Path, *, strict: bool = False, **options: Any) -> Bench:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trace_ves.benches.bench import Bench, BenchProblem, refuse_if
 from trace_ves.core.errors import FormatError, InputError, MissingExtraError, wrap_os_errors
@@ -15,8 +15,7 @@ from trace_ves.core.question import LETTERS
 from trace_ves.records.base import FieldError, Name, shown, validated
 from trace_ves.records.item import BenchLine, DirtyEvidenceError, Item
 
-if TYPE_CHECKING:
-    Translate = Callable[[dict[str, object]], dict[str, object]]
+Translate = Callable[[dict[str, object]], dict[str, object]]
 
 
 class UnreadableEvidenceError(DirtyEvidenceError):

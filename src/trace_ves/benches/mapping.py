@@ -44,7 +44,8 @@ from trace_ves.records.base import (
 if TYPE_CHECKING:
     from trace_ves.benches.bench import Bench
 
-    Row = dict[str, object]
+
+Row = dict[str, object]
 
 
 Format = Literal["json", "jsonl", "csv", "tsv", "parquet"]

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from trace_ves.records import Item
     from trace_ves.ves import AuditReport, Run, ScoredRun
 
-    Progress = Callable[[str, int, int], None]
+
+Progress = Callable[[str, int, int], None]
 
 
 def frame_times_reader(bench: Bench, fps: float, on_progress: Progress) -> Callable[[Item], FrameTimes]:

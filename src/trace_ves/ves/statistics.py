@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from trace_ves.ves.metrics import Columns
 
     Matrix = NDArray[np.float64]
-    Progress = Callable[[str, int, int], None]
+
+Progress = Callable[[str, int, int], None]
 
 RESAMPLES_AT_ONCE: Final = 64  # Resamples whose weights are in memory at one time
 LARGEST_PRODUCT: Final = 2**18

@@ -15,7 +15,8 @@ from trace_ves.core import Frame, MissingExtraError, VideoSource
 if TYPE_CHECKING:
     from trace_ves.video.video import Video
 
-    Key = tuple[float, int | None]  # a height, and a moment, or the time of the frame that is on screen then
+
+Key = tuple[float, int | None]  # a height, and a moment, or the time of the frame that is on screen then
 
 __all__ = ["CachedVideo", "Video", "open"]
 

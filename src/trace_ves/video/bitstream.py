@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from av.codec import Codec
 
-    StartCheck = Callable[[memoryview], bool]  # whether decoding from a packet gives exact frames from the first one on
+
+StartCheck = Callable[[memoryview], bool]  # whether decoding from a packet gives exact frames from the first one on
 
 SLICE: Final = 1
 IDR_SLICE: Final = 5  # these hold a part of a picture; a decoder forgets at the second kind what came before

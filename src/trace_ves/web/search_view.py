@@ -37,7 +37,8 @@ from trace_ves.records.search import (
 if TYPE_CHECKING:
     from trace_ves.runs.asking import AskResult
 
-    Span = Interval | AvpPiece | VcaSegment
+
+Span = Interval | AvpPiece | VcaSegment
 
 Fate = Literal["answer", "kept", "dropped", "refined"]
 FATES: Final[dict[Fate, str]] = {

@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trace_ves.benches.importing import parse_places, read_json, read_json_rows
 from trace_ves.core.errors import FormatError, InputError, MissingExtraError, wrap_os_errors
@@ -17,8 +17,7 @@ from trace_ves.core.jsonl import parse_loose_object, read_jsonl
 from trace_ves.records import Prediction
 from trace_ves.records.base import FieldError, shown, text_at, value_at
 
-if TYPE_CHECKING:
-    Progress = Callable[[int, int], None] | None
+Progress = Callable[[int, int], None] | None
 
 ID_KEYS: Final = ("question_id", "qid", "uid", "id")
 """Keys under which tools keep the id of a question, in the order in which they are tried."""
