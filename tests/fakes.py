@@ -177,19 +177,11 @@ def turns_of(
 
 def openai_ok(text: str | None, *, read: int = 0, cached: int = 0, output: int = 0, **choice: Any) -> dict[str, Any]:
     message = {"role": "assistant", "content": text} | choice.pop("message", {})
-    return {
-        "id": "x",
-        "object": "chat.completion",
-        "created": 0,
-        "model": "m",
-        "choices": [{"index": 0, "finish_reason": "stop", "message": message} | choice],
-        "usage": {
-            "prompt_tokens": read,
-            "completion_tokens": output,
-            "total_tokens": read + output,
-            "prompt_tokens_details": {"cached_tokens": cached},
-        },
-    }
+    usage: dict[str, Any] = {"prompt_tokens": read, "completion_tokens": output, "total_tokens": read + output}
+    usage["prompt_tokens_details"] = {"cached_tokens": cached}
+    choices = [{"index": 0, "finish_reason": "stop", "message": message} | choice]
+    head = {"id": "x", "object": "chat.completion", "created": 0, "model": "m"}
+    return head | {"choices": choices, "usage": usage}
 
 
 def make_provider(name: str, model: str = "m") -> Provider:
@@ -219,15 +211,10 @@ OPENAI = Dialect(
 
 def gemini_ok(text: str | None, *, read: int = 0, cached: int = 0, output: int = 0, **candidate: Any) -> dict[str, Any]:
     parts = [] if text is None else [{"text": "hm", "thought": True}, {"text": text}]
-    return {
-        "candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"} | candidate],
-        "usageMetadata": {
-            "promptTokenCount": read,
-            "cachedContentTokenCount": cached,
-            "candidatesTokenCount": max(output - 1, 0),
-            "thoughtsTokenCount": min(output, 1),
-        },
-    }
+    candidates = [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"} | candidate]
+    usage = {"promptTokenCount": read, "cachedContentTokenCount": cached}
+    usage |= {"candidatesTokenCount": max(output - 1, 0), "thoughtsTokenCount": min(output, 1)}
+    return {"candidates": candidates, "usageMetadata": usage}
 
 
 GEMINI = Dialect(
@@ -250,20 +237,10 @@ def anthropic_ok(
 ) -> dict[str, Any]:
     blocks = [] if text is None else [{"type": "text", "text": text}]
     written = int(read > cached) if written is None else written
-    return {
-        "id": "x",
-        "type": "message",
-        "role": "assistant",
-        "model": "m",
-        "content": blocks,
-        "stop_reason": "end_turn",
-        "usage": {
-            "input_tokens": read - cached - written,
-            "cache_read_input_tokens": cached,
-            "cache_creation_input_tokens": written,
-            "output_tokens": output,
-        },
-    } | message
+    usage = {"input_tokens": read - cached - written, "output_tokens": output}
+    usage |= {"cache_read_input_tokens": cached, "cache_creation_input_tokens": written}
+    head = {"id": "x", "type": "message", "role": "assistant", "model": "m"}
+    return head | {"content": blocks, "stop_reason": "end_turn", "usage": usage} | message
 
 
 ANTHROPIC = Dialect(
