@@ -459,18 +459,16 @@ def test_vertex_asks_with_a_token_of_the_machines_credentials(
     (generation,) = open_backbone("vertex:gemini-x", cache=False).generate([make_request()])
     assert generation.reply.colour == "red"
     asked = server.received[-1]
-    assert asked.path.endswith(
-        "/projects/my-project/locations/global/publishers/google/models/gemini-x:generateContent"
-    )
+    address = "/projects/my-project/locations/global/publishers/google/models/gemini-x:generateContent"
+    assert asked.path.endswith(address)
     assert asked.headers["authorization"] == "Bearer ya29.token"
 
 
 def test_vertex_without_credentials_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "missing.json"))
     provider = GeminiProvider("vertex:m", "m", project="p")
-    with pytest.raises(
-        BackboneError, match=r"^vertex:m: .*check GOOGLE_APPLICATION_CREDENTIALS and GOOGLE_CLOUD_PROJECT"
-    ):
+    advice = r"^vertex:m: .*check GOOGLE_APPLICATION_CREDENTIALS and GOOGLE_CLOUD_PROJECT"
+    with pytest.raises(BackboneError, match=advice):
         quick_backbone(provider).generate([make_request()])
 
 

@@ -235,17 +235,10 @@ def test_similar_runs_are_named_together(runs: dict[str, list[Prediction]], warn
 
 def alike(count: int, *, response: bool, frames: bool, same_video: bool = False) -> list[str]:
     """The warnings about two runs that agree in every answer, over so many questions."""
-    items = [
-        replace(item, question=replace(item.question, video="v" if same_video else f"{n}"))
-        for n, item in enumerate(ITEMS)
-    ]
-    lines = [
-        Prediction(
-            item.question.id, "A", (7.0,) * frames, int(frames), method="m", extra={"response": "A"} if response else {}
-        )
-        for item in items[:count]
-    ]
-    report = audit(items[:count], {"a": lines, "b": [replace(line, method="n") for line in lines]}, resamples=1)
+    items = [item(f"q{n}", (), video="v" if same_video else f"{n}") for n in range(count)]
+    extra = {"response": "A"} if response else {}
+    lines = [Prediction(each.question.id, "A", (7.0,) * frames, int(frames), "m", extra=extra) for each in items]
+    report = audit(items, {"a": lines, "b": [replace(line, method="n") for line in lines]}, resamples=1)
     return [warning.split(" of the questions")[0] for warning in report.warnings]
 
 
