@@ -9,14 +9,17 @@ OpenAI, https://developers.openai.com/api/docs/guides/prompt-caching: before GPT
 at breakpoints alone, for 30 minutes, and a key is needed. The schema comes first.
 
 Gemini, https://ai.google.dev/gemini-api/docs/caching: the longest common beginning, from the model's least tokens on.
-No step and no lifetime is published, so there are none here; nor is where the schema stands: here it is the end.
+No step and no lifetime is published; nor is where the schema stands: here it is the end.
+
+Nothing expires here, because no test lasts five minutes.
 """
 
 import hashlib
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+LEAST_TOKENS = 1024
+"""The shortest beginning that Anthropic and OpenAI keep."""
 
 
 class Block(NamedTuple):
@@ -50,6 +53,15 @@ class Prompt:
             found.append((digest.hexdigest(), tokens))
         return found
 
+    def marks(self) -> list[int]:
+        """The places of the blocks that are marked."""
+        return [place for place, block in enumerate(self.blocks) if block.marked]
+
+    def long_beginnings(self, places: list[int]) -> list[tuple[str, int]]:
+        """The beginnings that end at these places and are long enough to be kept."""
+        beginnings = self.beginnings()
+        return [beginnings[place] for place in places if beginnings[place][1] >= LEAST_TOKENS]
+
 
 class Counted(NamedTuple):
     """Tokens of a prompt that were read from the cache, and tokens that are written into it."""
@@ -62,95 +74,55 @@ class Counted(NamedTuple):
 class MarkedCache:
     """Anthropic's rules."""
 
-    least_tokens: int = 1024
-    lifetime_seconds: float = 300.0
-    lookback: int = 20
-    clock: Callable[[], float] = time.monotonic
-    _expires: dict[str, float] = field(default_factory=dict)
-
-    def _marks(self, prompt: Prompt) -> list[int]:
-        marks = [place for place, block in enumerate(prompt.blocks) if block.marked]
-        assert len(marks) <= 4, "the API refuses more than 4 marks"
-        beginnings = prompt.beginnings()
-        return [place for place in marks if beginnings[place][1] >= self.least_tokens]
+    _kept: set[str] = field(default_factory=set)
 
     def look_up(self, prompt: Prompt) -> Counted:
-        beginnings, read = prompt.beginnings(), 0
-        marks = self._marks(prompt)
-        for mark in marks:
-            for place in range(mark, max(-1, mark - self.lookback), -1):
-                digest, tokens = beginnings[place]
-                if self._expires.get(digest, 0.0) > self.clock():
-                    self._expires[digest] = self.clock() + self.lifetime_seconds
-                    read = max(read, tokens)
-                    break
-        last = beginnings[marks[-1]][1] if marks else 0
+        marks = prompt.marks()
+        assert len(marks) <= 4, "the API refuses more than 4 marks"
+        near = [place for mark in marks for place in range(max(0, mark - 19), mark + 1)]
+        read = max((tokens for digest, tokens in prompt.long_beginnings(near) if digest in self._kept), default=0)
+        last = max((tokens for _, tokens in prompt.long_beginnings(marks)), default=0)
         return Counted(read, max(0, last - read))
 
     def keep(self, prompt: Prompt) -> None:
-        beginnings = prompt.beginnings()
-        for mark in self._marks(prompt):
-            self._expires[beginnings[mark][0]] = self.clock() + self.lifetime_seconds
+        self._kept |= {digest for digest, _ in prompt.long_beginnings(prompt.marks())}
 
 
 @dataclass
 class BreakpointCache:
     """OpenAI's rules from GPT-5.6 on."""
 
-    least_tokens: int = 1024
-    lifetime_seconds: float = 1800.0
-    most_writes: int = 4
-    most_reads: int = 80
-    clock: Callable[[], float] = time.monotonic
-    _expires: dict[tuple[str | None, str], float] = field(default_factory=dict)
+    _kept: set[tuple[str | None, str]] = field(default_factory=set)
 
-    def _marks(self, prompt: Prompt, most: int) -> list[int]:
-        explicit = [place for place, block in enumerate(prompt.blocks) if block.marked]
+    def _marked(self, prompt: Prompt, most: int) -> list[tuple[str, int]]:
         implicit = [] if prompt.explicit else [len(prompt.blocks) - 1]
-        marks = [*explicit[len(implicit) - most :], *implicit]
-        beginnings = prompt.beginnings()
-        return [place for place in marks if beginnings[place][1] >= self.least_tokens]
+        return prompt.long_beginnings([*prompt.marks()[len(implicit) - most :], *implicit])
 
     def look_up(self, prompt: Prompt) -> Counted:
-        beginnings, read = prompt.beginnings(), 0
-        for mark in self._marks(prompt, self.most_reads):
-            digest, tokens = beginnings[mark]
-            if prompt.key is not None and self._expires.get((prompt.key, digest), 0.0) > self.clock():
-                read = max(read, tokens)
-        writes = self._marks(prompt, self.most_writes)
-        return Counted(read, max(0, beginnings[writes[-1]][1] - read) if writes else 0)
+        found = self._marked(prompt, 80) if prompt.key is not None else []
+        read = max((tokens for digest, tokens in found if (prompt.key, digest) in self._kept), default=0)
+        last = max((tokens for _, tokens in self._marked(prompt, 4)), default=0)
+        return Counted(read, max(0, last - read))
 
     def keep(self, prompt: Prompt) -> None:
-        beginnings = prompt.beginnings()
-        for mark in self._marks(prompt, self.most_writes):
-            self._expires[prompt.key, beginnings[mark][0]] = self.clock() + self.lifetime_seconds
+        self._kept |= {(prompt.key, digest) for digest, _ in self._marked(prompt, 4)}
 
 
 @dataclass
 class CommonBeginningCache:
     """OpenAI's rules before GPT-5.6, and Gemini's: nothing is marked, and writing costs nothing."""
 
-    least_tokens: int = 1024
+    least_tokens: int
     step: int = 1
-    lifetime_seconds: float = float("inf")
-    clock: Callable[[], float] = time.monotonic
-    _kept: list[tuple[float, str | None, list[tuple[str, int]]]] = field(default_factory=list)
+    _kept: set[tuple[str | None, str]] = field(default_factory=set)
 
     def look_up(self, prompt: Prompt) -> Counted:
-        mine, longest = prompt.beginnings(), 0
-        for expires, key, kept in self._kept:
-            if expires <= self.clock() or key != prompt.key:
-                continue
-            same = 0
-            for (digest, tokens), (other, _) in zip(mine, kept, strict=False):
-                if digest != other:
-                    break
-                same = tokens
-            longest = max(longest, same)
+        kept = (tokens for digest, tokens in prompt.beginnings() if (prompt.key, digest) in self._kept)
+        longest = max(kept, default=0)
         return Counted(longest // self.step * self.step if longest >= self.least_tokens else 0)
 
     def keep(self, prompt: Prompt) -> None:
-        self._kept.append((self.clock() + self.lifetime_seconds, prompt.key, prompt.beginnings()))
+        self._kept |= {(prompt.key, digest) for digest, _ in prompt.beginnings()}
 
 
 CacheRules = MarkedCache | BreakpointCache | CommonBeginningCache

@@ -13,7 +13,7 @@ from typing import Any, Self
 import simplejpeg  # type: ignore[import-untyped]
 
 from tests.cache_rules import Block, BreakpointCache, CacheRules, CommonBeginningCache, Counted, MarkedCache, Prompt
-from tests.fakes import Received, Response, Server, anthropic_ok, openai_ok
+from tests.fakes import DIALECTS, Received, Response, Server, anthropic_ok, gemini_ok, openai_ok
 from trace_ves.backbone.frame_tokens import frame_tokens, text_tokens
 
 
@@ -44,7 +44,6 @@ def _schema(schema: object) -> Block:
 class CacheServer(Server):
     """One provider's API with its cache. `answers` gives the reply to the last words of a prompt."""
 
-    path: str  # the environment variable that points the provider here is set to the URL and this
     error_event: tuple[str | None, object]
 
     def __init__(self, spec: str, cache: CacheRules, answers: Callable[[str], str]) -> None:
@@ -54,7 +53,6 @@ class CacheServer(Server):
         self.answers = answers
         self.prompts: list[Prompt] = []
         self.counted: list[Counted] = []
-        self.bodies: list[dict[str, Any]] = []
         self.next_fault = ""  # of the next response: `cut` inside a line, `ends` early, or `error` in the stream
         self.refuses_stream = False
         self._barrier: threading.Barrier | None = None
@@ -89,7 +87,6 @@ class CacheServer(Server):
             counted = self.cache.look_up(prompt)
             self.prompts.append(prompt)
             self.counted.append(counted)
-            self.bodies.append(received.body)
         if self._barrier is not None:
             self._barrier.wait(30)
         with self._lock:
@@ -118,7 +115,6 @@ def _data(data: object) -> str:
 class AnthropicServer(CacheServer):
     """Messages."""
 
-    path = ""
     error_event = ("error", {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})
 
     def prompt(self, path: str, body: dict[str, Any]) -> Prompt:
@@ -133,20 +129,13 @@ class AnthropicServer(CacheServer):
             return Block(part["text"], text_tokens(part["text"]), marked)
         return _frame(self.spec, base64.b64decode(part["source"]["data"]), "", marked=marked)
 
-    def _usage(self, prompt: Prompt, counted: Counted, output: int) -> dict[str, int]:
-        return {
-            "input_tokens": prompt.tokens - counted.read - counted.written,
-            "cache_read_input_tokens": counted.read,
-            "cache_creation_input_tokens": counted.written,
-            "output_tokens": output,
-        }
-
     def body(self, prompt: Prompt, counted: Counted, reply: str) -> dict[str, Any]:
-        return anthropic_ok(reply, usage=self._usage(prompt, counted, text_tokens(reply)))
+        read, written = counted
+        return anthropic_ok(reply, read=prompt.tokens, cached=read, written=written, output=text_tokens(reply))
 
     def events(self, prompt: Prompt, counted: Counted, reply: str) -> Sequence[tuple[str | None, object]]:
         start = self.body(prompt, counted, reply) | {"content": [], "stop_reason": None}
-        start["usage"] = self._usage(prompt, counted, 1)
+        start["usage"]["output_tokens"] = 1
         half = len(reply) // 2
         deltas = [{"type": "text_delta", "text": text} for text in (reply[:half], reply[half:])]
         ending = {"delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": text_tokens(reply)}}
@@ -164,7 +153,6 @@ class AnthropicServer(CacheServer):
 class OpenAIServer(CacheServer):
     """Chat completions."""
 
-    path = "/v1"
     error_event = (None, {"error": {"message": "Overloaded", "type": "server_error", "code": "server_error"}})
 
     def prompt(self, path: str, body: dict[str, Any]) -> Prompt:
@@ -207,7 +195,6 @@ class OpenAIServer(CacheServer):
 class GeminiServer(CacheServer):
     """generateContent."""
 
-    path = ""
     error_event = (None, {"error": {"code": 503, "message": "Overloaded", "status": "UNAVAILABLE"}})
 
     def prompt(self, path: str, body: dict[str, Any]) -> Prompt:
@@ -225,29 +212,18 @@ class GeminiServer(CacheServer):
         yield _frame(self.spec, base64.b64decode(data), level.removeprefix("MEDIA_RESOLUTION_").lower())
 
     def body(self, prompt: Prompt, counted: Counted, reply: str) -> dict[str, Any]:
-        return self._chunk(reply, "STOP") | {
-            "usageMetadata": {
-                "promptTokenCount": prompt.tokens,
-                "cachedContentTokenCount": counted.read,
-                "candidatesTokenCount": text_tokens(reply),
-            }
-        }
-
-    def _chunk(self, text: str, reason: str | None) -> dict[str, Any]:
-        ending = {"finishReason": reason} if reason else {}
-        return {"candidates": [{"content": {"role": "model", "parts": [{"text": text}]}} | ending]}
+        return gemini_ok(reply, read=prompt.tokens, cached=counted.read, output=text_tokens(reply))
 
     def events(self, prompt: Prompt, counted: Counted, reply: str) -> Sequence[tuple[str | None, object]]:
         half = len(reply) // 2
         whole = self.body(prompt, counted, reply)  # each chunk has the counts
-        return [(None, whole | self._chunk(*chunk)) for chunk in ((reply[:half], None), (reply[half:], "STOP"))]
+        chunks = [gemini_ok(reply[:half], finishReason=None), gemini_ok(reply[half:])]
+        return [(None, whole | {"candidates": chunk["candidates"]}) for chunk in chunks]
 
 
 def environment(server: CacheServer) -> dict[str, str]:
     """What points the provider of the server's spec to it."""
-    scheme = server.spec.partition(":")[0]
-    url = {"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENAI_BASE_URL", "gemini": "GOOGLE_GEMINI_BASE_URL"}[scheme]
-    return {url: server.url + server.path, f"{scheme.upper()}_API_KEY": "sk-test-loopback"}
+    return DIALECTS[server.spec.partition(":")[0]].environment(server.url)
 
 
 def cache_server(spec: str, answers: Callable[[str], str]) -> CacheServer:
@@ -260,4 +236,4 @@ def cache_server(spec: str, answers: Callable[[str], str]) -> CacheServer:
         return GeminiServer(spec, CommonBeginningCache(least), answers)
     if model.startswith(("gpt-5.6", "gpt-6")):
         return OpenAIServer(spec, BreakpointCache(), answers)
-    return OpenAIServer(spec, CommonBeginningCache(1024, step=128, lifetime_seconds=300), answers)
+    return OpenAIServer(spec, CommonBeginningCache(1024, step=128), answers)

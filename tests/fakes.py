@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from typing import Any
@@ -177,19 +177,11 @@ def turns_of(
 
 def openai_ok(text: str | None, *, read: int = 0, cached: int = 0, output: int = 0, **choice: Any) -> dict[str, Any]:
     message = {"role": "assistant", "content": text} | choice.pop("message", {})
-    return {
-        "id": "x",
-        "object": "chat.completion",
-        "created": 0,
-        "model": "m",
-        "choices": [{"index": 0, "finish_reason": "stop", "message": message} | choice],
-        "usage": {
-            "prompt_tokens": read,
-            "completion_tokens": output,
-            "total_tokens": read + output,
-            "prompt_tokens_details": {"cached_tokens": cached},
-        },
-    }
+    usage: dict[str, Any] = {"prompt_tokens": read, "completion_tokens": output, "total_tokens": read + output}
+    usage["prompt_tokens_details"] = {"cached_tokens": cached}
+    choices = [{"index": 0, "finish_reason": "stop", "message": message} | choice]
+    head = {"id": "x", "object": "chat.completion", "created": 0, "model": "m"}
+    return head | {"choices": choices, "usage": usage}
 
 
 def make_provider(name: str, model: str = "m") -> Provider:
@@ -219,15 +211,10 @@ OPENAI = Dialect(
 
 def gemini_ok(text: str | None, *, read: int = 0, cached: int = 0, output: int = 0, **candidate: Any) -> dict[str, Any]:
     parts = [] if text is None else [{"text": "hm", "thought": True}, {"text": text}]
-    return {
-        "candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"} | candidate],
-        "usageMetadata": {
-            "promptTokenCount": read,
-            "cachedContentTokenCount": cached,
-            "candidatesTokenCount": max(output - 1, 0),
-            "thoughtsTokenCount": min(output, 1),
-        },
-    }
+    candidates = [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"} | candidate]
+    usage = {"promptTokenCount": read, "cachedContentTokenCount": cached}
+    usage |= {"candidatesTokenCount": max(output - 1, 0), "thoughtsTokenCount": min(output, 1)}
+    return {"candidates": candidates, "usageMetadata": usage}
 
 
 GEMINI = Dialect(
@@ -246,24 +233,14 @@ GEMINI = Dialect(
 
 
 def anthropic_ok(
-    text: str | None, *, read: int = 0, cached: int = 0, output: int = 0, **message: Any
+    text: str | None, *, read: int = 0, cached: int = 0, output: int = 0, written: int | None = None, **message: Any
 ) -> dict[str, Any]:
     blocks = [] if text is None else [{"type": "text", "text": text}]
-    written = 1 if read > cached else 0
-    return {
-        "id": "x",
-        "type": "message",
-        "role": "assistant",
-        "model": "m",
-        "content": blocks,
-        "stop_reason": "end_turn",
-        "usage": {
-            "input_tokens": read - cached - written,
-            "cache_read_input_tokens": cached,
-            "cache_creation_input_tokens": written,
-            "output_tokens": output,
-        },
-    } | message
+    written = int(read > cached) if written is None else written
+    usage = {"input_tokens": read - cached - written, "output_tokens": output}
+    usage |= {"cache_read_input_tokens": cached, "cache_creation_input_tokens": written}
+    head = {"id": "x", "type": "message", "role": "assistant", "model": "m"}
+    return head | {"content": blocks, "stop_reason": "end_turn", "usage": usage} | message
 
 
 ANTHROPIC = Dialect(
@@ -310,14 +287,15 @@ class Sighting(BaseModel):
 class Still:
     """A picture of one colour."""
 
-    def __init__(self, shade: int, height: int = 36) -> None:
-        self.width, self.height = 64, height
+    def __init__(self, shade: int, height: int = 36, width: int = 64) -> None:
+        self.width, self.height = width, height
         self._shade = shade
+        self.jpeg = cache(self._jpeg)  # many requests show it
 
     def rgb(self) -> NDArray[np.uint8]:
         return np.full((self.height, self.width, 3), self._shade, dtype=np.uint8)
 
-    def jpeg(self, quality: int = 90) -> bytes:
+    def _jpeg(self, quality: int = 90) -> bytes:
         return bytes(simplejpeg.encode_jpeg(self.rgb(), quality=quality))
 
 

@@ -18,31 +18,26 @@ from trace_ves.backbone.remote import CONCURRENCY, SAMPLED_TEMPERATURE
 from trace_ves.backbone.response_cache import default_path
 from trace_ves.backbone.retry import DEADLINE_SECONDS
 
-DOCS = Path(__file__).parents[2] / "docs" / "backbones.md"
+TEXT = (Path(__file__).parents[2] / "docs" / "backbones.md").read_text(encoding="utf-8")
 
 
-@pytest.fixture(scope="module")
-def text() -> str:
-    return DOCS.read_text(encoding="utf-8")
-
-
-def test_specs_numbers_and_limits_are_those_of_the_code(text: str) -> None:
+def test_specs_numbers_and_limits_are_those_of_the_code() -> None:
     for name in (*registry.spec_forms(), *registry.account_variables(), default_path().name):
-        assert f"`{name}`" in text
-    assert f"{CONCURRENCY} at a time" in text
-    assert f"until {DEADLINE_SECONDS / 60:g} minutes" in " ".join(text.split())
-    assert f"the others at {SAMPLED_TEMPERATURE}" in text
+        assert f"`{name}`" in TEXT
+    assert f"{CONCURRENCY} at a time" in TEXT
+    assert f"until {DEADLINE_SECONDS / 60:g} minutes" in " ".join(TEXT.split())
+    assert f"the others at {SAMPLED_TEMPERATURE}" in TEXT
     for name, limits in (("Gemini, Vertex", gemini.LIMITS), ("OpenAI", openai.LIMITS), ("Anthropic", anthropic.LIMITS)):
-        assert re.search(rf"\| {name} \| {limits.images}[^|]*\| {limits.payload_bytes // 2**20} MiB \|", text)
-    assert f"of 200,000 tokens {anthropic.LIMITS_200K.images} |" in text
+        assert re.search(rf"\| {name} \| {limits.images}[^|]*\| {limits.payload_bytes // 2**20} MiB \|", TEXT)
+    assert f"of 200,000 tokens {anthropic.LIMITS_200K.images} |" in TEXT
     for budgets in (gemini.THINKING_BUDGETS, anthropic.THINKING_BUDGETS):
-        assert ", ".join(str(tokens) for tokens in budgets.values() if tokens) in text
+        assert ", ".join(str(tokens) for tokens in budgets.values() if tokens) in TEXT
 
 
-def test_the_example_of_what_is_sent_is_what_is_sent(text: str) -> None:
+def test_the_example_of_what_is_sent_is_what_is_sent() -> None:
     request = make_request("Which colour is the ball?", make_clip(70.0, [1, 2]), make_clip(4.0, [3]))
     sent = "\n".join(part.text if isinstance(part, TextPart) else "[JPEG]" for part in request_parts(request))
-    assert f"```\n{sent}\n```" in text
+    assert f"```\n{sent}\n```" in TEXT
 
 
 @pytest.mark.parametrize(
@@ -58,20 +53,20 @@ def test_the_example_of_what_is_sent_is_what_is_sent(text: str) -> None:
         ("gemini:gemini-2.5-flash", "; Gemini 2.5 {} |"),
     ],
 )
-def test_the_least_tokens_of_a_prompt_cache_are_those_of_the_code(text: str, spec: str, words: str) -> None:
+def test_the_least_tokens_of_a_prompt_cache_are_those_of_the_code(spec: str, words: str) -> None:
     least = f"{prompt_cache(spec).least_tokens:,}"
-    assert words.format(least, least) in text
+    assert words.format(least, least) in TEXT
 
 
 @pytest.mark.usefixtures("keys")
-def test_the_python_in_it_runs(text: str) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+def test_the_python_in_it_runs() -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
     names: dict[str, Any] = {}
     exec(code, names)
     assert names["backbone"].name == "anthropic:claude-sonnet-5"
 
 
-def test_the_table_of_frame_tokens_is_that_of_the_code(text: str) -> None:
+def test_the_table_of_frame_tokens_is_that_of_the_code() -> None:
     models = {
         "Gemini 3 and later": "gemini:gemini-3-flash-preview",
         "Gemini 2.5": "gemini:gemini-2.5-flash",
@@ -83,7 +78,7 @@ def test_the_table_of_frame_tokens_is_that_of_the_code(text: str) -> None:
         "Qwen3-VL": "openai:q@http://x/v1",
     }
     rows = re.findall(
-        r"^\| ([^|]+) \| (low|medium|high|has none) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", text, re.MULTILINE
+        r"^\| ([^|]+) \| (low|medium|high|has none) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", TEXT, re.MULTILINE
     )
     assert {name for name, *_ in rows} == set(models)
     for name, detail, *shown in rows:

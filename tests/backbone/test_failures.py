@@ -146,7 +146,6 @@ REFUSED = [
 @pytest.mark.parametrize(("name", "feature", "refusal"), REFUSED)
 def test_what_a_service_refuses_is_left_out_from_then_on(server: Server, name: str, feature: str, refusal: str) -> None:
     dialect = DIALECTS[name]
-
     refused, good = Response(422, dialect.error(refusal)), Response(body=dialect.ok(GOOD))
     server.respond(lambda received: refused if f'"{feature}"' in json.dumps(received.body) else good)
     backbone = quick_backbone(dialect.provider("claude-opus-4-1"), model=ModelSettings(max_output_tokens=9))
@@ -195,9 +194,8 @@ def test_a_key_is_sent_to_its_own_host_alone(server: Server, monkeypatch: pytest
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     server.respond(Response(401, {"error": {"message": "no key"}}))
     variable = f"TRACE_VES_127_0_0_1_{server.url.rpartition(':')[2]}_API_KEY"
-    with pytest.raises(
-        BackboneError, match=f"no key; check {variable}, since OPENAI_API_KEY is sent only to api.openai.com"
-    ):
+    advice = f"no key; check {variable}, since OPENAI_API_KEY is sent only to api.openai.com"
+    with pytest.raises(BackboneError, match=advice):
         open_backbone(f"openai:m@{server.url}/v1").generate([make_request()])
     monkeypatch.setenv(variable, "sk-of-this-server")
     server.respond(Response(body=openai_ok(GOOD)))

@@ -24,15 +24,17 @@ from trace_ves.backbone.model_settings import Detail, ModelSettings, ServiceTier
 from trace_ves.backbone.registry import BackboneOptions
 from trace_ves.backbone.remote import RemoteBackbone
 from trace_ves.backbone.response_cache import CachedBackbone
-from trace_ves.backbone.retry import NOTICES, RetryPolicy
+from trace_ves.backbone.retry import RetryPolicy
 from trace_ves.core import BackboneConfigError, BackboneError
 from trace_ves.observer import Observer
 
 
-def sent(dialect: Dialect, server: Server, model: str, **chosen: Any) -> dict[str, Any]:
+def sent(
+    dialect: Dialect, server: Server, model: str, response: Response | None = None, **chosen: Any
+) -> dict[str, Any]:
     """The body that a model is sent for frames of three heights."""
     clips = [make_clip(start, [1], height=height) for start, height in ((0.0, 360), (5.0, 720), (9.0, 1080))]
-    server.respond(Response(body=dialect.ok(GOOD)))
+    server.respond(response or Response(body=dialect.ok(GOOD)))
     quick_backbone(dialect.provider(model), model=ModelSettings(**chosen)).generate([make_request("Which?", *clips)])
     return server.received[-1].body
 
@@ -136,11 +138,8 @@ def test_the_detail_of_frames_follows_from_their_height_and_can_be_chosen(server
 def test_a_setting_that_a_person_chose_is_never_dropped_in_silence(
     dialect: Dialect, server: Server, chosen: dict[str, Any], refusal: str
 ) -> None:
-    server.respond(Response(status=400, body=dialect.error(refusal)))
     with pytest.raises(BackboneError, match=f"HTTP 400.*{refusal}"):
-        quick_backbone(dialect.provider(), model=ModelSettings(**chosen)).generate(
-            [make_request("Which?", make_clip(0.0, [1]))]
-        )
+        sent(dialect, server, "m", Response(status=400, body=dialect.error(refusal)), **chosen)
 
 
 def test_what_a_person_chose_is_part_of_the_cache_key(dialect: Dialect) -> None:
@@ -201,12 +200,8 @@ def without_flex(dialect: Dialect, refusal: Response) -> Callable[[Received], Re
 @flex_dialects
 def test_the_tier_is_sent_recorded_and_not_sent_by_default(dialect: Dialect, server: Server) -> None:
     by_default = None if dialect.name == "openai" else "flex"  # OpenAI says which tier answered
-    asked = (
-        (ServiceTier.FLEX, "flex", "flex"),
-        (ServiceTier.STANDARD, None, None),
-        (ServiceTier.FLEX, "default", by_default),
-    )
-    for tier, said, recorded in asked:
+    flex, standard = ServiceTier.FLEX, ServiceTier.STANDARD
+    for tier, said, recorded in ((flex, "flex", "flex"), (standard, None, None), (flex, "default", by_default)):
         server.respond(answered(dialect, said))
         assert backbone(dialect, tier).generate([make_request()])[0].service_tier == recorded
     assert [tier_of(received.body) for received in server.received] == ["flex", None, "flex"]
@@ -232,6 +227,4 @@ def test_a_tier_that_the_service_refuses_is_left_for_good_and_said_once(
     for _ in range(2):
         asked.generate([make_request()])
     assert [tier_of(received.body) for received in server.received] == ["flex", None, None]
-    assert [record.getMessage() for record in caplog.records if record.name == NOTICES.name] == [
-        f"{dialect.name}:m: the service refuses the tier flex; the standard tier is used."
-    ]
+    assert caplog.messages == [f"{dialect.name}:m: the service refuses the tier flex; the standard tier is used."]

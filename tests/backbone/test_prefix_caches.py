@@ -26,22 +26,11 @@ SPECS = ["anthropic:claude-sonnet-5", "openai:gpt-5.4-mini", "openai:gpt-5.6-ter
 CLAUDE, _, GPT_NEW, GEMINI = SPECS
 
 
-class Wide(Still):
-    """16 to 9."""
-
-    def __init__(self, shade: int, height: int) -> None:
-        super().__init__(shade, height)
-        self.width = 16 * height // 9
-        self._jpeg = super().jpeg()  # once, because many requests show it
-
-    def jpeg(self, quality: int = 90) -> bytes:
-        return self._jpeg
-
-
 @cache
 def bundle(clips: int, frames: int = 4, height: int = 720) -> tuple[Clip, ...]:
     def clip(start: int) -> Clip:
-        pictures = tuple(Frame(i, float(start + i), Wide(start + i, height)) for i in range(frames))
+        stills = [Still(start + i, height, 16 * height // 9) for i in range(frames)]
+        pictures = tuple(Frame(i, float(start + i), still) for i, still in enumerate(stills))
         return Clip(Interval(start, start + frames), ObservationStrategy(), pictures)
 
     return tuple(clip(10 * number) for number in range(clips))
@@ -131,7 +120,7 @@ def test_openai_is_told_which_requests_belong_together(opened: Opener) -> None:
     keys = [prompt.key for prompt in server.prompts]
     assert keys[0] == keys[1] != keys[2]
     assert "Which" not in (keys[0] or "")  # what goes to the provider twice is no second copy of the question
-    assert [body["prompt_cache_options"] for body in server.bodies] == [{"mode": "explicit"}] * 3
+    assert [received.body["prompt_cache_options"] for received in server.received] == [{"mode": "explicit"}] * 3
 
 
 def test_a_leader_that_fails_does_not_hold_the_others(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:

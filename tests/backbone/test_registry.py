@@ -19,6 +19,7 @@ from trace_ves.core import BackboneConfigError, InputError, MissingExtraError
 LOCAL = "openai:m@http://127.0.0.1:1/v1"
 NO_KEY = "{} needs a key: set {} in the environment, or run `trace-ves keys set {}`."
 NO_SETTING = "The backbone {} has no setting {}; leave out --{}."
+TWO_SETTINGS = ("thinking or detail", "thinking and --detail")
 BAD_URL = "cannot be used: it must look like http://host:port/v1, without user, password or query."
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     *(
@@ -50,11 +51,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("glance", {"server": "vllm"}, NO_SETTING.format("glance", "server", "server")),
     ("anthropic:m", {"detail": "low"}, NO_SETTING.format("anthropic:m", "detail", "detail")),
     ("hf:x", {"service_tier": "flex"}, NO_SETTING.format("hf:x", "service-tier", "service-tier")),
-    (
-        "json:dumps",
-        {"thinking": "low", "detail": "low"},
-        NO_SETTING.format("json:dumps", "thinking or detail", "thinking and --detail"),
-    ),
+    ("json:dumps", {"thinking": "low", "detail": "low"}, NO_SETTING.format("json:dumps", *TWO_SETTINGS)),
 ]
 
 
@@ -205,10 +202,7 @@ def text(): return "hello"
         ("mine_backbones:needs", "called without arguments: TypeError: needs"),
         ("mine_backbones:broken", "called without arguments: RuntimeError: no weights here"),
         ("mine_backbones:refuses", "mine: set MINE_KEY."),
-        (
-            "mine_backbones:text",
-            "mine_backbones:text made str, which is not a backbone: it needs a `name` and a method",
-        ),
+        ("mine_backbones:text", "text made str, which is not a backbone: it needs a `name` and a method"),
         ("collections:OrderedDict", "collections:OrderedDict made OrderedDict, which is not a backbone"),
         ("mine_backbones:nothing", "There is no backbone 'mine_backbones:nothing'; there are "),
     ],
@@ -225,9 +219,7 @@ def test_own_code_that_is_no_backbone_is_a_sentence(
 
 
 def test_every_kind_of_backbone_is_registered_by_its_own_package_without_its_sdk() -> None:
-    heavy = (
-        "{'openai', 'anthropic', 'google.genai', 'torch', 'onnxruntime', 'httpx', 'httpx2', 'sqlite3', 'av', 'numpy'}"
-    )
+    heavy = {"openai", "anthropic", "google.genai", "torch", "onnxruntime", "httpx", "httpx2", "sqlite3", "av", "numpy"}
     code = (
         "import sys; from trace_ves.backbone.registry import account_variables, registrations; "
         f"print(*registrations()); print(*account_variables()); print(*{heavy} & {{*sys.modules}})"

@@ -6,7 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
-import time
+import threading
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -137,7 +137,9 @@ def test_a_kept_reply_that_no_longer_validates_is_asked_again(path: Path) -> Non
 
 
 def test_what_was_answered_is_kept_when_another_request_of_the_batch_fails(server: Server, path: Path) -> None:
-    good, bad = Response(body=OPENAI.ok('{"colour": "red"}', read=10)), Response(404, OPENAI.error("no"))
+    failed = threading.Event()
+    good = Response(body=OPENAI.ok('{"colour": "red"}', read=10), before=lambda: failed.wait(20))
+    bad = Response(404, OPENAI.error("no"), before=failed.set)
     server.respond(lambda received: bad if "bad" in json.dumps(received.body) else good)
     backbone = CachedBackbone(quick_backbone(OPENAI.provider()), path)
     with pytest.raises(BackboneError, match="404"):
@@ -226,17 +228,10 @@ def test_a_flipped_bit_is_never_another_answer(path: Path, tmp_path: Path, bit: 
     assert lost > 0
 
 
-VERSION_0_1 = """
-    CREATE TABLE replies (id INTEGER PRIMARY KEY, key BLOB UNIQUE NOT NULL, value TEXT NOT NULL, used_at REAL NOT NULL);
-    CREATE INDEX replies_by_use ON replies (used_at);
-"""
-
-
 def test_a_cache_of_version_0_1_is_read_and_added_to(path: Path) -> None:
-    path.parent.mkdir()
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.executescript(VERSION_0_1)
-        connection.execute("INSERT INTO replies (key, value, used_at) VALUES (?, ?, ?)", (b"old", "é", time.time()))
+    fill(path, {b"old": "é"})
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("ALTER TABLE replies DROP COLUMN checksum")  # which that version did not write
     store = ResponseStore(path)
     assert store.get(b"old") == "é"
     store.put(b"new", "2")

@@ -1,4 +1,4 @@
-"""Which failures are retried, how long to wait, and what is shown meanwhile."""
+"""Which failures are retried, how many requests start and when, how long to wait, and what is shown meanwhile."""
 
 import io
 import json
@@ -13,10 +13,10 @@ from rich.text import Text
 from tests.fakes import ScriptedProvider, make_request, quick_backbone
 
 from trace_ves.backbone import attempts, retry
+from trace_ves.backbone.attempts import Slots
 from trace_ves.backbone.provider import Completion, ServiceError
 from trace_ves.backbone.registry import BackboneOptions
 from trace_ves.backbone.retry import (
-    NOTICES,
     Announcer,
     RetryPolicy,
     WaitingNotices,
@@ -24,6 +24,7 @@ from trace_ves.backbone.retry import (
     refusal_message,
     retry_after_seconds,
 )
+from trace_ves.core import BackboneError
 
 
 def test_what_may_pass() -> None:
@@ -52,6 +53,9 @@ def test_how_long_a_response_asks_to_wait() -> None:
         assert retry_after_seconds(unclear) is None
 
 
+SMALLER = "use fewer or smaller frames."
+
+
 @pytest.mark.parametrize(
     ("status", "message", "sentence"),
     [
@@ -63,12 +67,8 @@ def test_how_long_a_response_asks_to_wait() -> None:
         (400, "x" * 300, f"m: the service refused the request (HTTP 400): {'x' * 300}."),
         (402, "x" * 301, f"m: the service refused the request (HTTP 402): {'x' * 300}…."),
         (405, "no", "m: the service refused the request (HTTP 405): no."),
-        (413, "", "m: the service refused the request (HTTP 413); use fewer or smaller frames."),
-        (
-            400,
-            "prompt is too long",
-            "m: the service refused the request (HTTP 400): prompt is too long; use fewer or smaller frames.",
-        ),
+        (413, "", f"m: the service refused the request (HTTP 413); {SMALLER}"),
+        (400, "context size", f"m: the service refused the request (HTTP 400): context size; {SMALLER}"),
         (414, "no", "m: the service refused the request (HTTP 414): no."),
     ],
 )
@@ -131,12 +131,9 @@ def test_a_wait_for_the_next_attempt_is_a_log_line_with_its_seconds(
     status: int, words: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retry, "SHORTEST_SECONDS", 0.1)
-    quick_backbone(ScriptedProvider(ServiceError(status, "busy", retry_after_seconds=0.2), GOOD)).generate(
-        [make_request()]
-    )
-    assert [record.getMessage() for record in caplog.records if record.name == NOTICES.name] == [
-        f"scripted:m: {words}; trying again in 0 s."
-    ]
+    failure = ServiceError(status, "busy", retry_after_seconds=0.2)
+    quick_backbone(ScriptedProvider(failure, GOOD)).generate([make_request()])
+    assert caplog.messages == [f"scripted:m: {words}; trying again in 0 s."]
 
 
 def test_a_slow_response_is_told_while_it_is_awaited(
@@ -167,3 +164,110 @@ def test_the_table_of_a_run_shows_what_is_waited_for() -> None:
         with Announcer("openai:m").waits("HTTP 429, rate limit", 90.0):
             table.print("a line, with which the table is drawn again")
     assert "openai:m: HTTP 429, rate limit; trying again in" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+# --- how many requests start, and when: with a clock of our own, so that nothing is waited for ---
+
+
+class Clock:
+    """Time passes only in waits."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wait(self, seconds: float | None = None) -> bool:
+        assert seconds is not None, "this wait would never end"
+        self.now += seconds
+        return False
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(attempts, "time", SimpleNamespace(monotonic=made.monotonic))
+    return made
+
+
+@pytest.fixture
+def slots(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Slots:
+    made = Slots(1)
+    monkeypatch.setattr(made._changed, "wait", clock.wait)
+    return made
+
+
+def starts(slots: Slots, clock: Clock, count: int) -> list[float]:
+    """When so many requests start that each take no time, in seconds after 1000."""
+    found = []
+    for _ in range(count):
+        with slots.taken():
+            found.append(round(clock.now - 1000.0, 6))
+    return found
+
+
+def test_without_a_rate_limit_nobody_waits_and_each_slot_is_given_back(slots: Slots, clock: Clock) -> None:
+    assert starts(slots, clock, 3) == [0, 0, 0]
+    with slots.taken():
+        with slots.lent(), slots.taken():
+            pass
+        with pytest.raises(AssertionError, match="this wait would never end"):
+            slots._take()
+    assert clock.now == 1000.0
+
+
+def test_after_a_rate_limit_requests_start_at_the_rate_that_was_accepted_and_then_faster(
+    slots: Slots, clock: Clock
+) -> None:
+    starts(slots, clock, 4)
+    clock.now += 10
+    with slots.taken():
+        slots.slow_down(clock.now, 20.0)  # in 30 s, 5 requests of which 4 were accepted: one in 7.5 s
+    assert starts(slots, clock, 3) == [30, 37.5, 45]
+    slots.speed_up()
+    assert starts(slots, clock, 3) == [52.5, 59.625, 66.75]  # 7.125 s
+
+
+def test_requests_sent_before_the_pause_only_correct_its_rate(slots: Slots, clock: Clock) -> None:
+    starts(slots, clock, 4)
+    slots.slow_down(clock.now, 12.0)  # 3 of 4 accepted
+    slots.slow_down(clock.now + 11.9, 99.0)  # 2 of 4
+    assert starts(slots, clock, 2) == [12, 18]
+    for _ in range(3):
+        slots.slow_down(1000.0, 99.0)  # none: one in 12 s, not less
+    assert starts(slots, clock, 2) == [24, 36]
+    slots.slow_down(1012.0, 5.0)  # sent after the pause: one of its own, after 4 starts in 29 s
+    assert starts(slots, clock, 2) == [41, 50.666667]
+
+
+def test_only_the_starts_of_the_last_minute_count(slots: Slots, clock: Clock) -> None:
+    for seconds in (0.0, 1.0, 60.0):
+        clock.now = 1000.0 + seconds
+        starts(slots, clock, 1)
+    assert list(slots._starts) == [1000.0, 1001.0, 1060.0]
+    clock.now = 1060.5
+    starts(slots, clock, 1)
+    assert list(slots._starts) == [1001.0, 1060.0, 1060.5]
+
+
+def test_a_pause_without_any_start_is_as_long_as_asked(slots: Slots, clock: Clock) -> None:
+    slots.slow_down(clock.now, 3.0)
+    assert starts(slots, clock, 2) == [3, 6]
+
+
+def test_what_is_said_when_a_request_is_given_up() -> None:
+    provider = ScriptedProvider(ServiceError(503, "busy"), ServiceError(503, "busy.", retry_after_seconds=99.0))
+    with pytest.raises(BackboneError) as caught:
+        quick_backbone(provider).generate([make_request()])
+    sentence = "scripted:m: no answer within 20 s after 2 attempts; the last ended with HTTP 503: busy."
+    assert (str(caught.value), provider.calls) == (sentence, 2)
+
+
+@pytest.mark.parametrize("first", [GOOD, ServiceError(503, "busy")])
+def test_one_that_answered_once_is_waited_for(first: Completion | ServiceError) -> None:
+    gone = ServiceError(None, "gone", unreachable=True)
+    provider = ScriptedProvider(first, *[gone] * 6, GOOD)  # never reached, it would get four
+    backbone = quick_backbone(provider)
+    replies = [backbone.generate([make_request()])[0].reply.colour for _ in range(2)]
+    assert (replies, provider.calls) == (["red", "red"], 8 if isinstance(first, Completion) else 9)

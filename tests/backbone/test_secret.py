@@ -99,9 +99,8 @@ def test_a_message_is_one_line_of_bounded_length_without_what_looks_like_a_key()
     said = redact("bad\nkey sk-proj-****abcd, or AIzaSyD-123456, or ya29.a0Af_x-1, or Bearer abcdef1")
     assert said == "bad key [key], or [key], or [key], or [key]"
     assert redact("x" * 10_000) == "x" * 4000 + "…"
-    quoted = Key("X_API_KEY", SECRET).redact(
-        f"{SECRET}: " + "/9j/4AAQSkZJRg" * 300_000
-    )  # a whole request, frames and all
+    request = f"{SECRET}: " + "/9j/4AAQSkZJRg" * 300_000  # frames and all
+    quoted = Key("X_API_KEY", SECRET).redact(request)
     assert (quoted[:11], len(quoted)) == ("[key]: /9j/", 4001)
     assert Key("X_API_KEY", SECRET).redact(f"the key {SECRET[::-1]} is wrong") == "the key [key] is wrong"
 
@@ -118,9 +117,7 @@ def test_no_file_that_a_run_writes_holds_the_key_that_a_service_echoes(
 ) -> None:
     monkeypatch.setenv("TRACE_VES_CACHE_DIR", str(tmp_path / "cache"))
     echoes = [f"the header with {form(SECRET)} is not known" for form in FORMS.values()]
-    server.respond(
-        *(Response(status=status, body=dialect.error(echo), headers={"retry-after": "3600"}) for echo in echoes)
-    )
+    server.respond(*(Response(status, dialect.error(echo), {"retry-after": "3600"}) for echo in echoes))
     variable = next(name for name in dialect.environment(server.url) if name.endswith("_API_KEY"))
     monkeypatch.setenv(variable, SECRET)
     (tmp_path / "questions.jsonl").write_text("\n".join(map(json.dumps, QUESTIONS)) + "\n")

@@ -1,13 +1,17 @@
 """The commands on the audit page, and those of the audit on the page of measurements, print what the pages show."""
 
+import json
 import re
 import runpy
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests import program
+
+from trace_ves.twin.synthetic.bench import make_twin, write_twin
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/audit.md").read_text(encoding="utf-8")
@@ -78,3 +82,14 @@ def test_the_table_of_benchmarks_is_what_its_tool_prints(shared: Path) -> None:
     lines = [tool["measure"](source, folders[source.title]) for source in tool["SOURCES"] if source.title in folders]
     assert len(lines) == 2
     assert [line for line in lines if line not in MEASURED] == []
+
+
+def test_tables_of_the_first_questions_are_of_those_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    write_twin(tmp_path / "twin", make_twin(6, 3), videos=False)
+    words = ["tables.py", tmp_path / "twin", "--backbone", "lab", "--out", tmp_path / "out", "--limit", 3]
+    monkeypatch.setattr("trace_ves.ves.figures.METADATA", {"svg": {}})  # the others take longer
+    monkeypatch.setattr(sys, "argv", [*map(str, words), "--methods", "uniform-16,uniform-32", "--workers", "1"])
+    assert runpy.run_path(str(ROOT / "tools/tables.py"))["main"]() == 0
+    assert json.loads((tmp_path / "out" / "audit.json").read_text())["bench"]["questions"] == 3
+    assert (tmp_path / "out" / "figures" / "k-sweep.svg").exists()

@@ -1,8 +1,9 @@
-"""Runs in memory and runs in files are scored alike, schedules are counted as predictions are, faults have a place."""
+"""Runs in memory and in files are scored alike, schedules like predictions; faults and runs that are alike are said."""
 
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,12 +100,8 @@ def world(folder: Path, *, seed: int = 0, questions: int = 40, runs: int = 3) ->
             evidence = [[9, 8]]  # left out
         lines.append(
             {"id": f"q{at}", "video": f"v{at // 3}", "duration": 100, "question": "?", "options": ["x", "y", "z"]}
-            | {
-                "answer": rng.choice("ABC"),
-                "family": rng.choice("fg"),
-                "evidence": evidence,
-                "domain": rng.choice("xy"),
-            }
+            | {"answer": rng.choice("ABC"), "family": rng.choice("fg"), "domain": rng.choice("xy")}
+            | {"evidence": evidence}
         )
     (folder / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (folder / "runs").mkdir()
@@ -171,3 +168,90 @@ def test_what_is_wrong_is_said_in_the_same_words(tmp_path: Path, fault: str) -> 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"absent\.jsonl: cannot be read: No such file"):
         score_files([item("a")], [tmp_path / "absent.jsonl"])
+
+
+# --- runs that are alike, and frames that ignore the question ---
+
+QUESTIONS = 200
+ITEMS = [
+    Item(Question(f"q{n:03}", f"v{n % 20}.mp4", "?", ("w", "x", "y", "z")), "A", (), 1000.0) for n in range(QUESTIONS)
+]
+
+
+def run(seed: int, *, response: bool = True, frames: int = 0, changed: int = 0) -> list[Prediction]:
+    """Answers that depend on the seed; the first `changed` are different, the last `frames` have frames."""
+    lines = []
+    for n, item in enumerate(ITEMS):
+        letter = "ABCD"[(n * seed + (n < changed)) % 4]
+        seen = (float(n % 20), 500.0) if n >= QUESTIONS - frames else ()
+        extra: dict[str, object] = {"response": f"{letter}, said {seed}"} if response else {}
+        lines.append(Prediction(item.question.id, letter, timestamps=seen, frames_supplied=len(seen), extra=extra))
+    return lines
+
+
+EIGHT = "8 runs (r1, r2, r3, r4, r5, r6, r7, r8), two by two,"
+
+
+def same(who: str, percent: str, what: str = "response") -> str:
+    inputs = "these runs are almost certainly the same inputs"
+    return f"{who} gave the same {what} to {percent}% of the questions: {inputs}."
+
+
+@pytest.mark.parametrize(
+    ("runs", "warnings"),
+    [
+        ({"a": run(1), "b": run(1)}, [same("a and b", "100.0")]),
+        ({"a": run(1), "b": run(1, changed=1)}, [same("a and b", "99.5")]),
+        ({"a": run(1), "b": run(1, changed=2)}, []),
+        ({f"r{n}": run(1, changed=n % 2) for n in range(1, 9)}, [same(EIGHT, "at least 99.5")]),
+        ({"r0": run(3), **{f"r{n}": run(1) for n in range(1, 9)}}, [same(EIGHT, "at least 100.0")]),
+        (
+            {"a": run(1), "c": run(3), "b": run(1), "d": run(3)},
+            [same("a and b", "100.0"), same("c and d", "100.0")],
+        ),
+        ({"a": run(1, response=False), "b": run(1)}, [same("a and b", "100.0", "answer")]),
+        ({"a": run(1, frames=19), "b": run(3, frames=19)}, []),  # nineteen questions may agree by chance
+        (
+            {"a": run(1, frames=40), "b": run(3, frames=40)},
+            [
+                "a and b looked at the same frames for 100.0% of the questions: the methods do not differ in what the "
+                "model was shown.",
+                *(
+                    f"{name}: all questions about a video were answered from the same frames (20 videos with several "
+                    "questions); its frames do not depend on the question."
+                    for name in "ab"
+                ),
+            ],
+        ),
+    ],
+)
+def test_similar_runs_are_named_together(runs: dict[str, list[Prediction]], warnings: list[str]) -> None:
+    report = audit(ITEMS, runs, resamples=1).to_json()
+    assert report["warnings"] == warnings
+    assert len(report["agreement"]) == len(runs) * (len(runs) - 1) // 2
+    pair = report["agreement"][0]
+    assert (pair["a"], pair["b"], pair["questions"]) == (*list(runs)[:2], QUESTIONS)
+
+
+def alike(count: int, *, response: bool, frames: bool, same_video: bool = False) -> list[str]:
+    """The warnings about two runs that agree in every answer, over so many questions."""
+    items = [item(f"q{n}", (), video="v" if same_video else f"{n}") for n in range(count)]
+    extra = {"response": "A"} if response else {}
+    lines = [Prediction(each.question.id, "A", (7.0,) * frames, int(frames), "m", extra=extra) for each in items]
+    report = audit(items, {"a": lines, "b": [replace(line, method="n") for line in lines]}, resamples=1)
+    return [warning.split(" of the questions")[0] for warning in report.warnings]
+
+
+def test_fewer_questions_agree_by_chance() -> None:
+    assert alike(49, response=False, frames=False) == []
+    assert alike(50, response=False, frames=False) == ["a and b gave the same answer to 100.0%"]
+    assert alike(19, response=True, frames=True) == []
+    assert alike(20, response=True, frames=True) == [
+        "a and b gave the same response to 100.0%",
+        "a and b looked at the same frames for 100.0%",
+    ]
+    assert alike(9, response=True, frames=True, same_video=True) == []
+    words = "all questions about a video were answered from the same frames (1 videos with several questions)"
+    assert alike(10, response=True, frames=True, same_video=True) == [
+        f"{name}: {words}; its frames do not depend on the question." for name in "ab"
+    ]

@@ -21,9 +21,8 @@ def paper_run(correct: int, covered: int, both: int, n: int = 600) -> tuple[list
         is_right = index < correct
         is_covered = index < both or correct <= index < correct + covered - both
         items.append(Item(Question(f"q{index}", f"v{index % 348}", "?", ("a", "b")), "A", (Interval(10, 20),), 100.0))
-        predictions.append(
-            Prediction(f"q{index}", "A" if is_right else "B", (11.0, 12.0) if is_covered else (50.0,), 2)
-        )
+        seen = (11.0, 12.0) if is_covered else (50.0,)
+        predictions.append(Prediction(f"q{index}", "A" if is_right else "B", seen, 2))
     return items, predictions
 
 
@@ -32,18 +31,7 @@ def test_the_half_widths_of_the_papers_table() -> None:
     items, predictions = paper_run(correct=381, covered=471, both=304)
     run = audit(items, {"trace": predictions}, resamples=4000).runs[0]
     assert [f"{run.metrics[m]:.1f}" for m in ("Acc", "Cov@2", "ECA@2")] == ["63.5", "78.5", "50.7"]
-    assert run.half_width("Acc") == pytest.approx(3.9, abs=0.1)
-    assert run.half_width("Cov@2") == pytest.approx(3.3, abs=0.1)
-    assert run.half_width("ECA@2") == pytest.approx(4.0, abs=0.1)
-
-
-def test_one_seed_gives_one_report_and_another_gives_another() -> None:
-    items, predictions = paper_run(100, 80, 60, n=150)
-    first, again = (audit(items, {"r": predictions}, seed=5).to_json() for _ in range(2))
-    other = audit(items, {"r": predictions}, seed=6).to_json()
-    assert first == again
-    assert first["runs"][0]["metrics"] == other["runs"][0]["metrics"]
-    assert first["runs"][0]["ci95"] != other["runs"][0]["ci95"]
+    assert [run.half_width(m) for m in ("Acc", "Cov@2", "ECA@2")] == pytest.approx([3.9, 3.3, 4.0], abs=0.1)
 
 
 def test_a_seed_draws_today_what_it_drew_when_results_were_published() -> None:
@@ -129,9 +117,7 @@ def test_every_metrics_interval_is_that_of_its_own_column() -> None:
 
 def test_intervals_by_video_resample_whole_videos() -> None:
     items, predictions = paper_run(60, 50, 30, n=100)
-    items = [
-        replace(item, question=replace(item.question, video=f"v{number // 7}")) for number, item in enumerate(items)
-    ]
+    items = [replace(each, question=replace(each.question, video=f"v{at // 7}")) for at, each in enumerate(items)]
     report = audit(items, {"a": predictions}, resamples=60, seed=3)
     [run] = report.runs
     videos = {item.question.id: item.question.video for item in items}

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 import urllib.error
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,12 +38,14 @@ class StandIn:
     def is_gone(self) -> bool:
         """Whether the server and the worker that ignores SIGTERM have both ended, as they must within seconds."""
         pids = [self.calls()[-1]["pid"], int((self.home / "worker").read_text())]
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            if not any(is_running(pid) for pid in pids):
-                return True
-            time.sleep(0.05)
-        return False
+        return comes_true(lambda: not any(map(is_running, pids)))
+
+
+def comes_true(condition: Callable[[], object]) -> bool:
+    deadline = time.monotonic() + 60
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return bool(condition())
 
 
 def is_running(pid: int) -> bool:
@@ -118,10 +120,8 @@ def test_a_server_that_never_becomes_healthy_is_ended(
     stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def wait_for_worker(_: str) -> bool:
-        worker, deadline = stand_in.home / "worker", time.monotonic() + 60
-        while time.monotonic() < deadline and not (worker.exists() and worker.read_text()):
-            time.sleep(0.02)
-        return False
+        worker = stand_in.home / "worker"
+        return not comes_true(lambda: worker.exists() and worker.read_text())
 
     monkeypatch.setenv("STAND_IN_MODE", "hangs")
     monkeypatch.setattr(server_module, "_is_healthy", wait_for_worker)
