@@ -5,7 +5,7 @@ QUESTIONS ?= 600
 PART ?= 1/1
 SEED ?= 0
 # Plugins by name: pytest would rewrite the assertions of every package that brings one, in each worker.
-PYTEST := PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 $(BIN)/pytest -p xdist -p timeout -p pytest_socket -p _hypothesis_pytestplugin --timeout 600
+PYTEST := $(BIN)/pytest --disable-plugin-autoload -p xdist -p timeout -p pytest_socket -p _hypothesis_pytestplugin --timeout 600
 WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
 .PHONY: help demo test lint format tables mutants fire new-examples docs clean
