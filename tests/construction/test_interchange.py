@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_ves.construction import interchange
-from trace_ves.construction.interchange import Frames, ImportResult, import_intervals, read_spans
+from trace_ves.construction.interchange import (
+    Frames,
+    ImportResult,
+    ScreenTimes,
+    import_intervals,
+    make_task,
+    merge_noted,
+    read_spans,
+)
 from trace_ves.construction.judged_item import JudgedItem, ProposedItem, list_items
 from trace_ves.construction.ledger import StaleError
 from trace_ves.construction.project import Project
@@ -240,3 +249,50 @@ def test_a_file_that_does_not_fit_changes_nothing(
     with pytest.raises(InputError, match=sentence):
         import_intervals(project, store, tmp_path / "export.json", **options)
     assert store.ledger().entries == []
+
+
+@st.composite
+def frame_times(draw: st.DrawFn) -> ScreenTimes:
+    """A video whose frames come at uneven distances."""
+    steps = draw(st.lists(st.integers(10, 400), min_size=8, max_size=60))
+    stamps = np.concatenate([[0.0], np.cumsum(steps) / 1000 + draw(st.floats(0, 0.0004))])
+    return ScreenTimes(stamps, float(stamps[-1]) + 0.1)
+
+
+@given(frame_times(), st.data())
+def test_what_is_written_reads_as_it_was(
+    tmp_path_factory: pytest.TempPathFactory, times: ScreenTimes, data: st.DataObject
+) -> None:
+    """Edges are timestamps in milliseconds."""
+    items = []
+    for number in range(data.draw(st.integers(1, 3))):
+        places = st.lists(st.integers(0, len(times.timestamps) - 1), min_size=2, max_size=6, unique=True)
+        edges = [round(float(times.timestamps[place]), 3) for place in sorted(data.draw(places))]
+        spans = tuple(Interval(start, end) for start, end in zip(edges[::2], edges[1::2], strict=False))
+        items.append(JudgedItem(f"c{number:04}", proposal("videos/a b.mp4", spans)))
+    path = tmp_path_factory.mktemp("out") / "export.json"
+    path.write_text(json.dumps([make_task("videos/a b.mp4", times, items)]))
+    assert [(each.media, each.label, times.interval(each.span), each.note) for each in read_spans(path)] == [
+        ("videos/a b.mp4", judged.id, span, note)
+        for judged in items
+        for span, note in zip(judged.proposal.evidence, judged.proposal.rationales, strict=True)
+    ]
+
+
+@given(frame_times(), st.data())
+def test_frames_cover_an_interval_and_no_more_than_a_frame_beyond(times: ScreenTimes, data: st.DataObject) -> None:
+    start = data.draw(st.floats(0, times.duration - 0.02))
+    interval = Interval(start, data.draw(st.floats(start + 0.01, times.duration)))
+    back = times.interval(Frames(*times.frames(interval)))
+    longest = float(np.diff(times.timestamps).max()) + 0.11
+    assert interval.start - longest <= back.start <= interval.start + 0.002
+    assert interval.end - 0.002 <= back.end <= interval.end + longest
+
+
+@given(st.lists(st.tuples(st.floats(0, 100), st.floats(0.1, 20), st.text(max_size=30)), max_size=8))
+def test_merged_intervals_are_apart_and_cover_the_same(spans: list[tuple[float, float, str]]) -> None:
+    noted = [(Interval(start, start + length), note) for start, length, note in spans]
+    merged = merge_noted(noted)
+    assert all(one.end < two.start for (one, _), (two, _) in pairwise(merged))
+    for interval, _ in noted:
+        assert any(each.start <= interval.start and interval.end <= each.end for each, _ in merged)

@@ -5,6 +5,7 @@ import json
 import logging
 from collections.abc import Sequence
 from contextlib import nullcontext
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,8 @@ from unittest.mock import ANY, MagicMock, Mock, call
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
 from tests.web.web_bench import number_in, write_video
@@ -235,3 +238,16 @@ def test_a_day_begins_at_midnight_and_has_a_pace_after_a_minute() -> None:
     start = at - at % 86400
     assert today(pen.ledger, "ann", start + 86399) == Day(1, 0.5)
     assert today(pen.ledger, "ann", start + 86400) == Day(0, 0)
+
+
+@given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 20)), max_size=12), st.floats(0, 80), st.floats(1, 20))
+def test_a_share_is_a_share(pairs: list[tuple[float, float]], start: float, length: float) -> None:
+    spans = [[begin, begin + more] for begin, more in pairs]
+    interval = Interval(start, start + length)
+    share = looking.watched_share(interval, spans)
+    assert 0 <= share <= 1
+    assert share <= looking.watched_share(interval, [*spans, [start, start + length / 2]]) + 1e-9
+    assert looking.watched_share(interval, [[0, 200]]) == pytest.approx(1)
+    found = looking.join_spans(spans)
+    assert all(one[1] < two[0] for one, two in pairwise(found))
+    assert 0 <= looking.playable_seconds(0.0, length) <= looking.playable_seconds(1.0, length) <= 82

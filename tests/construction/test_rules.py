@@ -32,6 +32,7 @@ from trace_ves.construction.ledger import Change, Ledger, Stage, StaleError
 from trace_ves.construction.probes import above_chance, original_letter, rotate_options
 from trace_ves.construction.proposal import DraftError, ItemDraft
 from trace_ves.core import Interval, Question
+from trace_ves.core.interval import union_length
 
 from .histories import EVIDENCE, Pen, moved
 
@@ -341,3 +342,25 @@ def test_what_stands_is_what_a_plain_stack_says(actions: list[tuple[str, str, st
         entries = [entry for entry in ledger.entries if (entry.subject, entry.slot) == (subject, slot)]
         assert [entry.revision for entry in entries] == list(range(1, len(entries) + 1))
         assert all(later.before == earlier.after for earlier, later in pairwise(entries))
+
+
+@given(st.floats(0.5, 2e4))
+def test_windows_cover_the_video_with_the_overlap_of_the_paper(duration: float) -> None:
+    found = proposal.list_windows(duration)
+    assert union_length(found) == pytest.approx(duration)
+    assert (found[0].start, found[-1].end) == (0, duration)
+    assert all(span.length == proposal.WINDOW_SECONDS for span in found[:-1])
+    for earlier, later in pairwise(found):
+        assert earlier.end - later.start == pytest.approx(proposal.OVERLAP_SECONDS)
+
+
+@given(st.lists(st.tuples(st.floats(-5, 130), st.floats(-5, 130)), max_size=5))
+def test_what_passes_the_check_is_in_order_and_apart(pairs: list[tuple[float, float]]) -> None:
+    evidence = tuple(Interval(min(pair), max(pair)) for pair in pairs if min(pair) >= 0)
+    try:
+        proposal.check_evidence(evidence, 120.0)
+    except DraftError:
+        return
+    edges = [edge for span in evidence for edge in (span.start, span.end)]
+    assert edges == sorted(edges)
+    assert all(0.1 <= span.length <= 60 for span in evidence)

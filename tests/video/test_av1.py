@@ -294,3 +294,16 @@ def test_what_only_the_decoder_knows_is_left_to_it(packet: bytes) -> None:
 )
 def test_units_have_a_kind_and_a_size(data: bytes, expected: list[tuple[int, int, int]] | None) -> None:
     assert or_none(_units, data) == expected
+
+
+@given(packets=st.lists(st.binary(max_size=60), max_size=4), extradata=st.none() | st.binary(max_size=30))
+def test_any_bytes_are_headers_or_unreadable(packets: list[bytes], extradata: bytes | None) -> None:
+    added = 0
+    try:
+        references = References(extradata)
+        for number, packet in enumerate(packets):
+            references.add(number, packet)
+            added += 1
+        assert references.needed({0}).keys() <= set(range(added))
+    except UnreadableHeaderError:
+        assert added <= len(packets)
