@@ -145,10 +145,20 @@ def test_a_closed_cluster_gives_the_lines_of_the_local_engine_though_a_worker_is
 
 
 NODES = """
-import os, sys
+import os, sys, time
 from ray._common.utils import get_system_memory
+from ray._private import services
 from ray._private.utils import get_used_memory
 from ray.cluster_utils import Cluster
+
+def get_node(*arguments, once=services.get_node):
+    for _ in range(600):  # Ray itself waits 30 s for a node, which a busy machine can exceed
+        try:
+            return once(*arguments)
+        except RuntimeError:
+            time.sleep(0.5)
+
+services.get_node = get_node
 
 def add(**environment):
     os.environ.update(environment)
@@ -159,7 +169,7 @@ def add(**environment):
 
 cluster = Cluster()
 add(RAY_memory_monitor_refresh_ms="0")
-share = (get_used_memory() + 1.5e9) / get_system_memory()
+share = (get_used_memory() + 3e9) / get_system_memory()
 add(RAY_memory_monitor_refresh_ms="100", RAY_memory_usage_threshold=str(share), NODE="tight")
 doomed = add(RAY_memory_monitor_refresh_ms="0", NODE="doomed")
 print(cluster.address, flush=True)
@@ -211,7 +221,7 @@ def test_three_nodes_of_which_one_dies_and_one_runs_out_of_memory(
         _, said = process.communicate(timeout=500)
         assert process.returncode == 0, said
     finally:
-        nodes.communicate("end\n", timeout=60)
+        nodes.communicate("end\n", timeout=300)
     assert (workplace / "tight").exists()
     assert not (workplace / "unharmed").exists()
     logs = "".join(path.read_text(errors="replace") for path in ray_folder.glob("ray/session_*/logs/raylet*"))
