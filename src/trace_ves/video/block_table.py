@@ -7,6 +7,7 @@ clusters of known size, no additions, no laces of pictures, no stripped headers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
@@ -29,6 +30,8 @@ _CODEC_ID: Final = 0x86
 _OTHERS_IN_SEGMENT: Final = frozenset(  # seek head, info, cues, attachments, chapters, tags, void, checksum
     {0x114D9B74, 0x1549A966, 0x1C53BB6B, 0x1941A469, 0x1043A770, 0x1254C367, 0xEC, 0xBF}
 )
+_VIDEO: Final = 0xE0
+_PROJECTION: Final = 0x7670
 _CHANGES_PACKETS: Final = frozenset({0x6D80, 0x23314F, 0x56AA})  # stripped headers, an own time scale, codec delay
 _CODECS: Final = frozenset({b"V_VP8", b"V_VP9", b"V_AV1", b"V_MPEG4/ISO/AVC", b"V_MPEGH/ISO/HEVC"})
 """Codecs whose blocks are handed out as they are stored."""
@@ -50,7 +53,7 @@ _MOST_BYTES[0x75A1] = 0  # by kind: numbers have eight bytes, and what is inside
 _MAX_TRACKS_BYTES: Final = 1 << 20
 _BATCH_BYTES: Final = 32 << 20
 _MAX_STEPS: Final = 4096  # elements in a cluster; longer ones are demuxed faster than they are walked
-_BLOCK_HEAD_BYTES: Final = 4  # of a block: one byte for the track, two for the time, one for flags
+BLOCK_HEAD_BYTES: Final = 4  # of a block: one byte for the track, two for the time, one for flags
 _LACING: Final = 0x06  # of the flags of a block: how it is divided into frames; what is not named here is EBML
 _XIPH_LACES: Final = 0x02
 _FIXED_LACES: Final = 0x04
@@ -97,10 +100,24 @@ def read_block_table(
             )
             table = _table(file, found, len(clusters), first_position, codecs)
             if is_start is not None:
-                keep_true_keyframes(file, table, is_start, skip_bytes=_BLOCK_HEAD_BYTES)
+                keep_true_keyframes(file, table, is_start, skip_bytes=BLOCK_HEAD_BYTES)
             return table
     except (NotPlainError, OSError, ValueError, IndexError, OverflowError):
         return None
+
+
+def is_upright(path: Path) -> bool:
+    """Whether no track asks for its pictures to be shown other than they are stored, by a projection."""
+    with path.open("rb") as file, suppress(NotPlainError, IndexError):
+        _, _, end = _element(file, 0)
+        _, at, _ = _element(file, end)
+        while True:
+            kind, at, end = _element(file, at)
+            if kind == _TRACKS:
+                tracks = [dict(_children(entry)) for _, entry in _children(file.read(min(end - at, _MAX_TRACKS_BYTES)))]
+                return all(_PROJECTION not in dict(_children(track.get(_VIDEO, b""))) for track in tracks)
+            at = end
+    return False
 
 
 def _segment(file: BufferedReader, file_bytes: int) -> tuple[list[tuple[int, int]], dict[int, bytes]]:
@@ -235,7 +252,7 @@ def _table(
 
     is_block = (found.kind == _SIMPLE_BLOCK) | (found.kind == _BLOCK)
     group, blocks = group[is_block], found.only(is_block)
-    require_plain(np.all(group[1:] != group[:-1]) and np.all(blocks.size > _BLOCK_HEAD_BYTES))
+    require_plain(np.all(group[1:] != group[:-1]) and np.all(blocks.size > BLOCK_HEAD_BYTES))
     heads = (blocks.word >> np.uint64(32)).astype(np.int64)
     track, time, flags = heads >> 24, (heads >> 8 & 0xFFFF).astype(np.int16).astype(np.int64), heads & 0xFF
     at_first = np.flatnonzero(blocks.position == first_position)
@@ -254,7 +271,7 @@ def _table(
         np.full(count, NO_TIME),
         np.zeros(count, dtype=np.int64),
         blocks.position[chosen],
-        blocks.size[chosen] - _BLOCK_HEAD_BYTES,
+        blocks.size[chosen] - BLOCK_HEAD_BYTES,
         is_key,
         np.zeros(count, dtype=np.bool_),
     )
@@ -263,8 +280,8 @@ def _table(
 def _check_laces(file: BufferedReader, blocks: _Elements, flags: NDArray[np.int64]) -> None:
     """Where the laces of any track do not add up, the demuxer also leaves out blocks behind them."""
     for position, size, flag in zip(blocks.position.tolist(), blocks.size.tolist(), flags.tolist(), strict=True):
-        file.seek(position + _BLOCK_HEAD_BYTES)
-        data = file.read(size - _BLOCK_HEAD_BYTES)
+        file.seek(position + BLOCK_HEAD_BYTES)
+        data = file.read(size - BLOCK_HEAD_BYTES)
         if flag & _LACING == _FIXED_LACES:
             adds_up = (len(data) - 1) % (data[0] + 1) == 0
         else:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _MAX_HEAD_BYTES: Final = 256 << 20
 _MAX_SAMPLES: Final = 1 << 26
+_AS_STORED: Final = struct.pack(">9I", 1 << 16, 0, 0, 0, 1 << 16, 0, 0, 0, 1 << 30)
+"""The matrix that turns nothing."""
 
 
 def read_sample_table(
@@ -40,6 +43,17 @@ def read_sample_table(
             return table, 0
     except (NotPlainError, StopIteration, struct.error, LookupError, ValueError, OverflowError):
         return None, 0
+
+
+def is_upright(path: Path, track_id: int) -> bool:
+    """Whether the head asks for the pictures of a track to be shown as they are stored."""
+    with path.open("rb") as file, suppress(NotPlainError, StopIteration, struct.error):
+        head = _moov(file)
+        if head is not None and b"".join(name for name, _ in _boxes(head)).rfind(b"mvhd") == 0:
+            movie, track = _box(head, b"mvhd"), _box(_track(head, track_id), b"tkhd")
+            matrices = movie[48 if movie[0] == 1 else 36 :][:36], track[52 if track[0] == 1 else 40 :][:36]
+            return all(matrix == _AS_STORED for matrix in matrices)
+    return False
 
 
 def _boxes(data: memoryview) -> Iterator[tuple[bytes, memoryview]]:

@@ -18,8 +18,9 @@ import numpy as np
 
 from trace_ves.core import VideoError
 from trace_ves.records.disk_cache import Facts, identify, load_facts, save_facts
-from trace_ves.video.bitstream import CONCEALS_MISSING_REFERENCES, flags_can_be_checked, start_check
-from trace_ves.video.block_table import read_block_table
+from trace_ves.video import block_table, sample_table
+from trace_ves.video.bitstream import CONCEALS_MISSING_REFERENCES, flags_can_be_checked, head_gives_size, start_check
+from trace_ves.video.block_table import BLOCK_HEAD_BYTES, read_block_table
 from trace_ves.video.container import (
     NO_TIME,
     RAW_FORMATS,
@@ -83,13 +84,16 @@ def survey(path: Path, deadline: Deadline) -> tuple[Survey, Reader]:
         container = on_failure.enter_context(open_container(path, deadline))
         stream, warnings = choose_stream(container, path)
         facts = _Facts.of(container, stream)
-        packets, broken = _read_table(path, container, stream, deadline)
+        packets, broken, is_from_head = _read_table(path, container, stream, deadline)
         if not len(packets):
             raise VideoError(f"{path}: there is a video stream in this file, but not one frame in it.")
         reader = Reader(path, packets, facts.stream_index, threads=1, deadline=deadline, container=container)
         on_failure.callback(reader.close)
         try:
-            first = _first_frame(reader, packets, path, deadline)
+            width, height, orientation = stream.codec_context.width, stream.codec_context.height, Orientation()
+            if not (is_from_head and _is_shown_as_in_head(path, container, stream, packets)):
+                first = _first_frame(reader, packets, path, deadline)
+                width, height, orientation = first.width, first.height, orientation_of(first)
             index, output = _index(reader, packets, facts, deadline)
         except PacketsMovedError:
             raise VideoError(f"{path}: its packets are not where its own index says; the file is damaged.") from None
@@ -98,12 +102,11 @@ def survey(path: Path, deadline: Deadline) -> tuple[Survey, Reader]:
         on_failure.pop_all()
     if output is not None and output.damaged:
         warnings += (f"{output.damaged} of its packets are damaged",)
-    orientation = orientation_of(first)
     warnings += (*broken, *facts.warnings(index), *((output.reason,) if output and output.reason else ()))
     if orientation is None:
         orientation = Orientation()
         warnings += ("it asks to be shown turned by an angle that is not a multiple of 90 degrees; shown as stored",)
-    width, height = orientation.shape(first.width, first.height)
+    width, height = orientation.shape(width, height)
     checksums = None if output is None else output.checksums
     found = Survey(facts.stream_index, facts.codec, width, height, orientation, index, facts.rate, warnings, checksums)
     return found, reader
@@ -111,24 +114,37 @@ def survey(path: Path, deadline: Deadline) -> tuple[Survey, Reader]:
 
 def _read_table(
     path: Path, container: InputContainer, stream: VideoStream, deadline: Deadline
-) -> tuple[PacketTable, tuple[str, ...]]:
-    """The packets, from the head of the file where it has them and the demuxer agrees, else by demuxing them all."""
+) -> tuple[PacketTable, tuple[str, ...], bool]:
+    """The packets and a warning; whether they are from the head of the file: it has them, and the demuxer agrees."""
     codec = stream.codec_context
     is_start = start_check(codec.codec.canonical_name, codec.extradata)
     table, missing = None, 0
     if "mov" in container.format.name:
         table, missing = read_sample_table(path, stream.id, is_start)
     elif "matroska" not in container.format.name:
-        return read_packets(container, stream, is_start, deadline)
+        return *read_packets(container, stream, is_start, deadline), False
     first, broke_off = read_packets(container, stream, None, deadline, limit=_PACKETS_COMPARED)
     if "matroska" in container.format.name and len(first) and not broke_off:
         table = read_block_table(path, int(first.position[0]), is_start, deadline)
     if table is not None and _agrees(table, first, container, stream, deadline):
-        return table, ()
+        return table, (), True
     cut = f"the file is cut short: {missing} of {stream.frames} frames lie beyond its end"
     with open_container(path, deadline) as unread:
         packets, broke_off = read_packets(unread, choose_stream(unread, path)[0], is_start, deadline)
-    return packets, ((cut,) if missing else ()) + broke_off
+    return packets, ((cut,) if missing else ()) + broke_off, False
+
+
+def _is_shown_as_in_head(path: Path, container: InputContainer, stream: VideoStream, packets: PacketTable) -> bool:
+    """Whether the size in the head holds for the first frame and nothing turns it: it need not be decoded for that."""
+    codec, is_mp4 = stream.codec_context, "mov" in container.format.name
+    if not packets.is_key[0] or codec.pix_fmt is None:
+        return False
+    with path.open("rb") as file:
+        file.seek(int(packets.position[0]) + (0 if is_mp4 else BLOCK_HEAD_BYTES))
+        packet = memoryview(file.read(int(packets.size[0])))
+    return head_gives_size(codec.codec.canonical_name, codec.extradata, packet) and (
+        sample_table.is_upright(path, stream.id) if is_mp4 else block_table.is_upright(path)
+    )
 
 
 def _agrees(
