@@ -114,8 +114,9 @@ def is_upright(path: Path) -> bool:
         while True:
             kind, at, end = _element(file, at)
             if kind == _TRACKS:
-                tracks = [dict(_children(entry)) for _, entry in _children(file.read(min(end - at, _MAX_TRACKS_BYTES)))]
-                return all(_PROJECTION not in dict(_children(track.get(_VIDEO, b""))) for track in tracks)
+                entries = [entry for kind, entry in _children(file.read(end - at)) if kind == _TRACK_ENTRY]
+                videos = [dict(_children(dict(_children(entry)).get(_VIDEO, b""))) for entry in entries]
+                return not any(_PROJECTION in video for video in videos)
             at = end
     return False
 
