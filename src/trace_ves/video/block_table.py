@@ -92,9 +92,12 @@ def read_block_table(
     try:
         with path.open("rb") as file:
             clusters, codecs = _segment(file, path.stat().st_size)
-            batches = [_walked(file, batch, first, deadline) for first, batch in _batches(clusters)]
-            if not batches:
+            if not clusters:
                 return None
+            spans = list(_batches(clusters))
+            room = max(batch[-1][1] - batch[0][0] for _, batch in spans) + 2 * _WORD_BYTES
+            data = np.zeros(room, dtype=np.uint8)  # for all batches: pages of memory that are new take time
+            batches = [_walked(file, batch, first, data, deadline) for first, batch in spans]
             found = _Elements(
                 *(np.concatenate([getattr(batch, column) for batch in batches]) for column in _Elements.__slots__)
             )
@@ -193,12 +196,14 @@ def _batches(clusters: list[tuple[int, int]]) -> Iterator[tuple[int, list[tuple[
         yield first, clusters[first:]
 
 
-def _walked(file: BufferedReader, clusters: list[tuple[int, int]], first: int, deadline: Deadline) -> _Elements:
-    """The elements of these clusters, groups of blocks opened."""
+def _walked(
+    file: BufferedReader, clusters: list[tuple[int, int]], first: int, data: NDArray[np.uint8], deadline: Deadline
+) -> _Elements:
+    """The elements of these clusters, which are read into `data`, groups of blocks opened."""
     deadline.check()
     base, length = clusters[0][0], clusters[-1][1] - clusters[0][0]
     file.seek(base)
-    data = np.zeros(length + 2 * _WORD_BYTES, dtype=np.uint8)
+    data[length:] = 0
     require_plain(file.readinto(data[:length].data) == length)
     words = np.ndarray((length + _WORD_BYTES,), ">u8", data, strides=(1,))  # the eight bytes from each byte on
     at, end = np.array(clusters, dtype=np.int64).T - base

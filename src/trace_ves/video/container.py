@@ -51,6 +51,7 @@ def open_container(path: Path, deadline: Deadline) -> InputContainer:
     try:
         return av.open(
             str(path.absolute()),
+            options={"skip_loop_filter": "all"},  # of what FFmpeg decodes to find out about streams, not of frames
             container_options=options,
             timeout=deadline.remaining_seconds(),
             metadata_errors="replace",

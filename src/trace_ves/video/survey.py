@@ -326,7 +326,7 @@ def load_survey(path: Path) -> Survey | None:
     if facts is None:
         return None
     values = facts.values
-    columns = {name: steps if steps.dtype == np.bool_ else np.cumsum(steps) for name, steps in facts.columns.items()}
+    columns = {name: steps if steps.dtype == np.bool_ else np.cumsum(steps, dtype=np.int64) for name, steps in facts.columns.items()}
     packets = PacketTable(*(columns[name] for name in _PACKET_COLUMNS))
     rate = Fraction(values["rate"])
     return Survey(
@@ -354,7 +354,8 @@ def save_survey(path: Path, survey: Survey) -> None:
     }
     for name, column in columns.items():
         if column.dtype != np.bool_:
-            columns[name] = np.diff(column, prepend=0)  # steps from row to row compress faster
+            steps = np.diff(column, prepend=0)  # which compress faster, and few of which need many bytes
+            columns[name] = steps.astype(np.result_type(*map(np.min_scalar_type, (steps.min(), steps.max()))))
     save_facts(_FOLDER, _cache_key(path), Facts(values, columns))
 
 
