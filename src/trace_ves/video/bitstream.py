@@ -16,7 +16,6 @@ SLICE: Final = 1
 IDR_SLICE: Final = 5  # these hold a part of a picture; a decoder forgets at the second kind what came before
 _SEI: Final = 6
 _RECOVERY_POINT: Final = 6  # the SEI message that says after how many frames a decoder that starts here is right
-_DISPLAY_ORIENTATION: Final = 47  # the SEI message that turns pictures
 _HEVC_VPS: Final = 32
 _HEVC_FIRST_IRAP: Final = 16  # from here on: types of HEVC units from which a decoder may start
 _HEVC_LAST_IRAP: Final = 23
@@ -121,19 +120,16 @@ def _is_vp9_key(packet: memoryview) -> bool:
 
 def hevc_has_one_layer(extradata: bytes | None) -> bool:
     """Whether the stream has one temporal layer: only then are pictures marked as unreferenced really that."""
-    if extradata is None:
-        return False
-    data = memoryview(extradata)
-    hvcc = len(data) >= _HVCC_HEAD_BYTES and data[0] == 1
-    sets = _in_hvcc(data) if hvcc else _with_start_codes(data)
+    data = memoryview(extradata or b"")
+    sets = _in_hvcc(data) if len(data) >= _HVCC_HEAD_BYTES and data[0] == 1 else _with_start_codes(data)
     layers = [(unit[3] >> 1) & 7 for unit in sets if len(unit) > 3 and unit[0] >> 1 == _HEVC_VPS]
     return bool(layers) and not any(layers)
 
 
 def avc_length_bytes(extradata: bytes | None) -> int:
     """Bytes of the length before each unit of H.264 in MP4 and Matroska; 0 where units follow start codes."""
-    avcc = extradata is not None and len(extradata) > 6 and extradata[0] == 1
-    return (extradata[4] & 3) + 1 if avcc and extradata is not None else 0
+    head = extradata or b""
+    return (head[4] & 3) + 1 if len(head) > 6 and head[0] == 1 else 0
 
 
 def avc_parameter_sets(data: memoryview) -> Iterator[memoryview]:
@@ -182,20 +178,14 @@ def _with_start_codes(packet: memoryview) -> Iterator[memoryview]:
 
 def _recovers_at_once(messages: memoryview) -> bool:
     """Whether one of these SEI messages is a recovery point after no further frame: its first bit is then set."""
-    for kind, content in _sei_messages(messages):
-        if kind == _RECOVERY_POINT:
-            return len(content) > 0 and bool(content[0] & 0x80)
-    return False
-
-
-def _sei_messages(messages: memoryview) -> Iterator[tuple[int, memoryview]]:
-    """The kind of each SEI message, and all bytes from its content on."""
     at = 0
     while at + 2 < len(messages):
         kind, at = _sum_of_bytes(messages, at)
         size, at = _sum_of_bytes(messages, at)
-        yield kind, messages[at:]
+        if kind == _RECOVERY_POINT:
+            return at < len(messages) and bool(messages[at] & 0x80)
         at += size
+    return False
 
 
 def _sum_of_bytes(data: memoryview, at: int) -> tuple[int, int]:
@@ -330,17 +320,13 @@ def _pass_scaling_list(bits: _Bits, size: int) -> None:
         last = following or last
 
 
-def _unescaped(unit: memoryview) -> bytes:
-    return unit.tobytes().replace(b"\0\0\3", b"\0\0")
-
-
 class _Bits:
     """Reads a unit bit by bit; zeros follow its end."""
 
     __slots__ = ("_left", "_rest")
 
     def __init__(self, unit: memoryview) -> None:
-        data = _unescaped(unit)
+        data = unit.tobytes().replace(b"\0\0\3", b"\0\0")
         self._rest = int.from_bytes(data, "big")
         self._left = 8 * len(data)
 
@@ -367,54 +353,46 @@ class _Bits:
         self._left, self._rest = left, rest
 
 
-_SPS_UNITS: Final = {"h264": _SPS, "hevc": 33}
-_SEI_UNITS: Final = {"h264": {_SEI}, "hevc": {39, 40}}
-_PICTURE_UNITS: Final = {"h264": {SLICE, IDR_SLICE, 9, 12}, "hevc": {*range(10), *range(16, 22), 35, 38}}
-"""Slices, delimiters and filler."""
+_DISPLAY_ORIENTATION: Final = 47  # the SEI message that turns pictures
+_UNITS: Final = {  # bits behind the type, bytes of the head, type of sequence parameter sets, of SEI, of plain others
+    "h264": (0, 1, _SPS, {_SEI}, {SLICE, IDR_SLICE, 9, 12}),
+    "hevc": (1, 2, 33, {39, 40}, {*range(10), *range(16, 22), 35, 38}),
+}
 
 
-def head_gives_size(codec: str, extradata: bytes | None, packet: memoryview) -> bool:
-    """Whether the size that the head of the file gives is the picture's in this packet, and nothing there turns it."""
+def head_gives_size(codec: str, extradata: bytes | None, packet: Callable[[], memoryview]) -> bool:
+    """Whether the size that the head of a file gives is that of a packet's picture, which nothing here turns."""
     head = memoryview(extradata or b"")
-    if codec not in _PICTURE_UNITS or len(head) < _HVCC_HEAD_BYTES or head[0] != 1:
+    if codec not in _UNITS or len(head) < _HVCC_HEAD_BYTES or head[0] != 1:
         return False
-    is_h264 = codec == "h264"
-    length_bytes = avc_length_bytes(extradata) if is_h264 else (head[21] & 3) + 1
-    first = [_typed(unit, codec) for unit in (avc_parameter_sets(head) if is_h264 else _in_hvcc(head))]
-    inside = [_typed(unit, codec) for unit in units(packet, length_bytes)]
-    messages = [memoryview(_unescaped(content)) for kind, content in first + inside if kind in _SEI_UNITS[codec]]
-    sizes = [_Bits(content[:_SET_BYTES]) for kind, content in first if kind == _SPS_UNITS[codec]]
-    return (
-        len(sizes) == 1
-        and not (_h264_crops_left if is_h264 else _hevc_crops_left)(sizes[0])
-        and {kind for kind, _ in inside} <= _PICTURE_UNITS[codec] | _SEI_UNITS[codec]
-        and all(kind != _DISPLAY_ORIENTATION for each in messages for kind, _ in _sei_messages(each))
-    )
+    shift, head_bytes, sps, sei, others = _UNITS[codec]
+    sets, length_at = (avc_parameter_sets(head), 4) if codec == "h264" else (_in_hvcc(head), 21)
+    crops: list[bool] = []
+    for found, is_first in ((sets, True), (units(packet(), (head[length_at] & 3) + 1), False)):
+        for unit in found:
+            kind = unit[0] >> shift & (63 >> 1 - shift) if len(unit) else -1
+            if kind in sei:
+                message, at = _sum_of_bytes(unit, head_bytes)
+                size, at = _sum_of_bytes(unit, at)
+                if message == _DISPLAY_ORIENTATION or at + size + 1 < len(unit):
+                    return False  # or another message follows
+            elif is_first and kind == sps:
+                crops.append(_crops_left(codec, _Bits(unit[head_bytes:])))
+            elif not is_first and kind not in others:
+                return False
+    return crops == [False]
 
 
-def _typed(unit: memoryview, codec: str) -> tuple[int, memoryview]:
-    """Kind and content of a unit; the kind is -1 where it is cut off or of another layer."""
+def _crops_left(codec: str, bits: _Bits) -> bool:
+    """Whether columns on the left are not shown: FFmpeg shows some of them, so that rows stay aligned in memory."""
     if codec == "h264":
-        return (unit[0] & 31 if len(unit) else -1), unit[1:]
-    return (unit[0] >> 1 if len(unit) > 1 and unit[0] < 128 and not unit[0] & 1 and unit[1] < 8 else -1), unit[2:]
-
-
-def _h264_crops_left(bits: _Bits) -> bool:
-    """Whether columns on the left are not shown; FFmpeg shows some of them, so that rows of pixels stay aligned."""
-    _read_sps(bits)
-    bits.pass_golombs(2)  # the size
-    bits.take(1 if bits.take(1) else 2)  # whether pictures may be fields, and how they are predicted
-    return bool(bits.take(1) and bits.golomb())
-
-
-def _hevc_crops_left(bits: _Bits) -> bool:
-    """The same of a set with one layer; true for others."""
-    bits.take(4)
-    if bits.take(3):
-        return True
-    bits.take(97)  # nesting, profile and level
-    bits.pass_golombs(1)
-    if bits.golomb() == _PLANES_444:
-        bits.take(1)
-    bits.pass_golombs(2)  # the size
+        _read_sps(bits)
+        bits.pass_golombs(2)  # the size
+        bits.take(1 if bits.take(1) else 2)  # whether pictures may be fields, and how they are predicted
+    else:
+        if bits.take(104) >> 97 & 7:  # before nesting, profile and level
+            return True  # or not: profiles of further layers come first
+        bits.pass_golombs(1)
+        bits.take(1 if bits.golomb() == _PLANES_444 else 0)
+        bits.pass_golombs(2)  # the size
     return bool(bits.take(1) and bits.golomb())

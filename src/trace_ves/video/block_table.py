@@ -1,13 +1,12 @@
 """The packets of a Matroska or WebM file from the heads of its blocks, without demuxing the media data.
 
 Clusters are walked side by side: one step of numpy reads the next element of each. Covers plain files: one segment and
-clusters of known size, no additions, no laces of pictures, no stripped headers. All others are demuxed.
+clusters of known size, no additions, no laces of pictures, no stripped headers, no projection. All others are demuxed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
@@ -30,9 +29,7 @@ _CODEC_ID: Final = 0x86
 _OTHERS_IN_SEGMENT: Final = frozenset(  # seek head, info, cues, attachments, chapters, tags, void, checksum
     {0x114D9B74, 0x1549A966, 0x1C53BB6B, 0x1941A469, 0x1043A770, 0x1254C367, 0xEC, 0xBF}
 )
-_VIDEO: Final = 0xE0
-_PROJECTION: Final = 0x7670
-_CHANGES_PACKETS: Final = frozenset({0x6D80, 0x23314F, 0x56AA})  # stripped headers, an own time scale, codec delay
+_CHANGES_PACKETS: Final = frozenset({0x6D80, 0x23314F, 0x56AA, 0x7670})  # stripped headers, times, delay, projection
 _CODECS: Final = frozenset({b"V_VP8", b"V_VP9", b"V_AV1", b"V_MPEG4/ISO/AVC", b"V_MPEGH/ISO/HEVC"})
 """Codecs whose blocks are handed out as they are stored."""
 
@@ -53,7 +50,7 @@ _MOST_BYTES[0x75A1] = 0  # by kind: numbers have eight bytes, and what is inside
 _MAX_TRACKS_BYTES: Final = 1 << 20
 _BATCH_BYTES: Final = 32 << 20
 _MAX_STEPS: Final = 4096  # elements in a cluster; longer ones are demuxed faster than they are walked
-BLOCK_HEAD_BYTES: Final = 4  # of a block: one byte for the track, two for the time, one for flags
+_BLOCK_HEAD_BYTES: Final = 4  # of a block: one byte for the track, two for the time, one for flags
 _LACING: Final = 0x06  # of the flags of a block: how it is divided into frames; what is not named here is EBML
 _XIPH_LACES: Final = 0x02
 _FIXED_LACES: Final = 0x04
@@ -94,34 +91,17 @@ def read_block_table(
             clusters, codecs = _segment(file, path.stat().st_size)
             if not clusters:
                 return None
-            spans = list(_batches(clusters))
-            room = max(batch[-1][1] - batch[0][0] for _, batch in spans) + 2 * _WORD_BYTES
-            data = np.zeros(room, dtype=np.uint8)  # for all batches: pages of memory that are new take time
-            batches = [_walked(file, batch, first, data, deadline) for first, batch in spans]
+            data = np.zeros(min(_BATCH_BYTES, clusters[-1][1] - clusters[0][0]) + 2 * _WORD_BYTES, dtype=np.uint8)
+            batches = [_walked(file, batch, first, data, deadline) for first, batch in _batches(clusters)]
             found = _Elements(
                 *(np.concatenate([getattr(batch, column) for batch in batches]) for column in _Elements.__slots__)
             )
             table = _table(file, found, len(clusters), first_position, codecs)
             if is_start is not None:
-                keep_true_keyframes(file, table, is_start, skip_bytes=BLOCK_HEAD_BYTES)
+                keep_true_keyframes(file, table, is_start, skip_bytes=_BLOCK_HEAD_BYTES)
             return table
     except (NotPlainError, OSError, ValueError, IndexError, OverflowError):
         return None
-
-
-def is_upright(path: Path) -> bool:
-    """Whether no track asks for its pictures to be shown other than they are stored, by a projection."""
-    with path.open("rb") as file, suppress(NotPlainError, IndexError):
-        _, _, end = _element(file, 0)
-        _, at, _ = _element(file, end)
-        while True:
-            kind, at, end = _element(file, at)
-            if kind == _TRACKS:
-                entries = [entry for kind, entry in _children(file.read(end - at)) if kind == _TRACK_ENTRY]
-                videos = [dict(_children(dict(_children(entry)).get(_VIDEO, b""))) for entry in entries]
-                return not any(_PROJECTION in video for video in videos)
-            at = end
-    return False
 
 
 def _segment(file: BufferedReader, file_bytes: int) -> tuple[list[tuple[int, int]], dict[int, bytes]]:
@@ -180,7 +160,8 @@ def _codecs(tracks: bytes) -> dict[int, bytes]:
         if kind == _TRACK_ENTRY:
             fields = dict(_children(entry))
             number = int.from_bytes(fields.get(_TRACK_NUMBER, b""), "big")
-            found[number] = b"" if _CHANGES_PACKETS & fields.keys() else fields.get(_CODEC_ID, b"")
+            inner = dict(_children(fields.get(0xE0, b"")))  # what is said of video
+            found[number] = b"" if _CHANGES_PACKETS & (fields | inner).keys() else fields.get(_CODEC_ID, b"")
     return found
 
 
@@ -199,11 +180,11 @@ def _batches(clusters: list[tuple[int, int]]) -> Iterator[tuple[int, list[tuple[
 def _walked(
     file: BufferedReader, clusters: list[tuple[int, int]], first: int, data: NDArray[np.uint8], deadline: Deadline
 ) -> _Elements:
-    """The elements of these clusters, which are read into `data`, groups of blocks opened."""
+    """The elements of these clusters, groups of blocks opened; all are read into `data`, as new memory takes time."""
     deadline.check()
     base, length = clusters[0][0], clusters[-1][1] - clusters[0][0]
     file.seek(base)
-    data[length:] = 0
+    data[length : length + 2 * _WORD_BYTES] = 0
     require_plain(file.readinto(data[:length].data) == length)
     words = np.ndarray((length + _WORD_BYTES,), ">u8", data, strides=(1,))  # the eight bytes from each byte on
     at, end = np.array(clusters, dtype=np.int64).T - base
@@ -258,7 +239,7 @@ def _table(
 
     is_block = (found.kind == _SIMPLE_BLOCK) | (found.kind == _BLOCK)
     group, blocks = group[is_block], found.only(is_block)
-    require_plain(np.all(group[1:] != group[:-1]) and np.all(blocks.size > BLOCK_HEAD_BYTES))
+    require_plain(np.all(group[1:] != group[:-1]) and np.all(blocks.size > _BLOCK_HEAD_BYTES))
     heads = (blocks.word >> np.uint64(32)).astype(np.int64)
     track, time, flags = heads >> 24, (heads >> 8 & 0xFFFF).astype(np.int16).astype(np.int64), heads & 0xFF
     at_first = np.flatnonzero(blocks.position == first_position)
@@ -277,7 +258,7 @@ def _table(
         np.full(count, NO_TIME),
         np.zeros(count, dtype=np.int64),
         blocks.position[chosen],
-        blocks.size[chosen] - BLOCK_HEAD_BYTES,
+        blocks.size[chosen] - _BLOCK_HEAD_BYTES,
         is_key,
         np.zeros(count, dtype=np.bool_),
     )
@@ -286,8 +267,8 @@ def _table(
 def _check_laces(file: BufferedReader, blocks: _Elements, flags: NDArray[np.int64]) -> None:
     """Where the laces of any track do not add up, the demuxer also leaves out blocks behind them."""
     for position, size, flag in zip(blocks.position.tolist(), blocks.size.tolist(), flags.tolist(), strict=True):
-        file.seek(position + BLOCK_HEAD_BYTES)
-        data = file.read(size - BLOCK_HEAD_BYTES)
+        file.seek(position + _BLOCK_HEAD_BYTES)
+        data = file.read(size - _BLOCK_HEAD_BYTES)
         if flag & _LACING == _FIXED_LACES:
             adds_up = (len(data) - 1) % (data[0] + 1) == 0
         else:

@@ -48,11 +48,11 @@ def open_container(path: Path, deadline: Deadline) -> InputContainer:
     if path.stat().st_size == 0:
         raise VideoError(f"{path}: the file is empty.")
     options = {"protocol_whitelist": "file", "format_whitelist": f"{_VIDEO_FORMATS},{_AUDIO_FORMATS}"}
+    options |= {"skip_loop_filter": "all"}  # of the frames that FFmpeg decodes to find out about streams, not of ours
     try:
         return av.open(
             str(path.absolute()),
-            options={"skip_loop_filter": "all"},  # of what FFmpeg decodes to find out about streams, not of frames
-            container_options=options,
+            options=options,
             timeout=deadline.remaining_seconds(),
             metadata_errors="replace",
         )

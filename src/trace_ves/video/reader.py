@@ -125,6 +125,10 @@ class Reader:
         """Whether a packet of this size may hold no picture without being damaged."""
         return self._stream.codec_context.name == "mpeg4" and packet_bytes <= _MAX_EMPTY_BYTES
 
+    def first_packet(self, deadline: Deadline) -> memoryview:
+        """The data of the first packet, if it can be read."""
+        return memoryview(next((bytes(packet) for _, packet in self._packets_from(0, 0, deadline)), b""))
+
     def frames(
         self, start: int, wanted: Collection[int], deadline: Deadline, *, skip_unwanted: bool = True
     ) -> Iterator[tuple[int, VideoFrame]]:

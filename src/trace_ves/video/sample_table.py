@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -20,40 +19,26 @@ if TYPE_CHECKING:
 
 _MAX_HEAD_BYTES: Final = 256 << 20
 _MAX_SAMPLES: Final = 1 << 26
-_AS_STORED: Final = struct.pack(">9I", 1 << 16, 0, 0, 0, 1 << 16, 0, 0, 0, 1 << 30)
-"""The matrix that turns nothing."""
+_AS_STORED: Final = struct.pack(">9I", 1 << 16, 0, 0, 0, 1 << 16, 0, 0, 0, 1 << 30)  # the matrix that turns nothing
 
 
 def read_sample_table(
     path: Path, track_id: int, is_start: Callable[[memoryview], bool] | None
-) -> tuple[PacketTable | None, int]:
-    """The packets of a track, None where the file is not plain; and how many of its samples lie beyond its end."""
+) -> tuple[PacketTable | None, int, bool]:
+    """The packets of a track, None where the file is not plain; how many lie beyond its end; if nothing is turned."""
     try:
         with path.open("rb") as file:
             head = _moov(file)
-            if head is None:
-                return None, 0
             track = _track(head, track_id)
             table = _track_table(track)
             beyond = int(np.count_nonzero(table.position + table.size > path.stat().st_size))
             if beyond or not _edits_cut_nothing(head, track, table):
-                return None, beyond
+                return None, beyond, False
             if is_start is not None:
                 keep_true_keyframes(file, table, is_start)
-            return table, 0
+            return table, 0, _shows_as_stored(head, track)
     except (NotPlainError, StopIteration, struct.error, LookupError, ValueError, OverflowError):
-        return None, 0
-
-
-def is_upright(path: Path, track_id: int) -> bool:
-    """Whether the head asks for the pictures of a track to be shown as they are stored."""
-    with path.open("rb") as file, suppress(NotPlainError, StopIteration, struct.error):
-        head = _moov(file)
-        if head is not None and b"".join(name for name, _ in _boxes(head)).rfind(b"mvhd") == 0:
-            movie, track = _box(head, b"mvhd"), _box(_track(head, track_id), b"tkhd")
-            matrices = movie[48 if movie[0] == 1 else 36 :][:36], track[52 if track[0] == 1 else 40 :][:36]
-            return all(matrix == _AS_STORED for matrix in matrices)
-    return False
+        return None, 0, False
 
 
 def _boxes(data: memoryview) -> Iterator[tuple[bytes, memoryview]]:
@@ -80,17 +65,16 @@ def _box(data: memoryview, *path: bytes) -> memoryview:
     return data
 
 
-def _moov(file: BinaryIO) -> memoryview | None:
+def _moov(file: BinaryIO) -> memoryview:
     """The head of the file, wherever in the file it is."""
     while len(header := file.read(16)) >= 8:
         name, head, length = _box_head(header)
-        if length < head:
-            return None
+        require_plain(head <= length and (name != b"moov" or length <= _MAX_HEAD_BYTES))
         file.seek(head - len(header), 1)
         if name == b"moov":
-            return memoryview(file.read(length - head)) if length <= _MAX_HEAD_BYTES else None
+            return memoryview(file.read(length - head))
         file.seek(length - head, 1)
-    return None
+    raise NotPlainError
 
 
 def _track(head: memoryview, track_id: int) -> memoryview:
@@ -101,6 +85,14 @@ def _track(head: memoryview, track_id: int) -> memoryview:
             if struct.unpack_from(">I", header, 20 if header[0] == 1 else 12)[0] == track_id:
                 return content
     raise NotPlainError
+
+
+def _shows_as_stored(head: memoryview, track: memoryview) -> bool:
+    """Whether neither the matrix of the movie, which FFmpeg has to read first, nor that of the track turns pictures."""
+    (name, movie), *others = _boxes(head)
+    boxes = (movie, 36), (_box(track, b"tkhd"), 40)
+    matrices = [bytes(box[at + 12 * (bytes(box[:1]) == b"\1") :][:36]) for box, at in boxes]
+    return name == b"mvhd" not in dict(others) and matrices == [_AS_STORED, _AS_STORED]
 
 
 def _track_table(track: memoryview) -> PacketTable:

@@ -18,9 +18,8 @@ import numpy as np
 
 from trace_ves.core import VideoError
 from trace_ves.records.disk_cache import Facts, identify, load_facts, save_facts
-from trace_ves.video import block_table, sample_table
 from trace_ves.video.bitstream import CONCEALS_MISSING_REFERENCES, flags_can_be_checked, head_gives_size, start_check
-from trace_ves.video.block_table import BLOCK_HEAD_BYTES, read_block_table
+from trace_ves.video.block_table import read_block_table
 from trace_ves.video.container import (
     NO_TIME,
     RAW_FORMATS,
@@ -79,21 +78,21 @@ class Survey:
 
 
 def survey(path: Path, deadline: Deadline) -> tuple[Survey, Reader]:
-    """What the file shows and when, and a reader of it. Decodes its first frame, and more only where it must."""
+    """What the file shows and when, and a reader of it. Decodes its first frame, or more, only where it must."""
     with ExitStack() as on_failure:
         container = on_failure.enter_context(open_container(path, deadline))
         stream, warnings = choose_stream(container, path)
         facts = _Facts.of(container, stream)
-        packets, broken, is_from_head = _read_table(path, container, stream, deadline)
+        packets, broken, is_upright = _read_table(path, container, stream, deadline)
         if not len(packets):
             raise VideoError(f"{path}: there is a video stream in this file, but not one frame in it.")
         reader = Reader(path, packets, facts.stream_index, threads=1, deadline=deadline, container=container)
         on_failure.callback(reader.close)
         try:
-            width, height, orientation = stream.codec_context.width, stream.codec_context.height, Orientation()
-            if not (is_from_head and _is_shown_as_in_head(path, container, stream, packets)):
-                first = _first_frame(reader, packets, path, deadline)
-                width, height, orientation = first.width, first.height, orientation_of(first)
+            codec = stream.codec_context
+            is_known = is_upright and packets.is_key[0] and codec.pix_fmt is not None
+            is_known = is_known and head_gives_size(facts.codec, codec.extradata, lambda: reader.first_packet(deadline))
+            first = None if is_known else _first_frame(reader, packets, path, deadline)
             index, output = _index(reader, packets, facts, deadline)
         except PacketsMovedError:
             raise VideoError(f"{path}: its packets are not where its own index says; the file is damaged.") from None
@@ -102,11 +101,12 @@ def survey(path: Path, deadline: Deadline) -> tuple[Survey, Reader]:
         on_failure.pop_all()
     if output is not None and output.damaged:
         warnings += (f"{output.damaged} of its packets are damaged",)
+    orientation = Orientation() if first is None else orientation_of(first)
     warnings += (*broken, *facts.warnings(index), *((output.reason,) if output and output.reason else ()))
     if orientation is None:
         orientation = Orientation()
         warnings += ("it asks to be shown turned by an angle that is not a multiple of 90 degrees; shown as stored",)
-    width, height = orientation.shape(width, height)
+    width, height = orientation.shape((first or codec).width, (first or codec).height)
     checksums = None if output is None else output.checksums
     found = Survey(facts.stream_index, facts.codec, width, height, orientation, index, facts.rate, warnings, checksums)
     return found, reader
@@ -115,36 +115,23 @@ def survey(path: Path, deadline: Deadline) -> tuple[Survey, Reader]:
 def _read_table(
     path: Path, container: InputContainer, stream: VideoStream, deadline: Deadline
 ) -> tuple[PacketTable, tuple[str, ...], bool]:
-    """The packets and a warning; whether they are from the head of the file: it has them, and the demuxer agrees."""
+    """The packets, of the head of the file where the demuxer agrees; a warning; and whether this head turns nothing."""
     codec = stream.codec_context
     is_start = start_check(codec.codec.canonical_name, codec.extradata)
-    table, missing = None, 0
+    table, missing, is_upright = None, 0, True
     if "mov" in container.format.name:
-        table, missing = read_sample_table(path, stream.id, is_start)
+        table, missing, is_upright = read_sample_table(path, stream.id, is_start)
     elif "matroska" not in container.format.name:
         return *read_packets(container, stream, is_start, deadline), False
     first, broke_off = read_packets(container, stream, None, deadline, limit=_PACKETS_COMPARED)
     if "matroska" in container.format.name and len(first) and not broke_off:
         table = read_block_table(path, int(first.position[0]), is_start, deadline)
     if table is not None and _agrees(table, first, container, stream, deadline):
-        return table, (), True
+        return table, (), is_upright
     cut = f"the file is cut short: {missing} of {stream.frames} frames lie beyond its end"
     with open_container(path, deadline) as unread:
         packets, broke_off = read_packets(unread, choose_stream(unread, path)[0], is_start, deadline)
     return packets, ((cut,) if missing else ()) + broke_off, False
-
-
-def _is_shown_as_in_head(path: Path, container: InputContainer, stream: VideoStream, packets: PacketTable) -> bool:
-    """Whether the size in the head holds for the first frame and nothing turns it: it need not be decoded for that."""
-    codec, is_mp4 = stream.codec_context, "mov" in container.format.name
-    if not packets.is_key[0] or codec.pix_fmt is None:
-        return False
-    with path.open("rb") as file:
-        file.seek(int(packets.position[0]) + (0 if is_mp4 else BLOCK_HEAD_BYTES))
-        packet = memoryview(file.read(int(packets.size[0])))
-    return head_gives_size(codec.codec.canonical_name, codec.extradata, packet) and (
-        sample_table.is_upright(path, stream.id) if is_mp4 else block_table.is_upright(path)
-    )
 
 
 def _agrees(
@@ -326,7 +313,7 @@ def load_survey(path: Path) -> Survey | None:
     if facts is None:
         return None
     values = facts.values
-    columns = {name: steps if steps.dtype == np.bool_ else np.cumsum(steps, dtype=np.int64) for name, steps in facts.columns.items()}
+    columns = {name: each if each.dtype == bool else each.cumsum(dtype="i8") for name, each in facts.columns.items()}
     packets = PacketTable(*(columns[name] for name in _PACKET_COLUMNS))
     rate = Fraction(values["rate"])
     return Survey(
