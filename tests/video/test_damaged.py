@@ -140,6 +140,15 @@ def test_a_damaged_packet_costs_its_frame_and_is_said(footage: Footage, tmp_path
     assert said.endswith(" is given instead; 8 others depend on damaged data")
 
 
+def test_where_no_frame_can_be_decoded_a_request_says_so(footage: Footage, tmp_path: Path) -> None:
+    data, path = bytearray(footage("hevc.mp4").read_bytes()), tmp_path / "damaged.mp4"
+    for start, end in video.open(footage("hevc.mp4")).byte_ranges.tolist():
+        data[start + 8 : end] = bytes(end - start - 8)
+    path.write_bytes(data)
+    with pytest.raises(VideoError, match=r"no frame up to 1\.000 s can be decoded"):
+        video.open(path).frames_at([1])
+
+
 def test_real_damage(shared: Path) -> None:
     path = shared / "media" / "corrupted.mp4"
     with video.open(path) as opened:

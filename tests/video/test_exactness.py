@@ -108,9 +108,9 @@ def test_a_start_that_is_none_is_tried_once(footage: Footage, tmp_path: Path, mo
     read_table = survey._read_table
 
     def with_another_key(*arguments: Any) -> Any:
-        packets, broken = read_table(*arguments)
+        packets, *others = read_table(*arguments)
         packets.is_key[18] = True
-        return packets, broken
+        return packets, *others
 
     monkeypatch.setattr(survey, "_read_table", with_another_key)
     monkeypatch.setattr(reader, "start_check", lambda *_: None)
@@ -360,6 +360,27 @@ def seen_in(path: Path, span: Interval) -> tuple[list[float], list[NDArray[np.ui
         first = max((t for t in times if t <= span.start), default=times[0])
         moments = [t for t in times if first <= t <= max(span.end, first)]
         return [t - first for t in moments], [frame.rgb() for frame in source.frames_at(moments)]
+
+
+BY_HEAD = ["b-frames.mp4 null", "hevc-ten-bit.mkv null"]
+BY_HEAD += ["b-frames.mp4 h264_metadata=crop_right=2", "hevc.mp4 hevc_metadata=crop_right=2"]
+BY_FRAME = ["b-frames.mp4 h264_metadata=crop_left=2", "hevc.mp4 hevc_metadata=crop_left=2", "hevc-layers.mp4 null"]
+BY_FRAME += ["b-frames.mp4 h264_metadata=display_orientation=insert:rotate=90", "repeated-head.mp4 null"]
+
+
+@pytest.mark.parametrize("made", [f"{each} {kind}" for each in BY_HEAD + BY_FRAME for kind in ("mp4", "mkv")])
+def test_the_head_or_a_frame_gives_the_size(made: str, footage: Footage, tmp_path: Path, monkeypatch: Any) -> None:
+    name, change, kind = made.split()
+    video_footage.remux(
+        footage(name), path := tmp_path / f"changed.{kind}", lambda *_: True, by=change.removeprefix("null")
+    )
+    decoded, find = [], survey._first_frame
+    monkeypatch.setattr(survey, "_first_frame", lambda *given: decoded.append(True) or find(*given))
+    with video.open(path) as opened:
+        assert bool(decoded) == (f"{name} {change}" in BY_FRAME)
+        [shown] = pixels(opened.frames_at([0]))
+        assert shown == every_frame(path)[0].digest
+        assert shown.startswith(f"{opened.width}x{opened.height}-")
 
 
 def test_frames_are_encoded_into_an_open_file(footage: Footage) -> None:

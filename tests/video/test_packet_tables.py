@@ -14,7 +14,7 @@ from video_oracle import HEIGHT, Footage, Truths, digest
 
 from trace_ves import video
 from trace_ves.video import block_table, sample_table, survey
-from trace_ves.video.bitstream import h264_start_check, hevc_has_one_layer, start_check
+from trace_ves.video.bitstream import h264_start_check, head_gives_size, hevc_has_one_layer, start_check
 from trace_ves.video.block_table import _batches, read_block_table
 from trace_ves.video.container import (
     NO_TIME,
@@ -46,8 +46,8 @@ def both(path: Path) -> tuple[PacketTable | None, PacketTable]:
     with open_container(path, deadline) as container:
         stream, _ = choose_stream(container, path)
         if path.name in MP4:
-            table, beyond = read_sample_table(path, stream.id, None)
-            assert beyond == 0
+            table, *others = read_sample_table(path, stream.id, None)
+            assert others == [0, table is not None and path.stem not in [*video_footage.MATRICES][1:]]
             return table, read_packets(container, stream, None, deadline)[0]
         is_start = start_check(stream.codec_context.codec.canonical_name, stream.codec_context.extradata)
         demuxed, _ = read_packets(container, stream, is_start, deadline)
@@ -78,7 +78,7 @@ def test_a_damaged_head_gives_some_table_or_none(footage: Footage, tmp_path: Pat
         damaged[data.draw(st.integers(0, end))] = data.draw(st.integers(0, 255))
     path = tmp_path / "damaged.mp4"
     path.write_bytes(damaged)
-    table, beyond = read_sample_table(path, 1, None)
+    table, beyond, _ = read_sample_table(path, 1, None)
     assert beyond >= 0
     assert table is None or len(table.pts) == len(table.size) == len(table.position)
 
@@ -87,6 +87,7 @@ def test_a_damaged_head_gives_some_table_or_none(footage: Footage, tmp_path: Pat
 def test_any_bytes_are_a_start_or_not(packet: bytes, extradata: bytes | None) -> None:
     assert h264_start_check(extradata)(memoryview(packet)) in {True, False}
     assert hevc_has_one_layer(extradata) in {True, False}
+    assert head_gives_size("hevc", b"\1" + bytes(22) + (extradata or b""), lambda: memoryview(packet)) in {True, False}
 
 
 @pytest.mark.parametrize(("name", "demuxed"), [("plain.mp4", 32 + 32), ("plain.mkv", 32 + 40)])
@@ -110,7 +111,7 @@ def test_a_file_is_opened_by_its_tables_unless_the_demuxer_finds_others_at_an_en
     options = {"preset": "ultrafast", "x264-params": "keyint=10:scenecut=0"}
     video_footage.encode(path, video_footage.Recipe(options=options, frames=90, width=32, height=32))
     monkeypatch.setattr(survey, "read_packets", counted)
-    monkeypatch.setattr(survey, "read_sample_table", lambda *given: (changed(read_sample_table(*given)[0]), 0))
+    monkeypatch.setattr(survey, "read_sample_table", lambda *given: (changed(read_sample_table(*given)[0]), 0, True))
     monkeypatch.setattr(survey, "read_block_table", lambda *given: changed(read_block_table(*given)))
     with video.open(path) as opened:
         assert opened.timestamps.tolist() == pytest.approx([row / 30 for row in range(90)], abs=0.001)
@@ -170,7 +171,7 @@ def edit_list(length: int, media_time: int, *, rate: int = 1 << 16, count: int =
 
 def read_head(path: Path, data: bytes) -> Any:
     path.write_bytes(data)
-    table, beyond = read_sample_table(path, 7, None)
+    table, beyond, _ = read_sample_table(path, 7, None)
     if table is None:
         return beyond or None
     assert {table.pts.dtype, table.dts.dtype, table.size.dtype} == {np.dtype(np.int64)}
@@ -385,7 +386,7 @@ IN_GROUP, NOT_IN_GROUP = (
     [0x9C, 0xA5, 0xFC, 0x75A3, 0x75A1, 0xED, 0xC0, 0xA7, 0xAB],
 )
 NAMES = ["V_VP8", "V_VP9", "V_AV1", "V_MPEG4/ISO/AVC", "V_MPEGH/ISO/HEVC"]
-CODED = [0x6D80, 0x23314F, 0x56AA]  # encodings of the content, a scale of times, a delay
+CODED = [0x6D80, 0x23314F, 0x56AA, 0x7670]  # encodings of the content, a scale of times, a delay, a projection
 OTHERS = [0x114D9B74, 0x1549A966, 0x1C53BB6B, 0x1941A469, 0x1043A770, 0x1254C367, 0xEC, 0xBF]
 
 
@@ -464,6 +465,7 @@ OTHERS = [0x114D9B74, 0x1549A966, 0x1C53BB6B, 0x1941A469, 0x1043A770, 0x1254C367
         *((small(PLAIN, tracks=element(0xAE, track)), None) for track in (ONE, ONE + element(0x86, b"V_THEORA"))),
         (small(PLAIN, tracks=element(0xAF, TRACK)), None),
         *((small(PLAIN, tracks=element(0xAE, TRACK + element(kind, b"."))), None) for kind in CODED),
+        (small(PLAIN, tracks=element(0xAE, TRACK + element(0xE0, element(0x7670, b".")))), None),
         *((small(PLAIN, tracks=element(0xAE, TRACK + element(kind + 1, b"."))), [FIRST_ROW]) for kind in CODED),
     ],
 )

@@ -80,14 +80,18 @@ def packets(stream: av.VideoStream, recipe: Recipe) -> list[av.Packet]:
     return found + stream.encode(None)
 
 
-def remux(source: Path, target: Path, change: Callable[[int, av.Packet], object], **options: str) -> None:
-    """Copy the packets of a file; `change` may tamper with each, and leaves out those for which it returns False."""
+def remux(
+    source: Path, target: Path, change: Callable[[int, av.Packet], object], *, by: str = "", **options: str
+) -> None:
+    """Copy packets through a filter; `change` may tamper with each, and leaves out those for which it returns False."""
     with av.open(str(source), options=options) as whole, av.open(str(target), "w") as container:
         stream = container.add_stream_from_template(whole.streams.video[0])
+        changed = by and av.bitstream.BitStreamFilterContext(by, whole.streams.video[0], stream)
         for number, packet in enumerate(packet for packet in whole.demux(video=0) if packet.size):
             if change(number, packet) is not False:
-                packet.stream = stream
-                container.mux(packet)
+                [one] = changed.filter(packet) if changed else [packet]
+                one.stream = stream
+                container.mux(one)
 
 
 def x264(**changes: str) -> dict[str, str]:
@@ -117,6 +121,7 @@ PLAIN: dict[str, Recipe] = {
     "one-group.mp4": Recipe(options=x264(**{"x264-params": "keyint=infinite:scenecut=0:bframes=3"})),
     "faststart.mp4": Recipe(options=x264(), container={"movflags": "faststart"}),
     "fragmented.mp4": Recipe(options=x264(), container={"movflags": "frag_keyframe+empty_moov+default_base_moof"}),
+    "repeated-head.mp4": Recipe(options=x264(**{"x264-params": X264 + ":repeat-headers=1"})),
     "no-edit-list.mp4": Recipe(options=x264(), container={"use_editlist": "0"}),
     "negative-offsets.mp4": Recipe(options=x264(), container={"movflags": "negative_cts_offsets"}),
     **{f"late-start.{kind}": Recipe(options=x264(), pts=lambda number: number + 300) for kind in ("mp4", "mkv")},

@@ -90,8 +90,7 @@ def _track(head: memoryview, track_id: int) -> memoryview:
 def _shows_as_stored(head: memoryview, track: memoryview) -> bool:
     """Whether neither the matrix of the movie, which FFmpeg has to read first, nor that of the track turns pictures."""
     (name, movie), *others = _boxes(head)
-    boxes = (movie, 36), (_box(track, b"tkhd"), 40)
-    matrices = [bytes(box[at + 12 * (bytes(box[:1]) == b"\1") :][:36]) for box, at in boxes]
+    matrices = [bytes(box[at + 12 * box[0] :][:36]) for box, at in ((movie, 36), (_box(track, b"tkhd"), 40))]
     return name == b"mvhd" not in dict(others) and matrices == [_AS_STORED, _AS_STORED]
 
 
