@@ -365,7 +365,8 @@ def seen_in(path: Path, span: Interval) -> tuple[list[float], list[NDArray[np.ui
 BY_HEAD = ["b-frames.mp4 null", "hevc-ten-bit.mkv null"]
 BY_HEAD += ["b-frames.mp4 h264_metadata=crop_right=2", "hevc.mp4 hevc_metadata=crop_right=2"]
 BY_FRAME = ["b-frames.mp4 h264_metadata=crop_left=2", "hevc.mp4 hevc_metadata=crop_left=2", "hevc-layers.mp4 null"]
-BY_FRAME += ["b-frames.mp4 h264_metadata=display_orientation=insert:rotate=90", "repeated-head.mp4 null"]
+BY_FRAME += ["b-frames.mp4 filter_units=remove_types=6,h264_metadata=display_orientation=insert:rotate=90"]
+BY_FRAME += ["b-frames.mp4 h264_metadata=display_orientation=insert:flip=vertical", "repeated-head.mp4 null"]
 
 
 @pytest.mark.parametrize("made", [f"{each} {kind}" for each in BY_HEAD + BY_FRAME for kind in ("mp4", "mkv")])
