@@ -117,6 +117,7 @@ def test_a_survey_comes_back_as_it_was(own: Path, footage: Callable[[str], Path]
     shutil.copy(footage(kind), own)
     found = surveyed(own)
     assert load_survey(own) is None
+    found.index.packets.dts[::2] = np.iinfo(np.int64).min  # as for packets without a time
     save_survey(own, found)
     stored = load_survey(own)
     assert stored is not None

@@ -341,8 +341,9 @@ def save_survey(path: Path, survey: Survey) -> None:
     }
     for name, column in columns.items():
         if column.dtype != np.bool_:
-            steps = np.diff(column, prepend=0)  # which compress faster, and few of which need many bytes
-            columns[name] = steps.astype(np.result_type(*map(np.min_scalar_type, (steps.min(), steps.max()))))
+            steps = np.diff(column, prepend=0)  # these compress faster, and most fit into fewer bytes
+            lowest = min(int(steps.min()), -1 - int(steps.max()))  # steps from and to a missing time wrap around
+            columns[name] = steps.astype(np.min_scalar_type(lowest))
     save_facts(_FOLDER, _cache_key(path), Facts(values, columns))
 
 
