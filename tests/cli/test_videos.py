@@ -121,7 +121,7 @@ def test_ask_and_frames_fetch_an_address(cli: Call, server: FilmServer, tmp_path
         (("ask", "URL", "", "-o", "x", "--allow-private"), "the question is empty"),
         (("ask", "URL", "Which?", "--method", "nonsense", "--allow-private"), "nonsense"),
         (("ask", "URL", "Which?", "-o", "only one", "--allow-private"), "2 to 26 options"),
-        (("frames", "URL", "q1", "out", "--allow-private"), "a run is a file"),
+        (("frames", "URL", "q1", "out", "--allow-private"), "A run must be a file"),
     ],
 )
 def test_all_is_checked_before_a_fetch(cli: Call, server: FilmServer, words: tuple[str, ...], sentence: str) -> None:

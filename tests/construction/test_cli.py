@@ -64,7 +64,7 @@ def test_intervals_come_from_label_studio_and_go_there(folder: Path, tmp_path: P
     regions = [{"value": {"start": at, "end": at + 1, "labels": ["the fox"]}} for at in (0, 2)]
     (tmp_path / "export.json").write_text(json.dumps([{"annotations": [{"result": regions}]}]))
     done = build("import-intervals", folder, tmp_path / "export.json").stdout
-    assert done == f"{folder}: 1 new items, 0 with other intervals, 0 as they were.\n"
+    assert done == f"{folder}: 1 new items, 0 with changed intervals, 0 unchanged.\n"
     files = [tmp_path / "out" / name for name in ("label-studio.json", "label-studio-config.xml")]
     done = build("export-intervals", folder, tmp_path / "out", "--for", "label-studio").stdout
     assert done.splitlines() == [*map(str, files)]
@@ -123,7 +123,7 @@ def test_a_stage_stops_at_its_spending_limit_and_goes_on_later(folder: Path, tmp
         assert stopped.exit_code == 3, stopped.output
         cost = f"have cost ${calls / 10:.4f} (list prices of 2026-05-01), and --max-cost is ${limit:g}"
         assert cost in stopped.output
-        assert "What was answered is kept." in stopped.output
+        assert "Replies so far are kept." in stopped.output
         assert len(model.received) == calls
         assert build(*stage, 9).exit_code == 0
         assert len(model.received) == calls + rest  # what was paid for is not asked again
