@@ -72,7 +72,7 @@ def test_every_answer_counts_what_it_rests_on(cli: Call, clip: Path, backbone: s
     assert second["timestamps"] == first["timestamps"]
     assert second["frames_supplied"] == first["frames_supplied"]
     story = (tmp_path / "second" / "story.html").read_text()
-    assert "Nothing was sent: these frames were shown for an earlier question" in story
+    assert "Nothing was sent: an earlier question of the session showed these frames" in story
     assert Noting.pictures == first["frames_supplied"] + second["frames_supplied"] - 32
 
 
