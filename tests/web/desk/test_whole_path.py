@@ -186,7 +186,7 @@ def test_from_footage_to_a_viewed_audit(build: Path, new_page: Callable[..., Any
         assert "not visible" in sides.nth(1).inner_text()
         play_all(dora.page)
         dora.page.keyboard.press("y")
-        dora.page.get_by_text("There is nothing to settle.").wait_for()
+        dora.page.get_by_text("There are no disagreements to settle.").wait_for()
 
         # 3. others, who have not seen the videos, judge the partial sets
         others = [Annotator(new_page(), address, name, tokens[name], set()) for name in OTHERS[:2]]
