@@ -59,7 +59,7 @@ def test_evidence_has_slack_at_both_ends_and_it_is_counted(tmp_path: Path, evide
     assert [(i.start, i.end) for i in loaded.items[1].evidence] == [taken]
     assert loaded.slack == ("q2",)
     [warning] = loaded.warnings
-    assert "the evidence of 1 questions passes an end of its video by up to 1 s (q2)" in warning
+    assert "the evidence of 1 questions exceeds the video by up to 1 s (q2)" in warning
 
 
 def test_a_bench_without_a_usable_question_says_why(tmp_path: Path) -> None:

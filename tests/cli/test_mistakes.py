@@ -83,7 +83,7 @@ MISTAKES = [
     ("import cg-bench none.json out --columns id=x", "the importer cg-bench has no option --columns"),
     ("import cg-bench none.json out --grounding x", "the importer cg-bench has no option --grounding"),
     ("import ves-bench none.parquet out --columns idd=x", "FIELD one of"),
-    ("import next-gqa none.csv out", "no grounded segments beside it"),
+    ("import next-gqa none.csv out", "there are no grounded segments next to it"),
     ("frames film.mp4 --at noon out", "'noon' is not a time; write seconds, M:SS or H:MM:SS"),
     ("frames film.mp4 --at 1:99 out", "numbers after a colon must be below 60"),
     ("frames film.mp4 --at 120.1 out", "there is no frame at 120.1 s; moments go from 0 to 120.0 s"),

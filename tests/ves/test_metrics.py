@@ -192,7 +192,7 @@ def test_what_no_audit_can_be_made_of_is_a_sentence() -> None:
             audit(items, runs, **FAST)
     without = replace(endless, evidence=())
     assert audit([item(), without], {"m": []}, **FAST).bench.measured == 1
-    with pytest.raises(InputError, match="question 'r' has no duration in this bench, so no sampler can be placed"):
+    with pytest.raises(InputError, match="question 'r' has no duration in this bench, so no sampler applies"):
         audit([item(), without], samplers=[4], **FAST)
 
 

@@ -228,11 +228,11 @@ def _print(report: AuditReport, json_file: str | None, warnings: list[str], *, t
 
     from rich.console import Console
 
-    from trace_ves.ves.renderers import as_json
+    from trace_ves.ves.renderers import dump_json
     from trace_ves.ves.terminal import print_report, printable, report_text
 
     if json_file is not None:
-        text = as_json(replace(report, warnings=tuple(warnings)).to_json())
+        text = dump_json(replace(report, warnings=tuple(warnings)).to_json())
         if json_file == "-":
             click.echo(text, nl=False)
         else:

@@ -21,7 +21,7 @@ from trace_ves.records import ClipRecord, ObservationLog, Prediction
 from trace_ves.records.search import TraceRecord, read_search
 from trace_ves.records.transcript import TRANSCRIPT, Transcript
 from trace_ves.runs.asking import AskResult
-from trace_ves.ves.renderers import text
+from trace_ves.ves.renderers import escape_html
 from trace_ves.web.open_library import RECORD, library_of_answer
 from trace_ves.web.search_view import EvidenceClip, SearchView, clock, span_text, view_answer
 
@@ -42,22 +42,22 @@ def answer_html(result: AskResult) -> str:
     view = view_answer(result)
     colour = "seagreen" if result.stable else "darkorange"
     parts = [
-        f"<p><b>{text(result.question.text)}</b></p>",
-        f'<p style="font-size:1.25em;margin:.2em 0">{text(view.answer)}</p>',
-        f'<p style="border-left:4px solid {colour};padding-left:.6em">{text(view.ending)}</p>',
+        f"<p><b>{escape_html(result.question.text)}</b></p>",
+        f'<p style="font-size:1.25em;margin:.2em 0">{escape_html(view.answer)}</p>',
+        f'<p style="border-left:4px solid {colour};padding-left:.6em">{escape_html(view.ending)}</p>',
         *(_clip_html(clip) for clip in view.clips[:MOST_CLIPS]),
     ]
     if len(view.clips) > MOST_CLIPS:
         parts.append(f"<p>… and {len(view.clips) - MOST_CLIPS} more clips</p>")
     if view.still_open:
-        parts.append(f"<p>Still open: {text('; '.join(view.still_open))}.</p>")
+        parts.append(f"<p>Still open: {escape_html('; '.join(view.still_open))}.</p>")
     if view.remark:
-        parts.append(f"<p>{text(view.remark)}</p>")
-    return "".join([*parts, f'<p style="opacity:.7">{text(view.effort)}</p>'])
+        parts.append(f"<p>{escape_html(view.remark)}</p>")
+    return "".join([*parts, f'<p style="opacity:.7">{escape_html(view.effort)}</p>'])
 
 
 def _clip_html(clip: EvidenceClip) -> str:
-    facts = "".join(f"<li>{text(line)}</li>" for line in clip.caption)
+    facts = "".join(f"<li>{escape_html(line)}</li>" for line in clip.caption)
     step = max(1, len(clip.frames) / PICTURES_OF_A_CLIP)
     spread = [clip.frames[int(at * step)] for at in range(min(len(clip.frames), PICTURES_OF_A_CLIP))]
     pictures = "".join(map(_picture_html, spread))
