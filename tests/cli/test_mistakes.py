@@ -86,7 +86,7 @@ MISTAKES = [
     ("import next-gqa none.csv out", "there are no grounded segments next to it"),
     ("frames film.mp4 --at noon out", "'noon' is not a time; write seconds, M:SS or H:MM:SS"),
     ("frames film.mp4 --at 1:99 out", "numbers after a colon must be below 60"),
-    ("frames film.mp4 --at 120.1 out", "there is no frame at 120.1 s; moments go from 0 to 120.0 s"),
+    ("frames film.mp4 --at 120.1 out", "there is no frame at 120.1 s; give a moment from 0 to 120.0 s"),
     ("frames film.mp4 --at -1 out", "'-1' is not a time"),
     (f"frames film.mp4 --at {'9' * 400} out", "is not a time"),
     ("frames film.mp4 --at 1 q1 out", "With --at, give a video and a folder"),

@@ -57,7 +57,7 @@ def test_the_frame_on_screen_is_the_last_that_began(opened: Video) -> None:
     ("asked", "sentence"),
     [
         *(
-            ({"seconds": [1.0, moment]}, f"there is no frame at {moment} s; moments go from 0 to 2.5 s.")
+            ({"seconds": [1.0, moment]}, f"there is no frame at {moment} s; give a moment from 0 to 2.5 s.")
             for moment in BEYOND
         ),
         *(

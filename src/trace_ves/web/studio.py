@@ -217,7 +217,7 @@ class Studio:
         self.samples: Final = tuple(samples)
         self.uploads: Final = folder / "videos"
         self.uploads.mkdir(parents=True, exist_ok=True)
-        self.videos: Final = VideoFolders([*folders.given, self.uploads])
+        self.videos: Final = VideoFolders([*folders.paths, self.uploads])
         self.model: Final = model
         self.prices: Final = prices
         self.methods: Final = tuple(dict.fromkeys((method, *METHODS)))  # the first is preselected

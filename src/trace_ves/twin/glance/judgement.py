@@ -15,7 +15,7 @@ from trace_ves.twin.glance.sightings import Visit, Visits, strongest
 NO_ANSWER: Final = "unknown"  # the forced answer to an open question that glance does not understand
 UNDETERMINED: Final = "undetermined"  # a key that marks the answer of a reply as a random draw; no prompt requests it
 RIVAL: Final = 0.6
-"""If a thing should be visited once, another visit with at least this share of the strongest one's weight is a rival."""
+"""If one visit is expected, another with at least this share of the strongest visit's weight is a rival."""
 
 
 @dataclass(frozen=True, slots=True)
