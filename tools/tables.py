@@ -32,7 +32,7 @@ from trace_ves.runs.prices import load_prices
 from trace_ves.ves.figures import draw_figures
 from trace_ves.ves.paper import paper
 from trace_ves.ves.renderers import latex_table, markdown_table, report_csv, report_latex
-from trace_ves.ves.table import Column, Row, Section, Table, format_value
+from trace_ves.ves.table import Column, Row, Section, Table, as_value
 from trace_ves.ves.tables import tables
 from trace_ves.ves.terminal import print_table
 
@@ -112,7 +112,7 @@ def _bench_table(report: AuditReport) -> Table:
     rows = tuple(
         Row(
             name.replace("_", " "),
-            ((format_value(value, "{:.4g}".format),), (format_value(theirs[name], "{:g}".format),)),
+            ((as_value(value, "{:.4g}".format),), (as_value(theirs[name], "{:g}".format),)),
         )
         for name, value in ours.items()
     )

@@ -39,7 +39,7 @@ def test_each_video_is_listed_once_and_missing_ones_as_json(bench: Path, cli: Ca
         "there  videos/b.mp4  1 question  10 s",
     ]
     assert "\u202e" not in out
-    assert out.splitlines()[3].endswith("3 videos needed, 1 there (0 MB), 2 missing, 1 with a problem.")
+    assert out.splitlines()[3].endswith("3 videos needed, 1 found (0 MB), 2 missing, 1 with a problem.")
     _, out, err = cli("dev", "videos", bench, "--missing", "--json")
     first, second = map(json.loads, out.splitlines())
     needed = {"video": "videos/a.mp4", "questions": 2, "duration": 10.0, "url": "https://example.org/a"}

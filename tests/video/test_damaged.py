@@ -137,7 +137,7 @@ def test_a_damaged_packet_costs_its_frame_and_is_said(footage: Footage, tmp_path
         check_as_far_as_shown(opened, shown)
         [said] = opened.warnings
     assert said.startswith("1 of the requested frames cannot be decoded, the first at 1.233 s; the frame before")
-    assert said.endswith(" is given instead; 8 others depend on damaged data")
+    assert said.endswith(" is used instead; 8 others depend on damaged data")
 
 
 def test_where_no_frame_can_be_decoded_a_request_says_so(footage: Footage, tmp_path: Path) -> None:

@@ -92,8 +92,8 @@ def _open_runs(folder: Path, bench: Path | None, videos: Path | None) -> Iterato
 
         with tempfile.TemporaryDirectory() as scratch:
             transcript = read_saved_transcript(folder)
-            answer = read_saved_answer(folder)
-            yield library_of_answer(*answer, Path(scratch), videos=videos or folder, transcript=transcript)
+            saved = (*read_saved_answer(folder), Path(scratch))
+            yield library_of_answer(*saved, videos=videos or folder, transcript=transcript)
     else:
         from trace_ves.cli.progress import LateProgress
 

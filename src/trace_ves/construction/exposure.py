@@ -1,6 +1,6 @@
 """What each person has seen of each video, over all items. It decides who can judge a partial set blind.
 
-Everything is derived from the history. Whoever holds an assignment counts as having seen its footage.
+Everything is derived from the history. The holder of an assignment counts as having seen its footage.
 """
 
 import threading

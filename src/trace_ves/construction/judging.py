@@ -86,7 +86,7 @@ class Judgements:
         return self._progress(person, item)[0]
 
     def _progress(self, person: Person, item: str) -> tuple[list[list[float]], float]:
-        """The spans that a person has played of an item, and their working time, in which long pauses count in part."""
+        """The spans of an item that someone has played, and their working time, in which long pauses count in part."""
         key, since, _ = self._watching(person, item)
         last, known = self.store.watched(item, key, person.name)
         known = self._add_played(last, known, since)

@@ -27,7 +27,7 @@ class RefusedError(TraceVesError):
 
 
 class Role(StrEnum):
-    """What a person may do in a build."""
+    """The role of someone in a build."""
 
     ANNOTATOR = "annotator"
     ADJUDICATOR = "adjudicator"
@@ -36,7 +36,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A person who was invited to the build."""
+    """Someone who was invited to the build."""
 
     name: str
     role: Role
@@ -50,7 +50,7 @@ class Person:
 
 
 def invite(store: Store, name: str, role: Role) -> str:
-    """Invite a person; returns a new token, which replaces the previous one."""
+    """Invite someone; returns a new token, which replaces the previous one."""
     if _NAME.fullmatch(name) is None:
         raise InputError(
             f"{name!r} is not a valid name: use up to 40 letters, digits, dots and dashes, starting with a letter."
@@ -85,13 +85,13 @@ def active_names(ledger: Ledger, role: Role) -> list[str]:
 
 
 def revoke(store: Store, name: str) -> None:
-    """Revoke a person's token and sessions. Their judgements stay."""
+    """Revoke the token and end the sessions of someone. Their judgements stay."""
     after = {"role": _require_person(store, name).role.value, "token_sha256": ""}
     store.append([Change(_subject(name), PERSON_SLOT, MACHINE, after)])
 
 
 def sign_out_everywhere(store: Store, name: str, by: str) -> None:
-    """End all sessions of a person, on every server. Their token stays valid."""
+    """End all sessions of someone, on every server. Their token stays valid."""
     _require_person(store, name)
     store.append([Change(_subject(name), SIGN_OUT_SLOT, by, {})])
 

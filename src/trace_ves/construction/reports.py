@@ -12,7 +12,7 @@ from trace_ves.construction.gold import gold_results
 from trace_ves.construction.judged_item import SUFFICIENCY, JudgedItem, list_all_items, list_items, mean_iou
 from trace_ves.construction.ledger import Ledger, Stage
 from trace_ves.construction.project import BuildSettings
-from trace_ves.ves.table import Column, Row, Section, Table, Value, format_value
+from trace_ves.ves.table import Column, Row, Section, Table, Value, as_value
 
 if TYPE_CHECKING:
     from trace_ves.construction.looking import Looking
@@ -275,7 +275,7 @@ def list_facts(report: Report) -> list[tuple[str, str]]:
         ("accepted", f"{report.accepted:,}" + (f", {waiting:,} in progress" if waiting else "")),
         ("accept rate", _with_unit(report.accept_rate, "%")),
         ("settled by an adjudicator", f"{report.settled:,} of the accepted"),
-        ("inter-annotator IoU", format_value(report.iou, "{:.2f}".format).text),
+        ("inter-annotator IoU", as_value(report.iou, "{:.2f}".format).text),
         ("human/model agreement without one interval", _with_unit(report.agreement, "%")),
         ("mean time per item and annotator", _with_unit(report.minutes_per_item, "minutes")),
         ("time of all people", f"{report.hours:.1f} hours"),
@@ -284,5 +284,5 @@ def list_facts(report: Report) -> list[tuple[str, str]]:
 
 
 def _with_unit(value: float | None, unit: str) -> str:
-    text = format_value(value).text
+    text = as_value(value).text
     return text if value is None else f"{text} {unit}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.core.display import simulation_notes
 from trace_ves.ves.metrics import DENSITIES
-from trace_ves.ves.table import Column, Row, Section, Table, Value, format_value
+from trace_ves.ves.table import Column, Row, Section, Table, Value, as_value
 from trace_ves.ves.tables import in_paper_order
 
 if TYPE_CHECKING:
@@ -76,5 +76,4 @@ def _cell(metric: str, ours: float | None, theirs: Mapping[str, Any]) -> tuple[V
     shape = "{:.2f}".format if metric == "AR" else "{:.1f}".format
     name, _, level = metric.partition("@")
     value = theirs.get(name)
-    theirs_value = value[int(level) - 1] if value is not None and level else value
-    return format_value(ours, shape), format_value(theirs_value, shape)
+    return as_value(ours, shape), as_value(value[int(level) - 1] if value is not None and level else value, shape)

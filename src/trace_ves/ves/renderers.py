@@ -43,9 +43,8 @@ def html_table(table: Table) -> str:
     body = []
     for section in table.sections:
         if section.heading:
-            body.append(
-                f'<tr><td {_NAME} colspan="{len(table.columns) + 1}"><i>{escape_html(section.heading)}</i></td></tr>'
-            )
+            heading, width = escape_html(section.heading), len(table.columns) + 1
+            body.append(f'<tr><td {_NAME} colspan="{width}"><i>{heading}</i></td></tr>')
         for row in section.rows:
             cells = [f"<td {_NUMBER}>{_cell(cell, HTML_MARKS, _HTML_HALF, escape_html)}</td>" for cell in row.cells]
             body.append(f"<tr><td {_NAME}>{escape_html(row.name)}</td>{''.join(cells)}</tr>")

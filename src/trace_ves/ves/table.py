@@ -64,18 +64,16 @@ class Table:
     first_column: str = "Method"
 
 
-def format_value(
-    value: float | None, shape: Callable[[float], str] = "{:.1f}".format, half: float | None = None
-) -> Value:
+def as_value(value: float | None, shape: Callable[[float], str] = "{:.1f}".format, half: float | None = None) -> Value:
     """Format a value; None becomes `--`."""
     if value is None:
         return Value(MISSING)
     return Value(shape(value), None if half is None else f"{half:.1f}")
 
 
-def format_ranked(value: float | None, shape: Callable[[float], str] = "{:.1f}".format) -> Value:
+def as_ranked(value: float | None, shape: Callable[[float], str] = "{:.1f}".format) -> Value:
     """Format a value that `mark_best` ranks."""
-    return replace(format_value(value, shape), ranked=value is not None)
+    return replace(as_value(value, shape), ranked=value is not None)
 
 
 def transpose(table: Table, first_column: str) -> Table:

@@ -12,18 +12,7 @@ from trace_ves.core.display import simulation_notes
 from trace_ves.records.run_file import constant
 from trace_ves.ves.metrics import densities
 from trace_ves.ves.report import AuditReport, GroupFigures, RunFigures
-from trace_ves.ves.table import (
-    MISSING,
-    Column,
-    Row,
-    Section,
-    Table,
-    Value,
-    format_ranked,
-    format_value,
-    mark_best,
-    transpose,
-)
+from trace_ves.ves.table import MISSING, Column, Row, Section, Table, Value, as_ranked, as_value, mark_best, transpose
 
 if TYPE_CHECKING:
     from trace_ves.ves.rows import AuditRow
@@ -67,18 +56,18 @@ def main_table(report: AuditReport) -> Table:
     levels = densities(report.k)
     slashes = " / ".join(map(str, levels))
     bench = report.bench
-    both = any(format_value(run.metrics["Acc"]) != format_value(run.answer_only.acc) for run in report.runs)
+    both = any(as_value(run.metrics["Acc"]) != as_value(run.answer_only.acc) for run in report.runs)
 
     def cells(run: RunFigures) -> tuple[tuple[Value, ...], ...]:
         metrics = run.metrics
         return (
-            (format_value(metrics["Fr"], "{:.1f}".format if (metrics["Fr"] or 0) % 1 else "{:.0f}".format),),
-            *([(format_ranked(run.answer_only.acc),)] if both else []),
-            (format_ranked(metrics["Acc"]),),
-            (format_ranked(metrics["EP"]),),
-            (format_ranked(metrics["AR"], "{:.2f}".format),),
-            _levels(format_ranked(metrics[f"Cov@{level}"]) for level in levels),
-            _levels(format_ranked(metrics[f"ECA@{level}"]) for level in levels),
+            (as_value(metrics["Fr"], "{:.1f}".format if (metrics["Fr"] or 0) % 1 else "{:.0f}".format),),
+            *([(as_ranked(run.answer_only.acc),)] if both else []),
+            (as_ranked(metrics["Acc"]),),
+            (as_ranked(metrics["EP"]),),
+            (as_ranked(metrics["AR"], "{:.2f}".format),),
+            _levels(as_ranked(metrics[f"Cov@{level}"]) for level in levels),
+            _levels(as_ranked(metrics[f"ECA@{level}"]) for level in levels),
         )
 
     with_evidence = f"n = {bench.measured}, evidence" if both else "(%)"
@@ -128,7 +117,7 @@ def family_table(report: AuditReport) -> Table:
 
     def of_family(run: RunFigures, family: str) -> tuple[tuple[Value, ...], ...]:
         metrics = run.families[family]
-        return ((format_ranked(metrics["Acc"]),), _levels(format_ranked(metrics[f"ECA@{level}"]) for level in levels))
+        return ((as_ranked(metrics["Acc"]),), _levels(as_ranked(metrics[f"ECA@{level}"]) for level in levels))
 
     table = _breakdown(
         report,
@@ -163,8 +152,8 @@ def _breakdown(
 
     def row(run: RunFigures, part: str) -> Row:
         of = metrics(run, part)
-        rates = (_levels(format_ranked(of[f"{name}@{level}"]) for level in levels) for name in ("Cov", "ECA"))
-        return Row(run.name, ((format_ranked(of["Acc"]),), *rates))
+        rates = (_levels(as_ranked(of[f"{name}@{level}"]) for level in levels) for name in ("Cov", "ECA"))
+        return Row(run.name, ((as_ranked(of["Acc"]),), *rates))
 
     return Table(
         key=key,
@@ -199,8 +188,8 @@ def interval_table(report: AuditReport) -> Table:
     metrics = ("Acc", "EP", f"Cov@{report.k}", f"ECA@{report.k}")
 
     def cells(run: RunFigures) -> tuple[tuple[Value, ...], ...]:
-        by_question = tuple((format_value(run.metrics[name], half=run.half_width(name)),) for name in metrics)
-        return (*by_question, _levels(format_value(run.half_width(name, by_video=True)) for name in metrics))
+        by_question = tuple((as_value(run.metrics[name], half=run.half_width(name)),) for name in metrics)
+        return (*by_question, _levels(as_value(run.half_width(name, by_video=True)) for name in metrics))
 
     return Table(
         key="intervals",
@@ -249,7 +238,7 @@ def agreement_table(report: AuditReport) -> Table:
     rows = tuple(
         Row(
             f"{pair.a} - {pair.b}",
-            ((Value(str(pair.questions)),), *((format_value(v),) for v in (pair.answers, pair.responses, pair.frames))),
+            ((Value(str(pair.questions)),), *((as_value(v),) for v in (pair.answers, pair.responses, pair.frames))),
         )
         for pair in closest[:MOST_PAIRS]
     )
@@ -274,10 +263,7 @@ def stage_table(report: AuditReport) -> Table:
         columns=(Column("Fr"), *(Column(stage) for stage in stages)),
         sections=make_sections(
             [run for run in report.runs if run.name in frames],
-            lambda run: (
-                (format_value(run.metrics["Fr"]),),
-                *((format_value(frames[run.name].get(s, 0.0)),) for s in stages),
-            ),
+            lambda run: ((as_value(run.metrics["Fr"]),), *((as_value(frames[run.name].get(s, 0.0)),) for s in stages)),
         ),
     )
 
@@ -298,7 +284,7 @@ def draw_table(report: AuditReport) -> Table:
         sections=make_sections(
             [run for run in report.runs if not run.is_sampler],
             lambda run: tuple(
-                (format_value(100 * sum(map(bool, map(share, run.rows))) / len(run.rows)),) for share in shares.values()
+                (as_value(100 * sum(map(bool, map(share, run.rows))) / len(run.rows)),) for share in shares.values()
             ),
         ),
         note="Undetermined: several options fit equally well, and a forced choice was drawn from them. "
@@ -311,9 +297,9 @@ def answer_only_table(report: AuditReport) -> Table:
 
     def cells(run: RunFigures) -> tuple[tuple[Value, ...], ...]:
         half = run.half_width("Acc") if report.bench.ep_ref is None else None
-        acc = replace(format_ranked(run.answer_only.acc), plus_minus=None if half is None else f"{half:.1f}")
-        whole_groups = [(format_ranked(run.question_groups.acc if run.question_groups else None),)] if groups else []
-        return ((Value(str(run.answer_only.questions)),), (format_value(run.metrics["Fr"]),), (acc,), *whole_groups)
+        acc = replace(as_ranked(run.answer_only.acc), plus_minus=None if half is None else f"{half:.1f}")
+        whole_groups = [(as_ranked(run.question_groups.acc if run.question_groups else None),)] if groups else []
+        return ((Value(str(run.answer_only.questions)),), (as_value(run.metrics["Fr"]),), (acc,), *whole_groups)
 
     groups = next((run.question_groups.questions for run in report.runs if run.question_groups), 0)
     questions = report.bench.questions
@@ -369,8 +355,7 @@ def _group_table(report: AuditReport, key: str, groups: Sequence[Mapping[str, Gr
             make_sections(
                 report.runs,
                 lambda run: tuple(
-                    (format_ranked(of_run[run.name][value].acc if value in of_run[run.name] else None),)
-                    for value in values
+                    (as_ranked(of_run[run.name][value].acc if value in of_run[run.name] else None),) for value in values
                 ),
             )
         ),

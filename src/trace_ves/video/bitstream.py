@@ -240,7 +240,7 @@ class _Numbering:
 
 
 class FrameNumbers:
-    """Tracks the picture numbers in the first slice of each packet, like a decoder that starts anew."""
+    """Tracks the picture numbers in the first slice of each packet, like a restarted decoder."""
 
     def __init__(self, extradata: bytes | None) -> None:
         self._length_bytes = avc_length_bytes(extradata)

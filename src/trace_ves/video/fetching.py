@@ -63,7 +63,7 @@ def fetch_video(
     """
     limits = rules or FetchRules()
     address = parse_address(url)
-    expected = _parse_checksum(url)
+    stated = _parse_checksum(url)
     film = youtube.find_film(url)
     folder, public_url = cache_folder(film or str(address)), without_query(url)
     with lock_folder(folder):
@@ -71,11 +71,9 @@ def fetch_video(
         if stored is not None:
             path, note = stored
             # a YouTube video has no version to check, so the stored file is used
-            is_same, warning = (
-                (True, None) if film or expected == note.sha256 else _check_version(address, note, limits)
-            )
+            is_same, warning = (True, None) if film or stated == note.sha256 else _check_version(address, note, limits)
             if is_same:
-                if expected not in {None, note.sha256}:
+                if stated not in {None, note.sha256}:
                     raise InputError(f"{public_url}: its checksum is {note.sha256}, not the one in the address.")
                 return FetchedVideo(path, note.sha256, note.bytes or 0, warning)
         part = folder / PART
@@ -85,7 +83,7 @@ def fetch_video(
             name, version = _file_name(address.path), download(address, part, limits, on_progress)
         with part.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if expected not in {None, digest}:
+        if stated not in {None, digest}:
             part.unlink()
             raise InputError(f"{public_url}: its checksum is {digest}, not the one in the address; it was deleted.")
         note = Note(version.etag, version.last_modified, version.bytes, name, digest)

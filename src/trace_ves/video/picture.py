@@ -150,7 +150,7 @@ class Scaler:
         self._reformatter = VideoReformatter()
 
     def picture(self, frame: VideoFrame, height: int | None) -> YuvPicture:
-        """Convert a frame to a picture of this displayed height, or of its own."""
+        """Convert a frame to a picture with this displayed height, or with the frame's height."""
         width, rows = self._orientation.shape(frame.width, frame.height)
         if height is not None and height < rows:  # keeps the aspect ratio, and never enlarges
             width, rows = max(1, round(width * height / rows)), height

@@ -86,9 +86,7 @@ class Video:
             raise VideoError(f"{self.path}: a picture needs at least 1 row of pixels, got height={height}.")
         for at in seconds:
             if not 0 <= at <= self.duration:
-                raise VideoError(
-                    f"{self.path}: there is no frame at {at} s; give a moment from 0 to {self.duration} s."
-                )
+                raise VideoError(f"{self.path}: there is no frame at {at} s; give a time from 0 to {self.duration} s.")
         rows = [self._index.locate(at) for at in seconds]
         with self._lock:
             if self._closed:

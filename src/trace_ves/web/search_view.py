@@ -195,7 +195,7 @@ class SearchView:
     remark: str  # a caveat about the clips, or an empty string
     effort: str  # frames, calls, model and method, as a phrase
     kind: Literal["trace", "avp", "vca", "own", "none"]
-    record: SearchRecord | None  # None if the method has no record, or one in a format of its own
+    record: SearchRecord | None  # None if the method has no record, or one in another format
     own_record: str = ""  # such a record as JSON
     anchors: Mapping[str, AnchorRecord] = field(default_factory=dict)  # TRACE's anchors of all rounds, by name
     fates: Mapping[str, Fate] = field(default_factory=dict)  # the fate of each anchor, by name

@@ -26,7 +26,7 @@ import trace_ves
 from trace_ves import InputError, Interval, Item, Prediction, Question, frame_log
 from trace_ves.benches.frame_log import hooks
 from trace_ves.benches.frame_log.frames import FrameTable, LoggedLook, ReceivedFrame, reads_consecutive_frames
-from trace_ves.benches.frame_log.recorder import MOST_WAITING, RECORDER, FramesFile
+from trace_ves.benches.frame_log.recorder import MOST_UNWRITTEN, RECORDER, FramesFile
 from trace_ves.benches.logs.recorded_frames import read_recorded
 from trace_ves.frame_log import main
 from trace_ves.records.run_file import read_predictions
@@ -348,7 +348,7 @@ def lines_of(folder: Path) -> list[dict[str, Any]]:
 def test_a_long_look_stands_in_several_lines_and_interrupted_ones_lose_nothing(tmp_path: Path) -> None:
     file = FramesFile(tmp_path)
     one, other = LoggedLook("one.mp4", "x 1", "q1"), LoggedLook("two.mp4", "x 1")
-    for look, moments in ((one, [1.0, 2.0]), (other, [3.0]), (one, [4.0, 5.0]), (other, [6.0] * MOST_WAITING)):
+    for look, moments in ((one, [1.0, 2.0]), (other, [3.0]), (one, [4.0, 5.0]), (other, [6.0] * MOST_UNWRITTEN)):
         look.frames.extend(ReceivedFrame.by_seconds(moment) for moment in moments)
         file.on_frames(look)
     file.flush()
@@ -356,11 +356,11 @@ def test_a_long_look_stands_in_several_lines_and_interrupted_ones_lose_nothing(t
         (f"{os.getpid()}-{one.number}", "q1", [1.0, 2.0]),
         (f"{os.getpid()}-{other.number}", None, [3.0]),
         (f"{os.getpid()}-{one.number}", "q1", [4.0, 5.0]),
-        (f"{os.getpid()}-{other.number}", None, [6.0] * MOST_WAITING),
+        (f"{os.getpid()}-{other.number}", None, [6.0] * MOST_UNWRITTEN),
     ]
     joined = read_recorded(tmp_path, [item("q1", "one.mp4"), item("q2", "two.mp4")])
     assert joined["q1"].timestamps == (1.0, 2.0, 4.0, 5.0)
-    assert joined["q2"].frames_supplied == 1 + MOST_WAITING
+    assert joined["q2"].frames_supplied == 1 + MOST_UNWRITTEN
 
 
 SCANNING = """

@@ -24,7 +24,7 @@ from trace_ves.benches import load_bench
 from trace_ves.benches.logs import read_log, read_logs
 from trace_ves.benches.logs.formats import Fields
 from trace_ves.benches.logs.letters import read_letter
-from trace_ves.benches.logs.reading import _short_names, assumed_times
+from trace_ves.benches.logs.reading import _shorten_names, assumed_times
 from trace_ves.benches.logs.recorded_frames import read_frame_lists
 from trace_ves.cli import main
 from trace_ves.core.errors import InputError
@@ -420,7 +420,7 @@ def test_a_video_that_is_there_gives_its_true_frame_times(tmp_path: Path, capsys
     ],
 )
 def test_names_lose_the_words_that_all_share(names: list[str], expected: list[str]) -> None:
-    assert list(_short_names(names)) == expected
+    assert list(_shorten_names(names)) == expected
 
 
 # --- a bench as a task of lmms-eval: the folder is what its loader expects, and what it logs is audited ---------------

@@ -318,7 +318,7 @@ def test_a_film_that_is_too_large_or_has_no_end_is_refused(known: dict[str, Any]
     with pytest.raises(InputError, match=r"1000\.0 GB or more, and 8\.0 GB are allowed; .*--max-download-gb"):
         fetch_video(FILM, rules=RULES)
     known["is_live"] = True
-    with pytest.raises(InputError, match="still being broadcast"):
+    with pytest.raises(InputError, match="this video is still live"):
         fetch_video(FILM, rules=RULES)
     assert server.requests == []
 

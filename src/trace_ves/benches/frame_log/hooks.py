@@ -262,9 +262,8 @@ def patch_opencv(module: ModuleType, recorder: Recorder, patches: ExitStack) -> 
         def _note(self, result: Any) -> Any:
             if result[0]:
                 look = recorder.look(self, self._source, decoder)
-                recorder.note(
-                    look, [ReceivedFrame.by_seconds(self.__wrapped__.get(position) / 1000, from_start_time=True)]
-                )
+                seconds = self.__wrapped__.get(position) / 1000
+                recorder.note(look, [ReceivedFrame.by_seconds(seconds, from_start_time=True)])
             return result
 
     replace_attribute(patches, module, "VideoCapture", VideoCapture)

@@ -34,13 +34,11 @@ def read_frame_lists(path: Path, items: Sequence[Item], frame_times: Callable[[I
     lines, exact = [], set()
     for item in items:
         if item.question.id in lists:
-            times = frame_times(item)
-            exact.add(times.is_exact)
-            timestamps = _place(path, item, lists[item.question.id], times)
+            frame_grid = frame_times(item)
+            exact.add(frame_grid.is_exact)
+            times = _place(path, item, lists[item.question.id], frame_grid)
             facts = {"selection": True}
-            lines.append(
-                Prediction(item.question.id, None, timestamps=timestamps, frames_supplied=len(timestamps), extra=facts)
-            )
+            lines.append(Prediction(item.question.id, None, timestamps=times, frames_supplied=len(times), extra=facts))
     if not lines:
         raise InputError(f"{path}: no question of the bench is in this file; its first id is {next(iter(lists))!r}.")
     if unknown := len(lists) - len(lines):

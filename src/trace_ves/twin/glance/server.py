@@ -104,18 +104,14 @@ def complete(body: bytes, glance: Glance) -> dict[str, object]:
         properties = properties.get(key) if isinstance(properties, dict) else None
     stage, variables = read_prompt(text, properties if isinstance(properties, dict) else {})
     reply = _answer(glance, stage, variables, clips, request.seed or 0)
-    prompt_words, reply_words = len(text.split()), len(reply.split())
+    sent, written = len(text.split()), len(reply.split())
     return {
         "id": "chatcmpl-glance",
         "object": "chat.completion",
         "created": int(time.time()),
         "model": MODEL,
         "choices": [{"index": 0, "message": {"role": "assistant", "content": reply}, "finish_reason": "stop"}],
-        "usage": {
-            "prompt_tokens": prompt_words,
-            "completion_tokens": reply_words,
-            "total_tokens": prompt_words + reply_words,
-        },
+        "usage": {"prompt_tokens": sent, "completion_tokens": written, "total_tokens": sent + written},
     }
 
 
