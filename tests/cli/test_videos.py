@@ -36,7 +36,7 @@ def test_each_video_is_listed_once_and_missing_ones_as_json(bench: Path, cli: Ca
     out = cli("dev", "videos", bench).stdout
     assert out.splitlines()[:2] == [
         "missing  videos/a.mp4  2 questions  10 s  https://example.org/a",
-        "there  videos/b.mp4  1 question  10 s",
+        "found  videos/b.mp4  1 question  10 s",
     ]
     assert "\u202e" not in out
     assert out.splitlines()[3].endswith("3 videos needed, 1 found (0 MB), 2 missing, 1 with a problem.")

@@ -41,7 +41,7 @@ def test_stages_of_a_build_without_items(folder: Path, tmp_path: Path) -> None:
     proposed = build("propose", folder, "--captioner", "glance", "--proposer", "glance")
     assert proposed.exit_code == 0, proposed.output
     assert "0 new items from 1 video." in proposed.output
-    assert proposed.output.count("audited too (glance)") == 2
+    assert proposed.output.count("also audited (glance)") == 2
     assert "dense-caption" in proposed.output
     assert "$0.0000" in proposed.output
     probed = build("probe", folder, "--backbone", "glance")
@@ -83,7 +83,7 @@ def test_tokens_are_printed_once_for_each_name(folder: Path) -> None:
         ("status nowhere", "no build here"),
         ("init nowhere", "no videos here"),
         ("probe nowhere --backbone glance", "no build here"),
-        ("init {b} --database mysql://x/y", "no store on 'mysql'"),
+        ("init {b} --database mysql://x/y", "'mysql' databases are not supported"),
         ("invite {b} ann", "no build here"),
     ],
 )

@@ -235,7 +235,7 @@ def test_a_build_goes_out_and_comes_back_with_edits(project: Project, store: Sto
 @pytest.mark.parametrize(
     ("text", "options", "sentence"),
     [
-        (tasks((1, 9, "x"), video="other.mp4"), {}, "which video is 'other.mp4'"),
+        (tasks((1, 9, "x"), video="other.mp4"), {}, "no single video matches 'other.mp4'"),
         (tasks((1, 9, "x")), {"video": "videos/b.mp4"}, "no such video"),
         (tasks((1, 9999, "x")), {}, "not in a video of 320 frames"),
         (tasks((1, 320, "x")), {"fps": 1.0}, "not in a video of 32 s"),

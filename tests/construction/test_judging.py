@@ -343,7 +343,7 @@ def test_only_the_assignment_that_is_held_can_be_judged(team: Team) -> None:
         judgements.undo(team["bob"], "c1")
     with pytest.raises(RefusedError, match="Only an adjudicator"):
         judgements.settle(ann, "c1", keep=True, evidence=[], reason="", about=[])
-    with pytest.raises(StaleError, match="settled already"):
+    with pytest.raises(StaleError, match="already settled"):
         judgements.settle(team["dora"], "c1", keep=True, evidence=[], reason="", about=[])
 
 

@@ -277,7 +277,7 @@ def _find_video(videos: Sequence[str], file: Path, span: LabelledSpan, video: st
             return matches[0]
     if not name and len(videos) == 1:
         return videos[0]
-    raise InputError(f"{file}: no video is named {name[:80]!r}; name it with --video, as in --video {videos[0]}.")
+    raise InputError(f"{file}: no single video matches {name[:80]!r}; name it with --video, as in --video {videos[0]}.")
 
 
 def _read_times(project: Project, name: str) -> ScreenTimes:

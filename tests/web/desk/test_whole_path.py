@@ -229,7 +229,7 @@ def test_from_footage_to_a_viewed_audit(build: Path, new_page: Callable[..., Any
     bench, runs = tmp_path / "bench", tmp_path / "runs"
     cli("build", "export", build, bench)
     ran = cli("run", bench, "--method", "uniform-16", "--backbone", "glance", "--out", runs, "--workers", 1)
-    assert "glance is used for this bench's dense-caption and audited too" in ran.stderr
+    assert "glance is used for this bench's dense-caption and is also audited" in ran.stderr
     audit = json.loads(cli("audit", bench, *sorted(runs.glob("*.jsonl")), "--json", "-").stdout)
     assert audit["bench"]["questions"] == found["accepted"]
     with running("view", runs, "--bench", bench, "--port", 0, "--no-browser") as (address, _):
