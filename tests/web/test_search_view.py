@@ -100,7 +100,7 @@ def unsettled(action: dict[str, Any] | None) -> AskResult:
 
 
 @pytest.mark.parametrize(
-    ("run", "words"), [("uniform-16", "looked once"), ("avp", "The model said"), ("vca", "itself said")]
+    ("run", "words"), [("uniform-16", "looked once"), ("avp", "The model said"), ("vca", "The model said")]
 )
 def test_other_methods_say_what_their_stop_is_worth(run: str, words: str) -> None:
     assert words in view_answer(results(run)["plain"]).ending
