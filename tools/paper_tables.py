@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from trace_ves.core.errors import InputError
 from trace_ves.ves.metrics import DENSITIES
 from trace_ves.ves.paper import MAIN_METHODS, beside, compare, paper, paper_main_table, runs_of
-from trace_ves.ves.table import Column, Row, Section, Table, number
+from trace_ves.ves.table import Column, Row, Section, Table, as_value
 from trace_ves.ves.tables import family_title, in_paper_order
 
 if TYPE_CHECKING:
@@ -54,11 +54,11 @@ def paper_tables(report: AuditReport) -> tuple[Table, ...]:
 
 
 def _number_rows(rows: Iterable[tuple[str, Sequence[float | None]]]) -> tuple[Row, ...]:
-    return tuple(Row(name, tuple((number(value),) for value in row)) for name, row in rows)
+    return tuple(Row(name, tuple((as_value(value),) for value in row)) for name, row in rows)
 
 
 def _pair_rows(pairs: Mapping[str, Sequence[tuple[float | None, float | None]]]) -> tuple[Row, ...]:
-    return tuple(Row(name, tuple((number(a), number(b)) for a, b in cells)) for name, cells in pairs.items())
+    return tuple(Row(name, tuple((as_value(a), as_value(b)) for a, b in cells)) for name, cells in pairs.items())
 
 
 def public_table(report: AuditReport, benchmark: str) -> Table:

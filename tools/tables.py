@@ -32,7 +32,7 @@ from trace_ves.runs.prices import load_prices
 from trace_ves.ves.figures import draw_figures
 from trace_ves.ves.paper import paper
 from trace_ves.ves.renderers import latex_table, markdown_table, report_csv, report_latex
-from trace_ves.ves.table import Column, Row, Section, Table, number
+from trace_ves.ves.table import Column, Row, Section, Table, as_value
 from trace_ves.ves.tables import tables
 from trace_ves.ves.terminal import print_table
 
@@ -110,7 +110,10 @@ def _bench_table(report: AuditReport) -> Table:
         "mean_interval_length": bench.mean_interval_length,
     }
     rows = tuple(
-        Row(name.replace("_", " "), ((number(value, "{:.4g}".format),), (number(theirs[name], "{:g}".format),)))
+        Row(
+            name.replace("_", " "),
+            ((as_value(value, "{:.4g}".format),), (as_value(theirs[name], "{:g}".format),)),
+        )
         for name, value in ours.items()
     )
     return Table("paper-bench", "The bench", (Column("Ours"), Column("Paper")), (Section("", rows),), first_column="")

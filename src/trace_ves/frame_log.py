@@ -1,7 +1,7 @@
-"""`python -m trace_ves.frame_log FOLDER script.py …`: run a program and log the frames that its decoders hand out.
+"""`python -m trace_ves.frame_log FOLDER script.py …`: run a program and log the frames that its decoders return.
 
-Also the entry point `lmms_eval.models`: `TRACE_VES_RECORD=FOLDER python -m lmms_eval …` logs to the folder. A program
-that decodes more frames than it shows the model says which it keeps with `trace_ves.frame_log.keep()`.
+This is also an entry point `lmms_eval.models`: `TRACE_VES_RECORD=FOLDER python -m lmms_eval …` logs to the folder. A
+program that decodes more frames than it sends to the model calls `trace_ves.frame_log.keep()` for those it sends.
 """
 
 import os
@@ -16,7 +16,7 @@ USAGE: Final = "usage: python -m trace_ves.frame_log FOLDER SCRIPT [ARGUMENT]…
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run a program and write the frames that it decodes to a folder."""
+    """Run a program, and log the frames that it decodes to a folder."""
     from trace_ves.benches.frame_log.recorder import record_to
     from trace_ves.core.errors import InputError
 
@@ -47,8 +47,8 @@ def main(arguments: Sequence[str]) -> None:
 def keep(places: Sequence[int] | None = None) -> None:
     """Record that only some frames of the last reader go to the model.
 
-    Without an argument: the frame that was just handed out. `places` counts the frames that this reader has handed out
-    from 0; after a complete scan they are frame indices. Does nothing where no recording is open.
+    The default is the last frame. `places` counts the frames that this reader has returned, from 0; after a complete
+    scan they are frame indices. Does nothing if no recording is open.
     """
     from trace_ves.benches.frame_log.recorder import RECORDER
 
@@ -56,7 +56,7 @@ def keep(places: Sequence[int] | None = None) -> None:
 
 
 def manifests() -> list[Any]:
-    """Add no model to lmms-eval, which calls this before it loads any; start logging if `TRACE_VES_RECORD` is set."""
+    """Start logging if `TRACE_VES_RECORD` is set. lmms-eval calls this before it loads a model; returns no models."""
     if folder := os.environ.get(VARIABLE):
         from trace_ves.benches.frame_log.recorder import record_to
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.benches.tables import write_rows
 
 from trace_ves.benches import Bench, importers, load_bench, write_bench
-from trace_ves.benches.bench import manifest, summary
+from trace_ves.benches.bench import list_videos, summarise_videos
 from trace_ves.core import FormatError, InputError, Interval, Question
 from trace_ves.records import Item, Prediction
 from trace_ves.records.base import FieldError
@@ -59,7 +59,7 @@ def test_evidence_has_slack_at_both_ends_and_it_is_counted(tmp_path: Path, evide
     assert [(i.start, i.end) for i in loaded.items[1].evidence] == [taken]
     assert loaded.slack == ("q2",)
     [warning] = loaded.warnings
-    assert "the evidence of 1 questions passes an end of its video by up to 1 s (q2)" in warning
+    assert "the evidence of 1 questions exceeds the video by up to 1 s (q2)" in warning
 
 
 def test_a_bench_without_a_usable_question_says_why(tmp_path: Path) -> None:
@@ -79,10 +79,10 @@ def test_the_videos_that_are_needed_are_counted(tmp_path: Path) -> None:
     items = load_bench(bench(tmp_path, *lines)).items
     (tmp_path / "a").write_bytes(b"x" * 2_000_000)
     (tmp_path / "b").touch()
-    videos = manifest(items, tmp_path)
+    videos = list_videos(items, tmp_path)
     assert [(each.video, each.questions, each.there) for each in videos] == [("a", 2, 1), ("b", 1, 0), ("c", 1, 0)]
-    assert summary(videos) == "3 videos needed, 1 there (2 MB), 2 missing, 1 with a problem."
-    assert summary(videos[:1]) == "1 videos needed, 1 there (2 MB), 0 missing."
+    assert summarise_videos(videos) == "3 videos needed, 1 found (2 MB), 2 missing, 1 with a problem."
+    assert summarise_videos(videos[:1]) == "1 videos needed, 1 found (2 MB), 0 missing."
 
 
 def test_one_video_has_one_duration(tmp_path: Path) -> None:

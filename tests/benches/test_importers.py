@@ -9,7 +9,7 @@ from tests.benches.tables import write_rows
 
 from trace_ves.benches import importers, load_bench, write_bench
 from trace_ves.benches.importers import import_bench
-from trace_ves.benches.importing import bare_options, video_path
+from trace_ves.benches.importing import strip_letters, video_path
 from trace_ves.core import InputError, Interval
 from trace_ves.records import Prediction
 from trace_ves.records.base import FieldError
@@ -27,7 +27,7 @@ from trace_ves.ves.report import GroupFigures
     ],
 )
 def test_letters_of_options_go_only_where_all_have_theirs(options: Any, bare: Any) -> None:
-    assert bare_options(options) == bare
+    assert strip_letters(options) == bare
 
 
 def test_an_importer_of_ones_own_takes_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,7 +93,7 @@ def test_what_was_killed_in_the_middle_goes_on(ask: Call, tmp_path: Path) -> Non
     lines = run.read_bytes().splitlines(keepends=True)
     run.write_bytes(lines[0] + lines[1][:40])  # as a kill leaves it
     said = [line.partition(": ")[0] for line in ask("--save", tmp_path / "o").stderr.splitlines()]
-    assert said[:3] == ["1 of 3 were answered before", "2 of 3", "3 of 3"]
+    assert said[:3] == ["1 of 3 are already answered", "2 of 3", "3 of 3"]
     assert len(Counting.asked) == 5
     assert sorted(json.loads(line)["question_id"] for line in run.read_text().splitlines()) == ["3", "one", "two"]
 

@@ -72,7 +72,7 @@ def test_every_answer_counts_what_it_rests_on(cli: Call, clip: Path, backbone: s
     assert second["timestamps"] == first["timestamps"]
     assert second["frames_supplied"] == first["frames_supplied"]
     story = (tmp_path / "second" / "story.html").read_text()
-    assert "Nothing was sent: these frames were shown for an earlier question" in story
+    assert "Nothing was sent: an earlier question of the session showed these frames" in story
     assert Noting.pictures == first["frames_supplied"] + second["frames_supplied"] - 32
 
 
@@ -92,15 +92,15 @@ def test_a_mistake_is_one_sentence_and_the_session_goes_on(cli: Call, clip: Path
     lines += [QUESTION, "/evidence 9", f"/evidence {many}", "/quit", "never asked"]
     done = cli("ask", clip, "--backbone", backbone, stdin="\n".join(lines), status=1)
     assert done.stderr.splitlines() == [
-        "nothing was asked yet.",
-        "there is no /evidense; there are /evidence, /why, /budget, /history, /cost, /save, /help, /quit.",
-        "/budget takes a number of frames from 1 up, found 'x'.",
-        "/budget takes a number of frames from 1 up, found '0'.",
-        f"/budget takes a number of frames from 1 up, found '{many}'.",
+        "nothing has been asked yet.",
+        "/evidense is not a command; the commands are /evidence, /why, /budget, /history, /cost, /save, /help, /quit.",
+        "/budget takes a number of frames, at least 1, not 'x'.",
+        "/budget takes a number of frames, at least 1, not '0'.",
+        f"/budget takes a number of frames, at least 1, not '{many}'.",
         "a question needs 2 to 26 options, or none for an open answer; found 1.",
-        "/save takes the folder to save the last answer in.",
-        "/evidence takes a number from 1 to 1, found '9'.",
-        f"/evidence takes a number from 1 to 1, found '{many}'.",
+        "/save needs the folder to save the last answer in.",
+        "/evidence takes a number from 1 to 1, not '9'.",
+        f"/evidence takes a number from 1 to 1, not '{many}'.",
     ]
     assert "A. red" in done.stdout
     assert "never asked" not in done.stdout
@@ -185,9 +185,9 @@ def test_a_person_at_a_terminal_gets_a_prompt_history_and_colours(clip: Path, ba
         assert terminal.until(lambda shown: b"105.00 s" in shown and at_prompt(shown))
         for _ in range(30):  # Ctrl-C ends nothing; one just before Python's `select` is seen with the next key
             terminal.press(b"\x03")
-            if terminal.until(lambda shown: b"to leave" in shown, seconds=2):
+            if terminal.until(lambda shown: b"To leave" in shown, seconds=2):
                 break
-        assert terminal.until(lambda shown: b"to leave" in shown and at_prompt(shown))
+        assert terminal.until(lambda shown: b"To leave" in shown and at_prompt(shown))
         terminal.press(b"\x04")
         assert terminal.process.wait(60) == 0
         assert "▀".encode() in terminal.shown

@@ -116,7 +116,7 @@ def test_runs_of_one_method_and_a_sampler_of_its_name_are_told_apart(bench: Path
 
 BARE = '{"question_id": "q1", "answer": "C", "timestamps": [%s]}'
 FAULTS = [
-    ("run.jsonl", [ANSWER, ANSWER], ":2: question 'q1' was already predicted in line 1"),
+    ("run.jsonl", [ANSWER, ANSWER], ":2: question 'q1' already has a prediction in line 1"),
     ("run.jsonl", [ANSWER, ANSWER | {"question_id": "q9"}], ":2: question 'q9' is not in the bench"),
     ("run.jsonl", [ANSWER | {"timestamps": [-1]}], ":1: timestamp -1 is outside the video"),
     ("run.jsonl", [BARE % "NaN"], ":1: it has NaN, which is not a JSON number"),

@@ -65,7 +65,7 @@ def test_doctor_survives_a_silent_driver(cli: Call, tmp_path: Path, monkeypatch:
     monkeypatch.setattr(doctor, "SMI_SECONDS", 0.2)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     found = json.loads(cli("doctor", "--json", PATH=path).stdout)["machine"]
-    assert {"name": "GPU", "present": False, "detail": "nvidia-smi does not answer; restart the driver"} in found
+    assert {"name": "GPU", "present": False, "detail": "nvidia-smi does not respond; restart the driver"} in found
 
 
 @pytest.mark.skipif(not hasattr(click.exceptions, "NoSuchCommand"), reason="an older click suggests no commands")

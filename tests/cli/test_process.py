@@ -19,7 +19,7 @@ from tests.cli.conftest import Call
 from tests.films import write_film
 
 from trace_ves.benches import write_bench
-from trace_ves.cli.process import noted_interrupts, sentence
+from trace_ves.cli.process import tidy_sentence, track_interrupts
 from trace_ves.core import Interval, Question
 from trace_ves.records import Item
 from trace_ves.records.base import Record, SparseRecord
@@ -153,7 +153,7 @@ def test_the_page_on_a_core_install_names_what_to_install(folder: Path, missing:
     ],
 )
 def test_no_sentence_ends_twice(text: str, clean: str) -> None:
-    assert sentence(text) == clean
+    assert tidy_sentence(text) == clean
 
 
 def interrupted(value: int = 0) -> int:
@@ -191,7 +191,7 @@ def test_an_interrupt_that_would_be_swallowed_comes_after_it(work: Callable[[], 
         done.append(work())
         time.sleep(60)
 
-    with noted_interrupts() as noted, pytest.raises(KeyboardInterrupt):
+    with track_interrupts() as noted, pytest.raises(KeyboardInterrupt):
         long_work()
     assert noted.is_set()
     assert done == [result]

@@ -36,10 +36,10 @@ def test_each_video_is_listed_once_and_missing_ones_as_json(bench: Path, cli: Ca
     out = cli("dev", "videos", bench).stdout
     assert out.splitlines()[:2] == [
         "missing  videos/a.mp4  2 questions  10 s  https://example.org/a",
-        "there  videos/b.mp4  1 question  10 s",
+        "found  videos/b.mp4  1 question  10 s",
     ]
     assert "\u202e" not in out
-    assert out.splitlines()[3].endswith("3 videos needed, 1 there (0 MB), 2 missing, 1 with a problem.")
+    assert out.splitlines()[3].endswith("3 videos needed, 1 found (0 MB), 2 missing, 1 with a problem.")
     _, out, err = cli("dev", "videos", bench, "--missing", "--json")
     first, second = map(json.loads, out.splitlines())
     needed = {"video": "videos/a.mp4", "questions": 2, "duration": 10.0, "url": "https://example.org/a"}
@@ -121,7 +121,7 @@ def test_ask_and_frames_fetch_an_address(cli: Call, server: FilmServer, tmp_path
         (("ask", "URL", "", "-o", "x", "--allow-private"), "the question is empty"),
         (("ask", "URL", "Which?", "--method", "nonsense", "--allow-private"), "nonsense"),
         (("ask", "URL", "Which?", "-o", "only one", "--allow-private"), "2 to 26 options"),
-        (("frames", "URL", "q1", "out", "--allow-private"), "a run is a file"),
+        (("frames", "URL", "q1", "out", "--allow-private"), "A run must be a file"),
     ],
 )
 def test_all_is_checked_before_a_fetch(cli: Call, server: FilmServer, words: tuple[str, ...], sentence: str) -> None:

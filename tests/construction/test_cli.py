@@ -41,7 +41,7 @@ def test_stages_of_a_build_without_items(folder: Path, tmp_path: Path) -> None:
     proposed = build("propose", folder, "--captioner", "glance", "--proposer", "glance")
     assert proposed.exit_code == 0, proposed.output
     assert "0 new items from 1 video." in proposed.output
-    assert proposed.output.count("audited too (glance)") == 2
+    assert proposed.output.count("also audited (glance)") == 2
     assert "dense-caption" in proposed.output
     assert "$0.0000" in proposed.output
     probed = build("probe", folder, "--backbone", "glance")
@@ -64,7 +64,7 @@ def test_intervals_come_from_label_studio_and_go_there(folder: Path, tmp_path: P
     regions = [{"value": {"start": at, "end": at + 1, "labels": ["the fox"]}} for at in (0, 2)]
     (tmp_path / "export.json").write_text(json.dumps([{"annotations": [{"result": regions}]}]))
     done = build("import-intervals", folder, tmp_path / "export.json").stdout
-    assert done == f"{folder}: 1 new items, 0 with other intervals, 0 as they were.\n"
+    assert done == f"{folder}: 1 new items, 0 with changed intervals, 0 unchanged.\n"
     files = [tmp_path / "out" / name for name in ("label-studio.json", "label-studio-config.xml")]
     done = build("export-intervals", folder, tmp_path / "out", "--for", "label-studio").stdout
     assert done.splitlines() == [*map(str, files)]
@@ -83,7 +83,7 @@ def test_tokens_are_printed_once_for_each_name(folder: Path) -> None:
         ("status nowhere", "no build here"),
         ("init nowhere", "no videos here"),
         ("probe nowhere --backbone glance", "no build here"),
-        ("init {b} --database mysql://x/y", "no store on 'mysql'"),
+        ("init {b} --database mysql://x/y", "'mysql' databases are not supported"),
         ("invite {b} ann", "no build here"),
     ],
 )
@@ -123,7 +123,7 @@ def test_a_stage_stops_at_its_spending_limit_and_goes_on_later(folder: Path, tmp
         assert stopped.exit_code == 3, stopped.output
         cost = f"have cost ${calls / 10:.4f} (list prices of 2026-05-01), and --max-cost is ${limit:g}"
         assert cost in stopped.output
-        assert "What was answered is kept." in stopped.output
+        assert "Replies so far are kept." in stopped.output
         assert len(model.received) == calls
         assert build(*stage, 9).exit_code == 0
         assert len(model.received) == calls + rest  # what was paid for is not asked again

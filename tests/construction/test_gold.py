@@ -83,7 +83,7 @@ def test_a_broken_twin_has_an_interval_where_nothing_happens(
     """At least 2 s from every true one; a gap is chosen by the length of the moments that it offers."""
     chance.first = first
     if moved is None:
-        with pytest.raises(DraftError, match="no interval of this item can be moved to where nothing happens"):
+        with pytest.raises(DraftError, match="no interval of this item can be moved to a free place"):
             gold.move_interval(proposal(evidence=evidence))
     else:
         expected = tuple(Interval(*span) for span in moved)

@@ -196,7 +196,7 @@ def test_labels_become_questions_that_count(
     assert import_intervals(project, store, file) == ImportResult(unchanged=1, refused=[refused])
     with pytest.raises(StaleError, match="c0001"):  # an id that is taken
         import_intervals(project, store, file, question="How often does {label} appear?")
-    with pytest.raises(InputError, match=r"^the question needs \{label\} where the label goes\.$"):
+    with pytest.raises(InputError, match=r"^the question must contain \{label\}\.$"):
         import_intervals(project, store, file, question="How often?")
 
 
@@ -229,13 +229,13 @@ def test_a_build_goes_out_and_comes_back_with_edits(project: Project, store: Sto
     assert (judged.proposal.evidence, len(judged.proposal.rationales)) == ((Interval(3.1, 6), *evidence[1:]), 3)
     StorePen(store).seat("c0001", "visual-verification", 1, "ann")
     file.write_text(text)
-    assert "people are judging it already" in import_intervals(project, store, file).refused[0]
+    assert "it is already being judged" in import_intervals(project, store, file).refused[0]
 
 
 @pytest.mark.parametrize(
     ("text", "options", "sentence"),
     [
-        (tasks((1, 9, "x"), video="other.mp4"), {}, "which video is 'other.mp4'"),
+        (tasks((1, 9, "x"), video="other.mp4"), {}, "no single video matches 'other.mp4'"),
         (tasks((1, 9, "x")), {"video": "videos/b.mp4"}, "no such video"),
         (tasks((1, 9999, "x")), {}, "not in a video of 320 frames"),
         (tasks((1, 320, "x")), {"fps": 1.0}, "not in a video of 32 s"),

@@ -332,18 +332,18 @@ def test_only_the_assignment_that_is_held_can_be_judged(team: Team) -> None:
     assert team.next("ann") == Assignment("c1", Stage.VERIFICATION)
     with pytest.raises(RefusedError, match="Only annotators have a queue"):
         team.next("dora")
-    with pytest.raises(StaleError, match="changed after it was shown"):
+    with pytest.raises(StaleError, match="changed since you opened it"):
         team.verify("ann", "c1", revision=1)
     team.verify("ann", "c1")
     with pytest.raises(RefusedError):
         judgements.verify(ann, "c1", ACCEPT, revision=1)
     judgements.undo(ann, "c1")
     assert judgements.queue.current("ann") == Assignment("c1", Stage.VERIFICATION)
-    with pytest.raises(StaleError, match="nothing of yours"):
+    with pytest.raises(StaleError, match="you have no judgement to undo"):
         judgements.undo(team["bob"], "c1")
     with pytest.raises(RefusedError, match="Only an adjudicator"):
         judgements.settle(ann, "c1", keep=True, evidence=[], reason="", about=[])
-    with pytest.raises(StaleError, match="settled already"):
+    with pytest.raises(StaleError, match="already settled"):
         judgements.settle(team["dora"], "c1", keep=True, evidence=[], reason="", about=[])
 
 
@@ -421,7 +421,7 @@ def test_what_is_undone_comes_back_before_what_was_taken_since(team: Team) -> No
 
 INVITE = "trace-ves build invite DIR NAME"
 OTHERWISE = (
-    "Or need fewer: propose fewer items per video, use more videos, or set allow_not_blind = true in DIR/build.toml"
+    "To need fewer, propose fewer items per video, use more videos, or set allow_not_blind = true in DIR/build.toml"
     " (then 4 are enough, and the report counts the answers of annotators who had seen other clips of the video)"
 )
 
@@ -460,7 +460,7 @@ def test_an_operator_reads_what_to_do(make_team: Callable[..., Team]) -> None:
     ]
     done = make_team("ann")
     StorePen(done.judgements.store).propose("c9").verify("c9", "ann", None).verify("c9", "bob", None)
-    assert steps_of(done) == ["No item was accepted; propose others, or put more footage into the build."]
+    assert steps_of(done) == ["No item was accepted; propose others, or add more videos to the build."]
     judge_item(done, "c1", until=None)
     assert steps_of(done) == ["Export the bench: trace-ves build export DIR OUT"]
 
@@ -479,7 +479,7 @@ def test_an_operator_reads_whom_to_invite(make_team: Callable[..., Team]) -> Non
     assert steps_of(team) == [f"Invite 1 more annotator: {INVITE}...", judge]
     for name in ("ann", "bob", "cat"):
         StorePen(team.judgements.store).write("c1", f"skip/{name}", name, {"reason": "no"})
-    stuck = "Invite annotators who may judge 1 item that no one here may judge: c1"
+    stuck = "Invite annotators for 1 item that no current annotator may judge: c1"
     assert steps_of(team) == [f"Invite 1 more annotator: {INVITE}...", stuck, judge]
 
 

@@ -20,7 +20,7 @@ from PIL import Image
 from tests.web.web_bench import number_in, write_video
 from trace_ves.construction import looking
 from trace_ves.construction.desk import media
-from trace_ves.construction.desk.audit_log import Audited, AuditLog
+from trace_ves.construction.desk.audit_log import AuditLog, AuditMiddleware
 from trace_ves.construction.desk.pages import Day, today, verdict_text
 from trace_ves.construction.desk.sessions import Sessions, SignInAttempts
 from trace_ves.construction.people import Person, Role
@@ -168,7 +168,7 @@ def request(log: AuditLog, status: int, **scope: Any) -> None:
 
     given = {"type": "http", "path": "/video", "query_string": b"", "method": "GET", "headers": []}
     with pytest.raises(StopIteration):  # without an event loop: nothing here waits
-        Audited(app, log)(given | scope, nothing, nothing).send(None)
+        AuditMiddleware(app, log)(given | scope, nothing, nothing).send(None)
 
 
 def test_refusals_and_footage_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -206,8 +206,8 @@ def test_kill_in_the_middle_of_writes_loses_nothing(url: str, open_store: Callab
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ("mysql://u@h/d", "no store on 'mysql'"),
-        ("postgresql://u:secret@h/d", "holds a password"),
+        ("mysql://u@h/d", "'mysql' databases are not supported"),
+        ("postgresql://u:secret@h/d", "contains a password"),
         ("nonsense", "not valid"),
         ("postgresql://nobody@127.0.0.1:9/d", "is not usable"),
         ("sqlite:////nowhere/at/all.sqlite", "is not usable"),

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from trace_ves.backbone.protocol import Generation
 from trace_ves.backbone.registry import registrations
-from trace_ves.cli.run_table import RunTable, Tally, duration
+from trace_ves.cli.run_table import RunTable, Tally, format_duration
 from trace_ves.core import Answer, InputError, Interval, Question
 from trace_ves.records import Call, Item, ObservationLog, Prediction, Usage
 from trace_ves.runs.answering import Job
@@ -260,7 +260,7 @@ def test_a_tally_counts_what_was_there_before_apart_from_the_rate() -> None:
     ("seconds", "text"), [(0.4, "0 s"), (59.4, "59 s"), (61, "1 min 01 s"), (3600, "1 h 00 min"), (7500, "2 h 05 min")]
 )
 def test_durations_as_people_say_them(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
+    assert format_duration(seconds) == text
 
 
 def test_the_table_shows_every_job_and_plain_output_a_line_when_it_is_done() -> None:

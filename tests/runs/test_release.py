@@ -136,7 +136,7 @@ def name_absolute_paths(place: Path) -> None:
         (lambda place: (place / "out").mkdir(), (), "exists already"),
         (lambda place: (place / "bench/videos/b.mp4").write_bytes(b"."), (), "not the video that the runs were made"),
         (lambda place: (place / "bench/videos/b.mp4").unlink(), ("--videos",), "is missing; get the video"),
-        (name_absolute_paths, (), "is outside the bench; a release names videos by their place below it"),
+        (name_absolute_paths, (), "is outside the bench; a release names videos relative to it"),
     ],
 )
 def test_no_release_without_replay(place: Path, prepare: Any, arguments: tuple[str, ...], sentence: str) -> None:

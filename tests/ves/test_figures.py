@@ -46,7 +46,7 @@ def test_figures_have_error_bars_and_trace_keeps_its_colour(tmp_path: Path, monk
     assert {path.stem for path in drawn} == names
     assert "ECA@2 (%)" in (tmp_path / "frontier.svg").read_text()
     assert ">exhausted<" in (tmp_path / "endings.svg").read_text()
-    assert ">not said<" in (tmp_path / "endings.svg").read_text()
+    assert ">not recorded<" in (tmp_path / "endings.svg").read_text()
 
 
 def described(axes: Axes) -> Iterator[str]:

@@ -15,7 +15,7 @@ from trace_ves.runs.cost import RunCost
 from trace_ves.runs.evaluate import Results
 from trace_ves.runs.prices import load_prices
 from trace_ves.ves import Run, load_runs
-from trace_ves.ves.renderers import REPORT_FORMATS, as_json
+from trace_ves.ves.renderers import REPORT_FORMATS, dump_json
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "audit"
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"' & \x1b[31m"
@@ -70,7 +70,7 @@ def test_a_report_is_saved_by_its_suffix(tmp_path: Path) -> None:
     }
     precision = report.run("mine").metrics["EP"]
     assert json.loads(written[".json"]) == report.to_json()
-    assert as_json({"é": [0.5]}) == '{\n  "é": [\n    0.5\n  ]\n}\n'
+    assert dump_json({"é": [0.5]}) == '{\n  "é": [\n    0.5\n  ]\n}\n'
     assert all(f"{precision:.1f}" in written[suffix] for suffix in (".md", ".tex", ".html", ".txt"))
     assert f",EP,{round(precision, 6)}," in written[".csv"]
     assert written[".txt"] == f"{report}\n"
@@ -79,7 +79,7 @@ def test_a_report_is_saved_by_its_suffix(tmp_path: Path) -> None:
 
 def test_other_suffixes_and_run_files_are_refused(tmp_path: Path) -> None:
     report = example()
-    with pytest.raises(InputError, match=r"ends with one of \.json, \.csv"):
+    with pytest.raises(InputError, match=r"must end with one of \.json, \.csv"):
         report.save(tmp_path / "audit.xlsx")
     runs = load_runs([EXAMPLE / "mine.jsonl"])
     costs = (RunCost.of("mine", runs[0].predictions, load_prices().of("mine")),)

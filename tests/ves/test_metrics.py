@@ -192,7 +192,7 @@ def test_what_no_audit_can_be_made_of_is_a_sentence() -> None:
             audit(items, runs, **FAST)
     without = replace(endless, evidence=())
     assert audit([item(), without], {"m": []}, **FAST).bench.measured == 1
-    with pytest.raises(InputError, match="question 'r' has no duration in this bench, so no sampler can be placed"):
+    with pytest.raises(InputError, match="question 'r' has no duration in this bench, so no sampler applies"):
         audit([item(), without], samplers=[4], **FAST)
 
 
@@ -209,7 +209,7 @@ def test_a_run_that_saw_nothing_has_no_targeting_and_zero_eca() -> None:
     ("predictions", "words"),
     [
         ([prediction("x")], "run 'r', question 'x': question 'x' is not in the bench"),
-        ([prediction(), prediction()], "already predicted in prediction 1"),
+        ([prediction(), prediction()], "already has a prediction in prediction 1"),
         ([prediction(answer="E")], "'E' is not an option of question 'q'; write a letter A-D"),
         ([prediction(answer="the first one")], "is not an option"),
         ([prediction(timestamps=(-0.1,))], "timestamp -0.1 is outside the video"),

@@ -65,7 +65,7 @@ def test_missing_questions_are_named_up_to_three() -> None:
     lines = [Prediction(name, "A", error="down" if name < "c" else None) for name in "abcde"]
     for run in (Run("mine", lines), Run("mine", lines, Path("a.jsonl"), range(5))):
         [warning] = audit(items, [run], resamples=1).warnings
-        assert warning == "mine: 2 predictions have an error that the method raised."
+        assert warning == "mine: 2 predictions have an error raised by the method."
     for scans, count in ((2, 0), (3, 1)):  # of five questions, one of which has no prediction
         extra = [{"recorded": {"scan": True}} if at < scans else {} for at in range(4)]
         lines = [Prediction(name, "A", extra=each) for name, each in zip("abcd", extra, strict=True)]

@@ -19,8 +19,8 @@ from trace_ves.ves import audit
 from trace_ves.ves.paper import MAIN_METHODS, paper
 from trace_ves.ves.renderers import REPORT_FORMATS, latex_table, report_csv, report_latex, report_markdown
 from trace_ves.ves.report import AuditReport, BenchFigures, GroupFigures, RunFigures
-from trace_ves.ves.table import Column, Row, Section, Table, number
-from trace_ves.ves.tables import main_table, tables, title
+from trace_ves.ves.table import Column, Row, Section, Table, as_value
+from trace_ves.ves.tables import complete_title, main_table, tables
 from trace_ves.ves.terminal import print_report, print_table
 
 
@@ -156,7 +156,7 @@ def test_the_sign_of_a_difference_is_that_of_the_title_and_all_formats_agree() -
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_in_a_terminal_a_wide_table_is_split_and_no_line_runs_on(width: int) -> None:
     columns = tuple(Column(f"column-{n}") for n in range(20))
-    row = Row("trace", tuple((number(float(n)),) for n in range(20)))
+    row = Row("trace", tuple((as_value(float(n)),) for n in range(20)))
     table = Table("wide", "Wide", columns, (Section("", (row,)),))
     out = io.StringIO()
     print_table(table, Console(file=out, width=width, force_terminal=True, no_color=True, color_system=None))
@@ -172,7 +172,7 @@ def test_a_terminal_shows_the_marks_and_a_title_says_what_is_missing() -> None:
     assert "\x1b[1m63.5" in out.getvalue()
     assert "\x1b[4m59.0" in out.getvalue()
     lacking = replace(report, runs=tuple(replace(run, missing=3) for run in report.runs[:2]))
-    assert title(lacking, "X") == "X, incomplete: random lacks 3 of 600; blind lacks 3 of 600"
+    assert complete_title(lacking, "X") == "X, incomplete: random lacks 3 of 600; blind lacks 3 of 600"
 
 
 @pytest.mark.parametrize("width", [30, 80, 200])

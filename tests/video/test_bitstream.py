@@ -254,7 +254,7 @@ def test_what_depends_on_a_lost_picture_is_said_and_all_else_is_exact(
     for seconds in (0.9, 1.2):  # asked for alone
         with video.open(path) as opened:
             alone = digest(opened.frames_at([seconds], height=HEIGHT)[0].picture)
-            assert any("1 of the frames asked for depend" in warning for warning in opened.warnings)
+            assert any("1 of the requested frames depend" in warning for warning in opened.warnings)
             assert digest(opened.frames_at([seconds], height=HEIGHT)[0].picture) == alone
 
 

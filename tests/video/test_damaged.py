@@ -136,8 +136,8 @@ def test_a_damaged_packet_costs_its_frame_and_is_said(footage: Footage, tmp_path
         assert opened.warnings == ()
         check_as_far_as_shown(opened, shown)
         [said] = opened.warnings
-    assert said.startswith("1 of the frames asked for cannot be decoded, the first at 1.233 s; the one shown before it")
-    assert said.endswith(" is given instead; 8 others depend on damaged data")
+    assert said.startswith("1 of the requested frames cannot be decoded, the first at 1.233 s; the frame before")
+    assert said.endswith(" is used instead; 8 others depend on damaged data")
 
 
 def test_where_no_frame_can_be_decoded_a_request_says_so(footage: Footage, tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_real_damage(shared: Path) -> None:
     with video.open(path) as opened:
         check_as_far_as_shown(opened, every_frame(path, height=HEIGHT))
         [said] = opened.warnings
-    assert said.startswith("1 of the frames asked for cannot be decoded, the first at 3.000 s;")
+    assert said.startswith("1 of the requested frames cannot be decoded, the first at 3.000 s;")
 
 
 def test_opening_and_decoding_have_a_deadline_that_the_error_states(footage: Footage, tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_many_files_leave_nothing_open(footage: Footage, tmp_path: Path) -> None
 def test_the_same_request_gets_the_same_damaged_frame_and_a_warning(shared: Path) -> None:
     with video.open(shared / "media" / "1_70.ts") as opened:
         assert len({digest(opened.frames_at([0.5])[0].picture) for _ in range(3)}) == 1
-        assert "1 of the frames asked for depend on damaged data, the first at 0.467 s" in opened.warnings
+        assert "1 of the requested frames depend on damaged data, the first at 0.467 s" in opened.warnings
 
 
 HIDES_DAMAGE = {

@@ -57,7 +57,7 @@ def test_the_frame_on_screen_is_the_last_that_began(opened: Video) -> None:
     ("asked", "sentence"),
     [
         *(
-            ({"seconds": [1.0, moment]}, f"there is no frame at {moment} s; moments go from 0 to 2.5 s.")
+            ({"seconds": [1.0, moment]}, f"there is no frame at {moment} s; give a time from 0 to 2.5 s.")
             for moment in BEYOND
         ),
         *(
@@ -119,7 +119,7 @@ def test_a_jpeg_is_made_once_and_pictures_can_be_pickled(opened: Video) -> None:
     assert np.array_equal(again.rgb(), frame.rgb())
     assert frame.jpeg(80) is frame.jpeg(80)
     assert len(frame.jpeg(30)) < len(frame.jpeg(95))
-    with pytest.raises(ValueError, match="from 1 to 100"):
+    with pytest.raises(ValueError, match="must be 1 to 100"):
         frame.jpeg(0)
 
 

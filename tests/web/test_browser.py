@@ -267,11 +267,11 @@ def test_a_growing_run_is_followed(page: Any, own_world: Path) -> None:
         with run.open("ab") as file:
             file.write(whole[5] + whole[6][:100])
         page.locator("#files").get_by_text("6 of 12").wait_for()
-        page.get_by_text("The last line is not finished").wait_for()
+        page.get_by_text("The last line is incomplete").wait_for()
         with run.open("ab") as file:
             file.write(whole[6][100:])
         page.locator("#files").get_by_text("7 of 12").wait_for()
-        assert page.get_by_text("The last line is not finished").count() == 0
+        assert page.get_by_text("The last line is incomplete").count() == 0
         page.get_by_role("link", name="Only questions that every run has answered").click()
         assert "Only the 7 questions" in page.locator("#partial").inner_text()
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from trace_ves.web.charts import BucketBar, bucket_bars, frontier
+from trace_ves.web.charts import BucketBar, make_bucket_bars, make_frontier
 
 
 def run(name: str, frames: float | None, eca: float | None, bounds: Any = None, **others: Any) -> SimpleNamespace:
@@ -33,7 +33,7 @@ def rounded(*numbers: float) -> tuple[float, ...]:
 
 
 def test_a_run_is_drawn_by_frames_and_rate() -> None:
-    figure = frontier(report(*RUNS), KEYS)
+    figure = make_frontier(report(*RUNS), KEYS)
     assert figure.title == "ECA@2"
     assert [(mark.key, mark.name, mark.colour) for mark in figure.marks] == [
         ("key of uniform-16", "uniform-16", "grey"),
@@ -55,7 +55,7 @@ def test_a_run_is_drawn_by_frames_and_rate() -> None:
 
 def test_a_name_between_two_points_is_above_them_and_a_long_one_is_cut() -> None:
     runs = [run(name, frames, 8.0) for name, frames in (("a" * 29, 30.0), ("b" * 28, 32.0), ("c", 34.0))]
-    figure = frontier(report(*runs), {each.name: "" for each in runs})
+    figure = make_frontier(report(*runs), {each.name: "" for each in runs})
     assert [mark.name for mark in figure.marks] == ["a" * 27 + "…", "b" * 28, "c"]
     first, second, _ = figure.marks
     assert rounded(first.label_x, first.label_y) == rounded(first.x - 8 - 90.2, first.y)
@@ -66,26 +66,26 @@ def test_a_name_between_two_points_is_above_them_and_a_long_one_is_cut() -> None
     ("highest", "ceiling"), [(10.0, 10), (10.1, 20), (25.0, 25), (26.0, 50), (51.0, 75), (76.0, 100), (130.0, 100)]
 )
 def test_the_axis_ends_at_a_round_number(highest: float, ceiling: int) -> None:
-    figure = frontier(report(run("trace", 32.0, 5.0, (0.0, highest))), {"trace": ""})
+    figure = make_frontier(report(run("trace", 32.0, 5.0, (0.0, highest))), {"trace": ""})
     assert figure.y_ticks[-1] == (14.0, f"{ceiling}")
 
 
 def test_a_bench_without_evidence_has_accuracy_and_no_buckets() -> None:
-    figure = frontier(report(*RUNS, ep_ref=None), KEYS)
+    figure = make_frontier(report(*RUNS, ep_ref=None), KEYS)
     assert (figure.title, {mark.y for mark in figure.marks}) == ("Acc", {260 - 246 * 0.8})
     assert {mark.bar for mark in figure.marks} == {None}
-    assert bucket_bars(report(*RUNS, ep_ref=None), KEYS) == ()
-    assert frontier(report(RUNS[3], RUNS[4]), KEYS) is None
+    assert make_bucket_bars(report(*RUNS, ep_ref=None), KEYS) == ()
+    assert make_frontier(report(RUNS[3], RUNS[4]), KEYS) is None
 
 
 def test_a_run_without_a_method_is_coloured_by_its_name_and_one_point_makes_no_sweep() -> None:
-    figure = frontier(report(run("trace", 20.0, 5.0, method=""), RUNS[1]), KEYS)
+    figure = make_frontier(report(run("trace", 20.0, 5.0, method=""), RUNS[1]), KEYS)
     assert figure.marks[0].colour == "grey"
-    assert figure.marks[1].colour == frontier(report(RUNS[0]), KEYS).marks[0].colour
+    assert figure.marks[1].colour == make_frontier(report(RUNS[0]), KEYS).marks[0].colour
     assert figure.sweeps == ()
 
 
 def test_buckets_are_those_of_the_audit() -> None:
-    bars = bucket_bars(report(*RUNS), KEYS)
+    bars = make_bucket_bars(report(*RUNS), KEYS)
     assert [bar.name for bar in bars] == ["uniform-16", "uniform-64", "trace", "text-only"]
     assert bars[2] == BucketBar("key of trace", "trace", 30.0, 0.0, 12.5)

@@ -23,12 +23,12 @@ from trace_ves.records.run_index import RunIndex
 from trace_ves.ves import audit, load_runs
 from trace_ves.ves.rows import row_of_prediction
 from trace_ves.web import library as library_module
-from trace_ves.web.export import thinned
+from trace_ves.web.export import thin_moments
 from trace_ves.web.library import Library
-from trace_ves.web.listing import BUCKETS, DENSE, FACETS, NO_VALUE, SORTS, Filters, Listed, QuestionInfo
+from trace_ves.web.listing import BUCKETS, DENSE, FACETS, NO_VALUE, SORTS, Filters, QuestionEntry, QuestionInfo
 from trace_ves.web.open_library import open_library
 from trace_ves.web.search_view import view_search
-from trace_ves.web.timeline import MOST_ROWS, Bar, pack, timeline
+from trace_ves.web.timeline import MOST_ROWS, Bar, make_timeline, pack
 from trace_ves.web.views import run_page, runs_page
 
 quiet = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -128,7 +128,7 @@ def with_strange_lines(world: Path) -> Library:
 
 def test_runs_that_do_not_fit_the_bench_are_shown_with_what_is_wrong(own_world: Path) -> None:
     library = with_strange_lines(own_world)
-    found = {name: library.listed("strange")[name].bucket for name in library.runs["strange"].entries}
+    found = {name: library.listing("strange")[name].bucket for name in library.runs["strange"].entries}
     assert found == dict.fromkeys(("q000", "q001", "elsewhere"), "unscored") | {"q002": "wrong", "q003": "uncovered"}
     state = library.states()["strange"]
     assert (state.unknown, state.problem_count) == (("elsewhere",), 2)
@@ -138,18 +138,18 @@ def test_runs_that_do_not_fit_the_bench_are_shown_with_what_is_wrong(own_world: 
 # --- filters ------------------------------------------------------------------
 
 
-def facet_values(listed: Listed) -> dict[str, str]:
+def facet_values(each: QuestionEntry) -> dict[str, str]:
     """The value of each filter that a question falls under."""
     return {
-        "bucket": listed.bucket,
-        "family": listed.info.question.family or NO_VALUE,
-        "density": NO_VALUE if listed.density is None else str(min(listed.density, DENSE)),
-        "termination": (listed.entry.termination if listed.entry else None) or NO_VALUE,
+        "bucket": each.bucket,
+        "family": each.info.question.family or NO_VALUE,
+        "density": NO_VALUE if each.density is None else str(min(each.density, DENSE)),
+        "termination": (each.entry.termination if each.entry else None) or NO_VALUE,
     }
 
 
-def matches(listed: Listed, filters: Filters) -> bool:
-    question, values = listed.info.question, facet_values(listed)
+def matches(each: QuestionEntry, filters: Filters) -> bool:
+    question, values = each.info.question, facet_values(each)
     haystack = "\n".join((question.id, question.text, question.video, *question.options)).casefold()
     return all(getattr(filters, name) in {"", values[name]} for name in FACETS) and all(
         word in haystack for word in filters.text.casefold().split()
@@ -167,9 +167,9 @@ SOME_FILTERS = (
 
 def test_counts_are_what_choosing_would_leave(own_world: Path) -> None:
     library = with_strange_lines(own_world)
-    assert library.listed("uniform-16@scripted").buckets == {"uncovered", "wrong"}
+    assert library.listing("uniform-16@scripted").buckets == {"uncovered", "wrong"}
     for key in library.runs:
-        listing = library.listed(key)
+        listing = library.listing(key)
         for chosen in SOME_FILTERS:
             for name, offered in listing.choices(chosen).items():
                 for choice in offered:
@@ -180,15 +180,15 @@ def test_counts_are_what_choosing_would_leave(own_world: Path) -> None:
                 assert {facet_values(each)[name] for each in listing.values()} <= {each.value for each in offered}
 
 
-SORTED_BY: dict[str, Callable[[Listed], Any]] = {
-    "id": lambda listed: listed.info.question.id,
-    "bucket": lambda listed: list(BUCKETS).index(listed.bucket),
-    "question": lambda listed: listed.info.question.text.casefold(),
-    "family": lambda listed: listed.info.question.family or None,
-    "answer": lambda listed: listed.entry.answer if listed.entry else None,
-    "density": lambda listed: listed.density,
-    "frames": lambda listed: listed.entry.frames_supplied if listed.entry else None,
-    "termination": lambda listed: listed.entry.termination if listed.entry else None,
+SORTED_BY: dict[str, Callable[[QuestionEntry], Any]] = {
+    "id": lambda each: each.info.question.id,
+    "bucket": lambda each: list(BUCKETS).index(each.bucket),
+    "question": lambda each: each.info.question.text.casefold(),
+    "family": lambda each: each.info.question.family or None,
+    "answer": lambda each: each.entry.answer if each.entry else None,
+    "density": lambda each: each.density,
+    "frames": lambda each: each.entry.frames_supplied if each.entry else None,
+    "termination": lambda each: each.entry.termination if each.entry else None,
 }
 
 
@@ -196,7 +196,7 @@ def test_questions_are_sorted_by_every_column_and_those_without_a_value_come_las
     assert SORTED_BY.keys() == SORTS.keys()
     library = with_strange_lines(own_world)
     for key, (column, value) in product(library.runs, SORTED_BY.items()):
-        listing = library.listed(key)
+        listing = library.listing(key)
         known = [each for each in listing.values() if value(each) is not None]
         last = [each for each in listing.values() if value(each) is None]
         for sort in (column, f"-{column}"):
@@ -206,7 +206,7 @@ def test_questions_are_sorted_by_every_column_and_those_without_a_value_come_las
 
 def test_a_line_keeps_its_numbers_and_not_its_frames(own_world: Path) -> None:
     library = with_strange_lines(own_world)
-    listing = library.listed("strange")
+    listing = library.listing("strange")
     row = row_of_prediction(library.questions["q003"].item, library.runs["strange"].read("q003"))
     for name in ("correct", "frames_supplied", "frames_distinct", "frames_inside", "density", "termination"):
         assert getattr(listing["q003"].entry, name) == getattr(row, name)
@@ -217,7 +217,7 @@ def test_a_line_keeps_its_numbers_and_not_its_frames(own_world: Path) -> None:
     index = library.runs["strange"]
     index.path.write_bytes(index.path.read_bytes() + line_of("q002", frames_supplied=9))
     library.refresh(now=True)
-    entry = library.listed("strange")["q002"].entry
+    entry = library.listing("strange")["q002"].entry
     assert (entry.answer, entry.frames_supplied, entry.error) == ("A", 9, None)
     assert (library.states()["strange"].errors, library.states()["strange"].frames) == (0, 1 + 1 + 7 + 9 + 1)
 
@@ -238,7 +238,7 @@ def test_packed_bars_of_one_row_do_not_overlap(spans: list[tuple[float, float]])
 def test_the_timeline_counts_frames_in_evidence(library: Library) -> None:
     for key in library.runs:
         prediction = library.runs[key].read("q000")
-        found = timeline(library.info("q000"), prediction, view_search(prediction))
+        found = make_timeline(library.info("q000"), prediction, view_search(prediction))
         inside = [sum(moment in span for moment in set(prediction.timestamps)) for span in EVENTS.values()]
         assert [interval.frames for interval in found.evidence] == inside
         ticks = {moment for lane in found.lanes for moment in lane.ticks}
@@ -260,12 +260,12 @@ def test_any_record_makes_a_story_and_a_timeline(value: Any) -> None:
         prediction = Prediction("q", None, trajectory=record)
         view = view_search(prediction)
         assert view.kind != "none"
-        assert timeline(QuestionInfo(Question("q", "", "")), prediction, view).duration > 0
+        assert make_timeline(QuestionInfo(Question("q", "", "")), prediction, view).duration > 0
 
 
 def test_a_long_log_is_thinned_evenly() -> None:
-    assert thinned([1.0, 2.0]) == [1.0, 2.0]
-    found = thinned([float(n) for n in range(10_000)])
+    assert thin_moments([1.0, 2.0]) == [1.0, 2.0]
+    found = thin_moments([float(n) for n in range(10_000)])
     assert (len(found), found[0], found[-1]) == (400, 0.0, 9999.0)
     assert len(set(found)) == 400
 
@@ -279,7 +279,7 @@ RUN = "trace@scripted"
 def folder(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Runs and a bench of which everything is cached, however small."""
     monkeypatch.setenv("TRACE_VES_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(library_module, "WORTH_CACHING", 0)
+    monkeypatch.setattr(library_module, "LEAST_CACHED_BYTES", 0)
     return shutil.copytree(world, tmp_path / "world")
 
 
@@ -311,7 +311,7 @@ def test_a_second_start_reads_no_line_and_shows_the_same(folder: Path, monkeypat
         second = opened(folder)
         assert runs_page(second, common=False) == shown[0]
         assert {**second.questions} == first.questions
-        assert {**second.listed(RUN)} == {**first.listed(RUN)}
+        assert {**second.listing(RUN)} == {**first.listing(RUN)}
     assert pages(second) == shown
     name = next(iter(second.questions))
     assert second.runs[RUN].read(name) == first.runs[RUN].read(name)
@@ -340,7 +340,7 @@ def test_a_run_that_grows_on_an_open_page_is_followed(folder: Path) -> None:
     second.refresh(now=True)
     assert len(second.runs[RUN].entries) == len(lines) + 1
     fresh = opened(folder)
-    assert {**second.listed(RUN)} == {**fresh.listed(RUN)}
+    assert {**second.listing(RUN)} == {**fresh.listing(RUN)}
     after, expected = second.audit().report, fresh.audit().report
     assert [run.metrics for run in after.runs] == [run.metrics for run in expected.runs]
 

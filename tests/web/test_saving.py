@@ -24,9 +24,9 @@ from trace_ves.web.saving import (
     answer_page,
     contact_sheet,
     prepare_folder,
-    preview,
     save_line,
     save_result,
+    write_preview,
 )
 from trace_ves.web.search_view import EvidenceClip, view_answer
 
@@ -145,7 +145,7 @@ def test_a_contact_sheet_has_a_row_for_each_clip() -> None:
 
 
 def test_a_preview_shows_each_frame(tmp_path: Path) -> None:
-    preview([("first", frames(1, 2)), ("second", frames(3))], tmp_path / "p.gif")
+    write_preview([("first", frames(1, 2)), ("second", frames(3))], tmp_path / "p.gif")
     with Image.open(tmp_path / "p.gif") as made:
         shown = (getattr(made, "n_frames", 1), made.info["duration"], made.info["loop"], made.size)
     assert shown == (3, 700, 0, (240, 155))

@@ -30,14 +30,14 @@ from trace_ves.web.search_view import (
     Found,
     SearchView,
     clock,
-    cut,
     decision_text,
     describe_event,
     fact_text,
+    shorten,
     view_answer,
     view_search,
 )
-from trace_ves.web.timeline import Bar, Evidence, Lane, Timeline, axis, pack, timeline
+from trace_ves.web.timeline import Bar, Evidence, Lane, Timeline, axis, make_timeline, pack
 from trace_ves.web.views import environment
 
 DATA = Path(__file__).parents[1] / "data" / "v0_1_0"
@@ -100,7 +100,7 @@ def unsettled(action: dict[str, Any] | None) -> AskResult:
 
 
 @pytest.mark.parametrize(
-    ("run", "words"), [("uniform-16", "looked once"), ("avp", "itself said"), ("vca", "itself said")]
+    ("run", "words"), [("uniform-16", "looked once"), ("avp", "The model said"), ("vca", "The model said")]
 )
 def test_other_methods_say_what_their_stop_is_worth(run: str, words: str) -> None:
     assert words in view_answer(results(run)["plain"]).ending
@@ -218,7 +218,7 @@ def test_three_spans_of_a_stage_are_named_and_others_counted() -> None:
         "2:02:05.2",
     ]
     assert [clock(seconds, 0) for seconds in (59.4, 59.6, 3600, 1e13)] == ["0:59", "1:00", "1:00:00", clock(1e12, 0)]
-    assert [cut("abcd", longest) for longest in (3, 4)] == ["ab…", "abcd"]
+    assert [shorten("abcd", longest) for longest in (3, 4)] == ["ab…", "abcd"]
 
 
 LOOKED = "round 1: looked at 0:15.0-0:31.0, 0:58.0-1:14.0, {}; kept 0:21.0-0:26.0, 1:03.0-1:08.0, {}"
@@ -309,7 +309,7 @@ def test_everything_of_a_trace_search_of_version_0_1_0_is_told(record: dict[str,
         assert all(fact_text(value) for found in each.records for value in found.facts.values())
     final = record["stable_prefix"] or (record["fallback"] or {}).get("prefix", [])
     assert all(story.fates[name] == "answer" for name in final)
-    lanes = timeline(INFO, Prediction("q", None), story).lanes
+    lanes = make_timeline(INFO, Prediction("q", None), story).lanes
     bars = sum(len(lane.bars) for lane in lanes)
     assert bars == sum(len(each["candidates"]) + len(each["anchors"]) for each in record["rounds"])
 
@@ -339,7 +339,7 @@ def deep(levels: int) -> Any:
 def test_a_deep_record_is_shown_or_said_to_be_too_deep(levels: int) -> None:
     story = view(deep(levels))
     assert story.kind == "own"
-    assert "bottom" in story.own_record or story.own_record == "It is nested too deeply to be shown."
+    assert "bottom" in story.own_record or story.own_record == "This record is nested too deeply to show."
     assert "method's own record" in told(deep(levels))
 
 
@@ -369,7 +369,7 @@ def test_a_huge_record_and_a_long_string_are_cut() -> None:
 def test_a_search_that_contradicts_itself_is_told_as_far_as_it_goes(change: dict[str, Any]) -> None:
     record = searches("trace")[0] | change
     assert view(record).kind == "trace"
-    assert timeline(INFO, None, view(record)).duration > 0
+    assert make_timeline(INFO, None, view(record)).duration > 0
     assert "End" in told(record)
 
 
@@ -428,19 +428,19 @@ def test_an_answer_with_calls_has_a_lane_for_each_stage() -> None:
     calls = [("direct-answer", (1.0, 2.0)), ("mine", ()), ("other", (2.0, 3.0)), ("direct-answer", (2.0,))]
     prediction = Prediction("q", "A", (1.0, 2.0, 3.0), observations=tuple(Call(stage, at) for stage, at in calls))
     info = QuestionInfo.of_item(Item(INFO.question, "A", (Interval(1, 2), Interval(9, 12)), 8.0))
-    found = timeline(info, prediction, None)
+    found = make_timeline(info, prediction, None)
     assert found.duration == 12.0
     assert found.evidence == (Evidence(1, 2, 2), Evidence(9, 12, 0))
     assert [(lane.ticks, lane.count, lane.top) for lane in found.lanes] == [((1, 2), 3, 0), ((2, 3), 2, 25)]
     assert len({lane.colour for lane in found.lanes}) == 2
-    [lane] = timeline(INFO, Prediction("q", "A", timestamps=(4.0, 5.0)), None).lanes
+    [lane] = make_timeline(INFO, Prediction("q", "A", timestamps=(4.0, 5.0)), None).lanes
     assert (lane.title, lane.ticks, lane.count) == ("frames", (4, 5), 2)
-    assert timeline(INFO, None, None).duration == 1.0
-    assert timeline(QuestionInfo(INFO.question, duration=30.0), prediction, None).duration == 30.0
+    assert make_timeline(INFO, None, None).duration == 1.0
+    assert make_timeline(QuestionInfo(INFO.question, duration=30.0), prediction, None).duration == 30.0
 
 
 def test_bars_say_what_they_are(plain: AskResult) -> None:
-    candidates, anchors = timeline(INFO, None, view_search(plain.prediction)).lanes
+    candidates, anchors = make_timeline(INFO, None, view_search(plain.prediction)).lanes
     assert (candidates.title, anchors.title) == ("candidates", "anchors")
     assert [(bar.start, bar.end, bar.label, bar.kind, bar.row) for bar in candidates.bars] == [
         (15.0, 31.0, "", "candidate", 0),
@@ -451,13 +451,13 @@ def test_bars_say_what_they_are(plain: AskResult) -> None:
     last = anchors.bars[-1]
     assert (last.label, last.kind, len(anchors.bars)) == ("a3", "answer", 3)
     assert last.title == "a3, round 1: 1:37.0-1:43.0, 0.5 fps, 360 px, supports the answer"
-    regions, found = timeline(INFO, None, view(searches("avp")[0])).lanes
+    regions, found = make_timeline(INFO, None, view(searches("avp")[0])).lanes
     assert (regions.title, found.title) == ("regions", "key evidence")
     assert [(lane.bars[0].label, lane.bars[0].kind, lane.bars[0].title) for lane in (regions, found)] == [
         ("1", "candidate", "round 1: 0:00.0-8:03.8"),
         ("", "kept", "0:33.0-0:34.0: cruise ship is seen, strength 0.9"),
     ]
-    [explored] = timeline(INFO, None, view(searches("vca")[0])).lanes
+    [explored] = make_timeline(INFO, None, view(searches("vca")[0])).lanes
     assert [(bar.label, bar.kind, bar.title) for bar in explored.bars[:2]] == [
         ("2", "candidate", "step 2: segment 1, 0:00.0-1:00.4"),
         ("1", "candidate", "step 1: segment 0, 0:00.0-8:03.8"),

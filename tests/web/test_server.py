@@ -30,7 +30,7 @@ from trace_ves.web.app import check_csrf, content_type, create_app, without_fold
 from trace_ves.web.export import write_story
 from trace_ves.web.guard import LOOPBACK_NAMES, Guard
 from trace_ves.web.library import Library
-from trace_ves.web.listing import Filters, Listed, QuestionInfo, next_sort
+from trace_ves.web.listing import Filters, QuestionEntry, QuestionInfo, next_sort
 from trace_ves.web.open_library import open_library
 
 
@@ -382,7 +382,10 @@ def test_a_body_says_how_long_it_is_and_has_a_limit(path: str, most: int) -> Non
     caller = client(body_bytes={"/more": 70000})
     fits, beyond = (caller.post(path, content=b"x" * length) for length in (most, most + 1))
     assert (fits.status_code, fits.text) == (200, "here")
-    assert (beyond.status_code, beyond.json()) == (413, {"detail": f"A body here has at most {most} bytes."})
+    assert (beyond.status_code, beyond.json()) == (
+        413,
+        {"detail": f"The body of this request may have at most {most} bytes."},
+    )
     assert beyond.headers["connection"] == "close"
     unknown = caller.post(path, content=iter([b"x"]))
     assert (unknown.status_code, unknown.json()) == (411, {"detail": "Send the body with a Content-Length."})
@@ -468,9 +471,9 @@ def test_a_list_has_pages_of_two_hundred(tmp_path: Path) -> None:
     missing = caller.get(f"/run?name={'x' * 512}")
     assert (missing.status_code, missing.json()) == (404, {"detail": f"There is no run {'x' * 80!r} in this folder."})
     assert caller.get("/question?run=run&id=no").json() == {"detail": "There is no question 'no' in this run."}
-    gone = {"detail": "The video of this question is not in the folders of this page."}
+    gone = {"detail": "The video of this question is not in the folders of this server."}
     assert caller.get("/video?id=q000").json() == gone
-    assert caller.get("/nothing").json() == {"detail": "There is nothing at this address."}
+    assert caller.get("/nothing").json() == {"detail": "There is no page at this address."}
     first, middle, last = (caller.get(f"/question?run=run&id=q{n}").text for n in ("000", "200", "400"))
     assert [(f"{n} / 401" in text) for n, text in ((1, first), (201, middle), (401, last))] == [True] * 3
     assert [("q199" in text, "q201" in text) for text in (first, middle)] == [(False, False), (True, True)]
@@ -487,7 +490,7 @@ def test_small_words_of_pages() -> None:
     assert [next_sort("id", now) for now in ("", "id", "-id", "other")] == ["id", "-id", "", "id"]
     assert Filters(family="a b", sort="-id").query(page=2, run="") == "family=a+b&sort=-id&page=2"
     assert (bool(Filters()), bool(Filters(text="x"))) == (False, True)
-    assert Listed(QuestionInfo.of_id("q")).bucket == "open"
+    assert QuestionEntry(QuestionInfo.of_id("q")).bucket == "open"
 
 
 # --- a story in one file ------------------------------------------------------------------------

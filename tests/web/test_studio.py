@@ -112,9 +112,9 @@ def test_a_search_tells_what_happens_and_is_kept_as_a_story(world: Path, tmp_pat
     assert [clip["facts"] for clip in last["clips"]] == [[fact] for fact in FACTS]
     assert json.loads((tmp_path / "saved" / "answer-001" / "record.json").read_text())["answer"] == "A"
     assert search.spent()["calls"] == kinds.count("answered")
-    listed = studio.library.listed("answers")[QUESTION]
-    assert (listed.bucket, listed.entry.answer) == ("unscored", "A")
-    assert studio.library.video_of(listed.info) == (world / "bench" / "videos" / "one.mp4").resolve()
+    listing = studio.library.listing("answers")[QUESTION]
+    assert (listing.bucket, listing.entry.answer) == ("unscored", "A")
+    assert studio.library.video_of(listing.info) == (world / "bench" / "videos" / "one.mp4").resolve()
     again = studio.begin("one.mp4", QUESTION, ORDERS, "uniform-16", None)
     assert (ended(again), again.title) == ("done", f"{QUESTION} (2)")
 
@@ -125,7 +125,7 @@ def test_an_answer_outlives_a_folder_that_cannot_be_written(world: Path, tmp_pat
     search = studio.begin("one.mp4", QUESTION, ORDERS, "uniform-16", None)
     assert ended(search) == "done"
     assert "cannot be written to" in str(search.events_after(0)[-1]["sentence"])
-    assert studio.library.listed("answers")[QUESTION].entry is not None
+    assert studio.library.listing("answers")[QUESTION].entry is not None
 
 
 def test_a_cancelled_search_sends_no_further_call(world: Path, tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_what_goes_wrong_is_a_sentence_without_folders(world: Path, tmp_path: Pa
         ({"text": " "}, "the question is empty"),
         ({"options": ["a"]}, "2 to 26 options"),
         ({"options": ["a", "a"]}, "appears twice"),
-        ({"method": "os:system"}, "the page offers the methods"),
+        ({"method": "os:system"}, "the method must be one of"),
     ],
 )
 def test_what_a_person_gets_wrong(world: Path, tmp_path: Path, change: dict[str, Any], sentence: str) -> None:
@@ -191,7 +191,7 @@ def test_writes_need_the_page_itself(world: Path, tmp_path: Path) -> None:
         assert json.loads(post(address, "/ask", body, **own).body) == {"search": 1}
         assert gate.reached.wait(60)
         busy = post(address, "/ask", body, **own)
-        sentence = "a question is being answered; wait for it, or cancel it."
+        sentence = "another question is being answered; wait for it, or cancel it."
         assert (busy.status, json.loads(busy.body)) == (409, {"detail": sentence})
         assert post(address, "/ask", {**body, "backbone": "openai:x@http://evil"}, **own).status == 422
         assert json.loads(post(address, "/ask/cancel", {"search": 1}, **own).body) == {"state": "cancelled"}
@@ -347,7 +347,7 @@ def test_a_video_of_your_own_and_the_limit(page: Any, world: Path, tmp_path: Pat
         body = {"video": "mein film.mp4", "question": "Why?", "method": "trace"}
         for path, sent, sentence in (
             ("/ask", body, "this session has spent $0.0"),
-            ("/ask/upload?name=notes.txt", {}, "'notes.txt' does not end like a video, for example with .mp4"),
+            ("/ask/upload?name=notes.txt", {}, "'notes.txt' has no video suffix, such as .mp4"),
             ("/ask/upload?name=bad.mp4", {}, "bad.mp4"),
             ("/ask/fetch", {"address": "http://127.0.0.1:9/film.mp4"}, "127.0.0.1"),
         ):

@@ -1,4 +1,4 @@
-"""Benches: their file format, importers of published ones, logs of other tools, and frames that decoders hand out."""
+"""Benches: their file format, importers of published ones, logs of other tools, and recorded frames."""
 
 from trace_ves.benches.bench import Bench, BenchProblem, load_bench, write_bench
 

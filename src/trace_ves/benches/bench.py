@@ -1,4 +1,4 @@
-"""The bench format: a folder with `questions.jsonl`, or the jsonl itself, with every problem reported."""
+"""The bench format: a folder with `questions.jsonl`, or such a file."""
 
 import json
 import math
@@ -16,33 +16,33 @@ from trace_ves.records.base import Count, FieldError, Flag, Name, Number, Sparse
 from trace_ves.records.item import END_SLACK_SECONDS, BenchLine, DirtyEvidenceError, Item
 
 QUESTIONS_FILE: Final = "questions.jsonl"
-RELEASE_SUMS: Final = "SHA256SUMS"  # the checksums that mark a folder as a release, which others packed
+RELEASE_SUMS: Final = "SHA256SUMS"  # marks a folder as a release, which is untrusted
 
 
 @dataclass(frozen=True, slots=True)
 class BenchProblem:
-    """A question of an annotation file that has a problem, and the reason."""
+    """A question with a problem, and the reason."""
 
     id: str
     reason: str
-    where: str = ""  # file and line, where the file has lines
-    kept: bool = False  # whether the question stays in the bench, without evidence
+    where: str = ""  # file and line, if known
+    kept: bool = False  # whether the question stays in the bench without evidence
 
     def __str__(self) -> str:
-        done = "kept without evidence" if self.kept else "left out"
-        return f"{self.where + ': ' if self.where else ''}question {self.id!r}: {self.reason} ({done})"
+        outcome = "kept without evidence" if self.kept else "left out"
+        return f"{self.where + ': ' if self.where else ''}question {self.id!r}: {self.reason} ({outcome})"
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """The questions of a bench, and those that were left out of it."""
+    """The questions of a bench, and the problems of others."""
 
     items: tuple[Item, ...]
     problems: tuple[BenchProblem, ...] = ()
     path: Path | None = None
     slack: tuple[str, ...] = ()
-    """Ids of questions whose evidence passes an end of its video, by no more than benches are rounded."""
-    guess: str = ""  # what was assumed about an unpublished format, as a sentence
+    """Ids of questions whose evidence exceeds the video by no more than a rounding error."""
+    guess: str = ""  # an assumption about an unpublished format, as a sentence
 
     @property
     def left_out(self) -> frozenset[str]:
@@ -51,22 +51,22 @@ class Bench:
 
     @property
     def outside(self) -> list[str]:
-        """Videos outside the folder of the bench, which the author of the bench chose."""
+        """Videos outside the folder of the bench."""
         return [name for name in dict.fromkeys(item.question.video for item in self.items) if not stays_inside(name)]
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Problems that do not stop the import, one sentence each."""
-        found = [*filter(None, [self.guess]), *(f"{problem}." for problem in self.problems)]
+        warnings = [*filter(None, [self.guess]), *(f"{problem}." for problem in self.problems)]
         if self.left_out:
-            found.append(f"{self.path}: {len(self.left_out)} questions were left out of the bench.")
+            warnings.append(f"{self.path}: {len(self.left_out)} questions were left out of the bench.")
         if self.slack:
-            found.append(
-                f"{self.path}: the evidence of {len(self.slack)} questions passes an end of its video by up to "
+            warnings.append(
+                f"{self.path}: the evidence of {len(self.slack)} questions exceeds the video by up to "
                 f"{END_SLACK_SECONDS:g} s ({', '.join(self.slack[:3])}{', …' if len(self.slack) > 3 else ''}); "
                 "it was taken as rounding."
             )
-        return tuple(found)
+        return tuple(warnings)
 
     def video_files(self) -> list[Path]:
         """The path of each video of the bench."""
@@ -77,10 +77,10 @@ class Bench:
 def load_bench(
     path: str | os.PathLike[str], *, strict: bool = False, on_progress: Callable[[int, int], None] | None = None
 ) -> Bench:
-    """Read a bench. Questions with dirty evidence are left out and counted; `strict` refuses them."""
+    """Read a bench. Questions with invalid evidence are left out and counted; `strict` refuses them."""
     file = questions_file(Path(path))
-    with suppress(OSError), file.open("rb") as opened:
-        if opened.read(1024).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):  # a common mistake
+    with suppress(OSError), file.open("rb") as stream:
+        if stream.read(1024).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):  # a common mistake
             raise InputError(
                 f"{file}: this is a JSON array; a bench has one JSON object per line, without brackets and commas "
                 "around them. `trace-ves import` reads the arrays of published benchmarks."
@@ -113,24 +113,24 @@ def load_bench(
                 slack.append(name)
             items.append(item)
     if not items:
-        why = f"the first: {problems[0]}" if problems else "a bench has one JSON object per line"
-        raise InputError(f"{file}: no usable question in this file; {why}.")
+        reason = f"the first: {problems[0]}" if problems else "a bench has one JSON object per line"
+        raise InputError(f"{file}: no usable question in this file; {reason}.")
     return Bench(tuple(items), tuple(problems), file, tuple(slack))
 
 
 def stays_inside(name: str) -> bool:
-    """Whether a name in a release or a bench leads to a file below its folder."""
+    """Whether a relative path stays inside its folder."""
     path = PurePosixPath(name)
     return bool(name) and not path.is_absolute() and ".." not in path.parts
 
 
 def _refuse_second_duration(item: Item, line: int, durations: dict[str, tuple[float, int]]) -> None:
-    """Refuse two durations for one video, up to rounding."""
+    """Refuse different durations for one video, except for rounding."""
     first, first_line = durations.setdefault(item.question.video, (item.duration, line))
     if math.isfinite(first) and math.isfinite(item.duration) and abs(first - item.duration) > item.slack_seconds:
         raise FieldError(
             f"the video {item.question.video!r} has {item.duration:g} s here and {first:g} s in line {first_line}; "
-            "one video has one duration"
+            "all lines must give a video the same duration"
         )
 
 
@@ -142,7 +142,7 @@ def refuse_if(strict: bool, problem: BenchProblem) -> None:
 
 
 def questions_file(path: Path) -> Path:
-    """The jsonl of a bench: the path itself, or the file in that folder."""
+    """The jsonl file of a bench: the path itself, or the file in this folder."""
     file = path / QUESTIONS_FILE if path.is_dir() else path
     if not file.exists():
         raise InputError(f"{path}: no bench here; expected a folder with {QUESTIONS_FILE}, or such a file.")
@@ -150,12 +150,12 @@ def questions_file(path: Path) -> Path:
 
 
 def bench_file(out: Path) -> Path:
-    """The file that a bench is written to: the path itself where it ends with .jsonl, else one in that folder."""
+    """The file to write a bench to: the path itself if it ends with .jsonl, else a file in this folder."""
     return out if out.suffix == ".jsonl" else out / QUESTIONS_FILE
 
 
 def write_bench(items: Sequence[Item], out: Path, *, force: bool = False) -> Path:
-    """Write a bench to a folder, or to a file where the name ends with .jsonl; the file appears whole or not at all."""
+    """Write a bench atomically to a folder, or to a file if the name ends with .jsonl."""
     file = bench_file(out)
     if file.exists() and not force:
         raise InputError(f"{file} exists already; choose another place, or overwrite it with --force.")
@@ -165,7 +165,7 @@ def write_bench(items: Sequence[Item], out: Path, *, force: bool = False) -> Pat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeededVideo(SparseRecord):
-    """A video that questions of a bench are about."""
+    """A video of a bench."""
 
     video: Name
     """Its path, relative to the folder of the bench."""
@@ -178,11 +178,11 @@ class NeededVideo(SparseRecord):
     bytes: Count | None = None
     """Its size, if it exists."""
     problem: str | None = None
-    """What is wrong with the existing file, if it was checked."""
+    """The problem of the existing file, if it was checked."""
 
 
-def manifest(items: Sequence[Item], folder: Path) -> list[NeededVideo]:
-    """Every video of these questions, in order of first use."""
+def list_videos(items: Sequence[Item], folder: Path) -> list[NeededVideo]:
+    """List the videos of these questions, in order of first use."""
     needed: dict[str, NeededVideo] = {}
     for item in items:
         name, url = item.question.video, item.extra.get("url")
@@ -202,38 +202,37 @@ def manifest(items: Sequence[Item], folder: Path) -> list[NeededVideo]:
     return list(needed.values())
 
 
-def summary(videos: Iterable[NeededVideo]) -> str:
-    """One sentence that counts the videos."""
-    listed = list(videos)
-    there = sum(video.there for video in listed)
-    megabytes = sum(video.bytes or 0 for video in listed) / 1e6
-    faulty = sum(video.problem is not None for video in listed)
-    text = f"{len(listed)} videos needed, {there} there ({megabytes:,.0f} MB), {len(listed) - there} missing"
+def summarise_videos(videos: Sequence[NeededVideo]) -> str:
+    """Count the videos in one sentence."""
+    there = sum(video.there for video in videos)
+    megabytes = sum(video.bytes or 0 for video in videos) / 1e6
+    faulty = sum(video.problem is not None for video in videos)
+    text = f"{len(videos)} videos needed, {there} found ({megabytes:,.0f} MB), {len(videos) - there} missing"
     return text + (f", {faulty} with a problem." if faulty else ".")
 
 
 # --- models that helped to build a bench ----------------------------------------------------------
 
-CONSTRUCTION_FILE: Final = "construction.json"  # The report of `trace-ves build` in an exported bench
+CONSTRUCTION_FILE: Final = "construction.json"  # the report of `trace-ves build` in an exported bench
 
 
 def model_of(spec: str) -> str:
-    """The model behind a spec: `openai:Qwen/Qwen3-VL-8B@http://…` and `hf:qwen3-vl-8b` are the same."""
+    """The model of a spec; `openai:Qwen/Qwen3-VL-8B@http://…` and `hf:qwen3-vl-8b` have the same one."""
     scheme, colon, rest = spec.partition(":")
     name = rest.partition("@")[0] if colon else scheme
     return name.rstrip("/").rpartition("/")[2].casefold()
 
 
 def overlap_warning(audited: Iterable[str], spec: str, doing: str) -> str | None:
-    """A warning for a construction backbone that is also audited; None for any other."""
+    """A warning if a construction backbone is also audited, else None."""
     same = next((each for each in audited if model_of(each) == model_of(spec)), None)
     if same is None:
         return None
-    return f"{spec} is used for {doing} and audited too ({same}); no model should be audited on what it helped to build"
+    return f"{spec} is used for {doing} and is also audited ({same}); audit no model on a bench that it helped to build"
 
 
 def construction_warnings(bench: Path, audited: Sequence[str]) -> list[str]:
-    """Warnings for audited backbones that helped to build this bench; none for a bench from elsewhere."""
+    """Warnings about audited backbones that helped to build this bench."""
     try:
         used = json.loads((bench / CONSTRUCTION_FILE).read_text(encoding="utf-8"))["backbones"]
         pairs = [(str(stage), str(spec)) for stage, specs in used.items() for spec in specs]

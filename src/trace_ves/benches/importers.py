@@ -1,7 +1,7 @@
-"""Importers of published benchmarks. Most are mapping files in `mappings`; the others are functions here.
+"""Importers of published benchmarks. Most are mapping files in `mappings`; the others are functions in this module.
 
-A function is `read(source, *, strict) -> Bench` with its name in `IMPORTERS`; further keyword arguments are options of
-`trace-ves import`. Name an importer outside this package as `package.module:callable`.
+An importer is a function `read(source, *, strict) -> Bench`, listed in `IMPORTERS`. Other keyword arguments are options
+of `trace-ves import`. Name an importer outside this package as `package.module:callable`.
 """
 
 import inspect
@@ -17,13 +17,13 @@ from trace_ves.benches import mapping as mappings
 from trace_ves.benches.bench import Bench
 from trace_ves.benches.importing import (
     Collector,
-    bare_options,
     clock_seconds,
     letter_of_index,
     parse_places,
     pick,
     read_json,
     read_json_rows,
+    strip_letters,
     video_path,
 )
 from trace_ves.core.errors import InputError
@@ -37,18 +37,18 @@ Row = dict[str, object]
 
 
 def import_bench(name: str, source: Path, *, strict: bool = False, **options: Any) -> Bench:
-    """Read the annotation file of a benchmark. Options that an importer does not have are an `InputError`."""
+    """Read the annotation file of a benchmark. An option that the importer does not have is an `InputError`."""
     importer = open_importer(name)
     accepted = inspect.signature(importer).parameters
     for option in options:
         if option not in accepted:
             raise InputError(f"the importer {name} has no option --{option}.")
-    given = options | ({"strict": strict} if "strict" in accepted else {})
+    arguments = options | ({"strict": strict} if "strict" in accepted else {})
     try:
-        bench = importer(source, **given)
+        bench = importer(source, **arguments)
     except InputError:
         raise
-    except Exception as error:  # an importer from outside may raise anything
+    except Exception as error:  # a user's importer may raise anything
         if not names_own_code(name):
             raise
         raise InputError(f"the importer {name} failed on {source}: {described(error)}.") from error
@@ -58,7 +58,7 @@ def import_bench(name: str, source: Path, *, strict: bool = False, **options: An
 
 
 def open_importer(name: str) -> Importer:
-    """The importer of this name, a mapping file (`*.toml`), or your own as `package.module:callable`."""
+    """Open an importer: by name, as a mapping file (`*.toml`), or as `package.module:callable`."""
     if name.endswith(".toml"):
         return partial(mappings.read, mapping_file=Path(name))
     if names_own_code(name):
@@ -71,16 +71,16 @@ def open_importer(name: str) -> Importer:
     names = sorted({*IMPORTERS, *shipped})
     if close := get_close_matches(name, names, n=1):
         raise InputError(f"There is no importer {name!r}; did you mean {close[0]}?")
-    raise InputError(f"There is no importer {name!r}; there are {', '.join(names)}; a mapping file ends with .toml.")
+    raise InputError(f"There is no importer {name!r}; use one of {', '.join(names)}, or a mapping file (.toml).")
 
 
 def read_next_gqa(source: Path, *, strict: bool = False, grounding: Path | None = None) -> Bench:
-    """NExT-GQA: a csv of five-choice questions, and the grounded segments in `<name>.json` or `gsub_<name>.json`."""
+    """NExT-GQA: a CSV file of five-choice questions, and grounded segments in `<name>.json` or `gsub_<name>.json`."""
     beside = [source.with_suffix(".json"), source.with_name(f"gsub_{source.stem}.json")]
     segments = grounding or next((path for path in beside if path.exists()), None)
     if segments is None:
         names = " or ".join(path.name for path in beside)
-        raise InputError(f"{source}: no grounded segments beside it ({names}); name the file with --grounding.")
+        raise InputError(f"{source}: there are no grounded segments next to it ({names}); give them with --grounding.")
     content = read_json(segments)
     if not isinstance(content, dict):
         raise InputError(f"{segments}: expected a JSON object with one entry for each video.")
@@ -115,7 +115,7 @@ MINUTE: Final = 60.0
 
 
 def read_lvbench(source: Path, *, strict: bool = False) -> Bench:
-    """LVBench: the official `video_info.meta.jsonl` (one video per line), or the flat json that AVP evaluates on."""
+    """LVBench: the official `video_info.meta.jsonl` (one video per line), or the flat JSON file used by AVP."""
     collector = Collector(strict, evidence_optional=True)
     if source.suffix == ".jsonl":
         return collector.add_all(_official_rows(source), _translate_official, source)
@@ -123,7 +123,7 @@ def read_lvbench(source: Path, *, strict: bool = False) -> Bench:
 
 
 def _official_rows(source: Path) -> Iterator[Row]:
-    """One row for each question, with the facts of its video."""
+    """Yield a row for each question, with its video."""
     for line in read_jsonl(source):
         questions = line.record.get("qa")
         for question in questions if isinstance(questions, list) else [None]:
@@ -153,7 +153,7 @@ def _translate_flat(row: Row) -> Row:
         "video": video_path(row.get("videoID")),
         "duration": row.get("duration"),
         "question": row.get("question"),
-        "options": bare_options(row.get("options")),
+        "options": strip_letters(row.get("options")),
         **_shared_fields(row, latest_end=validated(Number, row.get("duration"), "duration")),
         **pick(row, ("domain", "url")),
     }
@@ -170,15 +170,15 @@ def _shared_fields(entry: Mapping[str, object], latest_end: float = math.inf) ->
 
 
 def split_question(text: str) -> tuple[str, list[str]]:
-    r"""`Who?\n(A) me\n(B) you` as the question and its options."""
+    r"""Split `Who?\n(A) me\n(B) you` into the question and its options."""
     question, *parts = re.split(r"\n\s*\(([A-Z])\)\s*", text)
     return question.strip(), [option.strip() for option in parts[1::2]]
 
 
 def reference_intervals(reference: object, latest_end: float = math.inf) -> list[list[float]]:
-    """`mm:ss-mm:ss` or `h:mm:ss-h:mm:ss` as one interval; anything else, or a single moment, as none.
+    """Parse `mm:ss-mm:ss` or `h:mm:ss-h:mm:ss`; returns no interval for anything else and for a single moment.
 
-    References are in whole seconds, so an end less than a second after the video's is the video's.
+    References are in whole seconds, so an end less than a second after the end of the video is set to it.
     """
     clock = r"((?:\d+:)?\d+:\d{2})"
     match = re.fullmatch(rf"\s*{clock}\s*-\s*{clock}\s*", reference) if isinstance(reference, str) else None
@@ -191,10 +191,10 @@ def reference_intervals(reference: object, latest_end: float = math.inf) -> list
 
 
 def read_ves_bench(source: Path, *, strict: bool = False, columns: str | None = None) -> Bench:
-    """VES-Bench: a parquet whose column names are not published; `columns` corrects those of its mapping file."""
+    """VES-Bench: a parquet file. Its column names are not published; `columns` corrects those of the mapping file."""
     form = f"FIELD=COLUMN, FIELD one of {', '.join(sorted(mappings.BENCH_KEYS))}"
-    named = parse_places("--columns", columns, mappings.BENCH_KEYS, form)
-    return mappings.read(source, mapping_file=MAPPINGS / "ves-bench.toml", strict=strict, **named)
+    places = parse_places("--columns", columns, mappings.BENCH_KEYS, form)
+    return mappings.read(source, mapping_file=MAPPINGS / "ves-bench.toml", strict=strict, **places)
 
 
 IMPORTERS: Final[Mapping[str, Importer]] = {
@@ -202,5 +202,5 @@ IMPORTERS: Final[Mapping[str, Importer]] = {
     "next-gqa": read_next_gqa,
     "ves-bench": read_ves_bench,
 }
-"""What `trace-ves import` takes by name and reads with code; the others are files in `mappings`."""
+"""The importers that are functions, by the names that `trace-ves import` takes."""
 MAPPINGS: Final = Path(__file__).parent / "mappings"

@@ -1,4 +1,4 @@
-"""What all importers share: readers of annotation files, and `Collector`, which turns rows into questions."""
+"""Helpers of importers: readers of annotation files, and `Collector`, which turns rows into questions."""
 
 import json
 import re
@@ -17,7 +17,7 @@ Translate = Callable[[dict[str, object]], dict[str, object]]
 
 
 class UnreadableEvidenceError(DirtyEvidenceError):
-    """Evidence that could not be read, in an otherwise complete question."""
+    """The evidence of an otherwise valid question cannot be parsed."""
 
     def __init__(self, record: dict[str, object], reason: str) -> None:
         self.record = record
@@ -26,11 +26,11 @@ class UnreadableEvidenceError(DirtyEvidenceError):
 
 @dataclass(slots=True)
 class Collector:
-    """Collects questions, and records a reason for each row that is not a valid question."""
+    """Collects questions, and the problems of invalid rows."""
 
     strict: bool = False
     evidence_optional: bool = False
-    """Whether a question with invalid evidence stays, without evidence, so that its answer can be scored."""
+    """Whether questions with invalid evidence stay in the bench without evidence, to score their answers."""
     items: list[Item] = field(default_factory=list)
     problems: list[BenchProblem] = field(default_factory=list)
     slack: list[str] = field(default_factory=list)
@@ -84,7 +84,7 @@ class Collector:
 
 
 def read_json(path: Path) -> object:
-    """The content of a JSON file."""
+    """Read a JSON file."""
     with wrap_os_errors(path, "read"):
         content = path.read_bytes()
     try:
@@ -96,7 +96,7 @@ def read_json(path: Path) -> object:
 
 
 def read_json_rows(path: Path) -> list[dict[str, object]]:
-    """The objects of a JSON file that holds one array of them."""
+    """Read a JSON file that contains an array of objects."""
     content = read_json(path)
     if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
         raise InputError(f"{path}: expected a JSON array of objects; is this the right file?")
@@ -104,9 +104,9 @@ def read_json_rows(path: Path) -> list[dict[str, object]]:
 
 
 def read_parquet_rows(path: Path) -> list[dict[str, object]]:
-    """The rows of a parquet file, or of all parquet files of a folder, in the order of their names."""
+    """Read the rows of a parquet file, or of all parquet files in a folder, sorted by name."""
     try:
-        # Heavy, and an optional part; pyarrow ships no types.
+        # A large, optional dependency without types.
         from pyarrow import ArrowException, parquet  # type: ignore[import-untyped]
     except ImportError:
         raise MissingExtraError("Reading parquet files", "parquet") from None
@@ -126,15 +126,15 @@ VIDEO_SUFFIXES: Final = frozenset({".mp4", ".mkv", ".webm", ".avi", ".mov"})
 
 
 def video_path(name: object) -> str:
-    """Where a bench keeps the video of this name; folders in the name are dropped."""
+    """The path of a video in a bench; folders in the name are dropped."""
     last = PurePosixPath(validated(Name, name, "video").replace("\\", "/")).name
     if last in {"", ".."}:
         raise FieldError(f"{shown(name)} is not a video name")
     return f"videos/{last}" if PurePosixPath(last).suffix.lower() in VIDEO_SUFFIXES else f"videos/{last}.mp4"
 
 
-def bare_options(options: object) -> object:
-    """Options without their letters, where every one begins with its own: `A. yes`, `(B) no`."""
+def strip_letters(options: object) -> object:
+    """Remove the letters of options such as `A. yes` and `(B) no`, if every option begins with its own letter."""
     if not isinstance(options, list) or not all(isinstance(option, str) for option in options):
         return options
     matches = [re.match(rf"\(?{letter}[.):]\s*", text) for letter, text in zip(LETTERS, options, strict=False)]
@@ -144,14 +144,14 @@ def bare_options(options: object) -> object:
 
 
 def letter_of_index(index: int, count: int) -> str:
-    """The letter of a 0-based option index."""
+    """Convert a 0-based option index to a letter."""
     if not 0 <= index < min(count, len(LETTERS)):
         raise FieldError(f"'answer' must be a 0-based index of one of {count} options, found {shown(index)}")
     return LETTERS[index]
 
 
 def parse_places(option: str, text: str | None, names: Container[str], form: str) -> dict[str, str]:
-    """`id=qid,evidence=spans`, the value of an option, as a map from these names to places in a file."""
+    """Parse the value of an option, such as `id=qid,evidence=spans`, to a mapping from names to places in a file."""
     places = {}
     for part in [] if text is None else text.split(","):
         name, equals, place = (word.strip() for word in part.partition("="))
@@ -162,7 +162,7 @@ def parse_places(option: str, text: str | None, names: Container[str], form: str
 
 
 def clock_seconds(clock: str) -> float:
-    """The seconds of `mm:ss` or `h:mm:ss`, with or without a fraction."""
+    """Convert `mm:ss` or `h:mm:ss`, with or without a fraction, to seconds."""
     total = 0.0
     for part in clock.split(":"):
         total = total * 60 + float(part)
@@ -170,5 +170,5 @@ def clock_seconds(clock: str) -> float:
 
 
 def pick(row: Mapping[str, object], keys: Sequence[str]) -> dict[str, object]:
-    """The keys that a row has a value for, with their values."""
+    """The entries of a row with these keys, except empty ones."""
     return {key: row[key] for key in keys if row.get(key) not in (None, "")}

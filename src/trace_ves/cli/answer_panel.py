@@ -1,4 +1,4 @@
-"""A search on a terminal: its progress, and the answer with what supports it."""
+"""A search on a terminal: its progress, and the answer with the clips that support it."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class SearchScreen(Display):
         self.seconds: dict[str, float] = {}  # elapsed time of each stage; time between calls is decoding
         self._stage, self._since = _DECODING, time.monotonic()
         self._round = ""
-        self._shown = self._spinner = Spinner("dots", Text("opening the video"))
+        self._renderable = self._spinner = Spinner("dots", Text("opening the video"))
 
     def __call__(self, progress: Progress) -> None:
-        """Show the progress."""
+        """Take one event of the observer."""
         event, now = progress.event, time.monotonic()
         self.seconds[self._stage] = self.seconds.get(self._stage, 0.0) + now - self._since
         self._since = now
@@ -89,37 +89,37 @@ def show_result(
     console.print(Panel(Group(*parts), title=Text(title, overflow="ellipsis", no_wrap=True), title_align="left"))
 
 
-def show_clip(seen: EvidenceClip, *, console: Console) -> None:
-    """Print one clip of the evidence: when it is, what was seen, and each of its frames."""
-    console.print(_heading(seen))
-    for line in seen.caption:
+def show_clip(clip: EvidenceClip, *, console: Console) -> None:
+    """Print one clip of the evidence: its span, what was seen, and its frames."""
+    console.print(_heading(clip))
+    for line in clip.caption:
         console.print(Text(line))
     if not _shows_colours(console):
-        console.print(Text("frames at " + ", ".join(f"{frame.seconds:.2f} s" for frame in seen.frames)))
+        console.print(Text("frames at " + ", ".join(f"{frame.seconds:.2f} s" for frame in clip.frames)))
         return
     pictures = [
-        Text.assemble((f"{frame.seconds:.2f} s", "dim"), "\n", _draw_thumbnail(frame), "\n") for frame in seen.frames
+        Text.assemble((f"{frame.seconds:.2f} s", "dim"), "\n", _draw_thumbnail(frame), "\n") for frame in clip.frames
     ]
     console.print(Columns(pictures, padding=(0, 2)))
 
 
 def _evidence(rows: Sequence[tuple[str, EvidenceClip]], *, pictures: bool) -> Table:
-    """A row for each clip: its middle frame if the terminal can show it, its time, and what was seen there."""
+    """One row per clip: its middle frame if the terminal can show it, its span, and what was seen."""
     table = Table.grid(padding=(0, 2))
-    for label, seen in rows:
-        words = _heading(seen)
-        for line in seen.caption:
-            is_fact = line in seen.facts
-            words.append(f"\n✓ {line}" if is_fact else f"\n{line}", "green" if is_fact else "")
-        middle = seen.frames[len(seen.frames) // 2] if seen.frames and pictures else None
+    for label, clip in rows:
+        text = _heading(clip)
+        for line in clip.caption:
+            is_fact = line in clip.facts
+            text.append(f"\n✓ {line}" if is_fact else f"\n{line}", "green" if is_fact else "")
+        middle = clip.frames[len(clip.frames) // 2] if clip.frames and pictures else None
         picture = [_draw_thumbnail(middle).append("\n") if middle else Text()] if pictures else []
-        table.add_row(*picture, Text(label, "dim"), words)
+        table.add_row(*picture, Text(label, "dim"), text)
     return table
 
 
-def _heading(seen: EvidenceClip) -> Text:
-    frames = f"{count_words(len(seen.frames), 'frame')} of {seen.frames[0].picture.height} px" if seen.frames else ""
-    return Text.assemble((span_text(seen.span), "bold"), f"  {frames}")
+def _heading(clip: EvidenceClip) -> Text:
+    frames = f"{count_words(len(clip.frames), 'frame')} of {clip.frames[0].picture.height} px" if clip.frames else ""
+    return Text.assemble((span_text(clip.span), "bold"), f"  {frames}")
 
 
 def _facts(result: AskResult, view: SearchView, seconds: Mapping[str, float], money: str) -> Table:
@@ -128,17 +128,17 @@ def _facts(result: AskResult, view: SearchView, seconds: Mapping[str, float], mo
     facts.add_column()
     if not view.clips:
         facts.add_row("evidence", "none: no clip supports the answer")
-    shown = {fact for clip in view.clips for fact in clip.facts}
-    unshown = [words for words in view.settled if words not in shown]
-    for label, claims in (("settled", unshown), ("still open", view.still_open)):
-        for place, words in enumerate(claims):
-            facts.add_row("" if place else label, Text(words))
+    captioned = {fact for clip in view.clips for fact in clip.facts}
+    others = [fact for fact in view.settled if fact not in captioned]
+    for label, claims in (("settled", others), ("still open", view.still_open)):
+        for position, claim in enumerate(claims):
+            facts.add_row("" if position else label, Text(claim))
     usage, calls = result.log.usage, result.log.calls
     remembered = sum(len(call.timestamps) for call in calls if call.remembered)
-    earlier = f", {remembered} of them shown for an earlier question" if remembered else ""
+    earlier = f", {remembered} of them for an earlier question" if remembered else ""
     facts.add_row("frames", f"{result.log.frames_supplied} supplied, {len(result.log.timestamps)} different{earlier}")
     if lines := max((call.subtitles or 0 for call in calls), default=0):
-        facts.add_row("subtitles", f"up to {count_words(lines, 'line')} shown as text beside the frames")
+        facts.add_row("subtitles", f"up to {count_words(lines, 'line')} sent as text with the frames")
     prediction = result.prediction
     facts.add_row("calls", f"{len(calls)} in {prediction.seconds:.1f} s with {prediction.backbone}")
     if longest := [(stage, spent) for stage, spent in seconds.items() if spent >= LEAST_SECONDS]:
@@ -158,7 +158,7 @@ def _shows_colours(console: Console) -> bool:
 
 
 def _draw_thumbnail(frame: Frame) -> Text:
-    """A frame drawn with half blocks: each character is two pixels, one above the other."""
+    """Draw a frame with half blocks: each character shows two pixels, one above the other."""
     import numpy as np
     from PIL import Image
 

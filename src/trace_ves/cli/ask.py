@@ -1,4 +1,4 @@
-"""`trace-ves ask`: one question about a video. Sessions are in `ask_session`, tables and folders in `ask_many`."""
+"""`trace-ves ask` with one question about a video. For sessions see `ask_session`, for many questions `ask_many`."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ _SAMPLE: Final = Path(__file__).parents[1] / "sample"
 SAMPLE_FILM: Final = _SAMPLE / "film.mp4"  # LICENSE.md beside it names its sources
 SAMPLE_SPEC: Final = f"replay:{_SAMPLE / 'recording.jsonl'}"  # recorded replies of a model
 SAMPLE_CREDITS: Final = "Film: Big Buck Bunny (Blender Foundation, CC BY 3.0), Intel's sample videos (CC BY 4.0)."
-NOT_FOUND: Final = 4  # the exit status where what was asked for was not found
-SAMPLE_LENGTH: Final = 200
+NOT_FOUND: Final = 4  # the exit status if the video does not show what the question asks for
+EXCERPT_LENGTH: Final = 200  # characters quoted of a reply that could not be used
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,10 @@ class AskOptions:
     model: Mapping[str, Any]  # keyword arguments of `open_backbone`
 
     @classmethod
-    def of(cls, given: dict[str, Any]) -> AskOptions:
-        """The options as click gives them; those that are not a field are the model's."""
-        own = {field.name: given.pop(field.name) for field in fields(cls) if field.name in given}
-        return cls(**own, model=given)
+    def of(cls, params: dict[str, Any]) -> AskOptions:
+        """Make the options from click's parameters; those that are not fields are options of the model."""
+        own = {field.name: params.pop(field.name) for field in fields(cls) if field.name in params}
+        return cls(**own, model=params)
 
     def spec(self) -> str:
         """The spec of the model; if none is set up, a `BackboneConfigError` says what to do."""
@@ -79,7 +79,7 @@ class AskOptions:
         return self.backbone or default_spec()
 
     def open_session(self, video: Path) -> AskSession:
-        """Open the video and the model, and say what should be known about the model's replies."""
+        """Open the video and the model, and print a notice if its replies are not those of a real model."""
         from trace_ves.backbone.registry import open_backbone
         from trace_ves.runs.asking import AskSession
         from trace_ves.runs.cost import LimitedBackbone
@@ -88,7 +88,7 @@ class AskOptions:
         self.print_notice(model)
         if self.costs.limit is not None:
             self.costs.limit.check([model.name])
-            if self.spec().partition(":")[0] != "lab":  # it is free, and opens simulated videos
+            if self.spec().partition(":")[0] != "lab":  # lab is free, and `AskSession` needs it to open its videos
                 model = LimitedBackbone(model, self.costs.limit)
         return AskSession(
             video,
@@ -108,47 +108,47 @@ class AskOptions:
             click.echo(notice, err=True)
 
     def cost(self, lines: Sequence[Prediction], retried: Sequence[Prediction] = ()) -> RunCost:
-        """What answers cost, including those that failed and were asked again."""
+        """What these lines cost, including the failed ones that were asked again."""
         from trace_ves.runs.cost import RunCost
 
         return RunCost.of(self.method, lines, self.costs.prices.of(self.spec()), retried)
 
     def show_estimate(self, durations: Sequence[float]) -> int:
-        """Print what questions about videos of these lengths will cost."""
+        """Print what one question about each of these videos will cost."""
         runs = [(self.method, self.spec())]
         return self.costs.show_estimate(runs, durations, self.model, budget=self.budget, as_json=self.as_json)
 
 
-def check_video(video: Path, chosen: AskOptions) -> float:
-    """The duration of the video; raises what is wrong with the file or its subtitles before a model is opened."""
+def check_video(video: Path, settings: AskOptions) -> float:
+    """Return the duration of the video; raise if it or its subtitles cannot be read, before a model is opened."""
     from trace_ves.backbone.registry import open_backbone
     from trace_ves.runs.answering import opener_of
     from trace_ves.runs.asking import require_subtitles
     from trace_ves.runs.video_pool import SharedVideo
 
-    is_lab = (chosen.backbone or "").partition(":")[0] == "lab"  # it opens simulated videos
-    with closing(SharedVideo(video, opener_of(open_backbone(chosen.spec())) if is_lab else None)) as opened:
+    is_lab = (settings.backbone or "").partition(":")[0] == "lab"  # its videos are simulated
+    with closing(SharedVideo(video, opener_of(open_backbone(settings.spec())) if is_lab else None)) as opened:
         duration = opened.duration
-        if chosen.subtitles and not is_lab:
+        if settings.subtitles and not is_lab:
             require_subtitles(video, opened)
         return duration
 
 
-def check_question(video: str, words: str, options: tuple[str, ...], chosen: AskOptions) -> Question:
-    """The question; raises what is wrong with it or the method before a video is fetched."""
+def check_question(video: str, text: str, options: tuple[str, ...], settings: AskOptions) -> Question:
+    """Make the question; raise if it or the method is invalid, before a video is fetched."""
     from trace_ves.runs.asking import make_question
 
-    question = make_question(video, words, options)
-    check_method(chosen)
+    question = make_question(video, text, options)
+    check_method(settings)
     return question
 
 
-def check_method(chosen: AskOptions) -> None:
-    """Raise what is wrong with the method, or that it does not read subtitles."""
+def check_method(settings: AskOptions) -> None:
+    """Raise if the method is unknown, or if --subtitles is set and the method does not read them."""
     from trace_ves.runs.methods import open_method, refuse_unread_subtitles
 
-    method = open_method(chosen.method)
-    if chosen.subtitles:
+    method = open_method(settings.method)
+    if settings.subtitles:
         refuse_unread_subtitles([method])
 
 
@@ -156,8 +156,8 @@ def sample_question() -> tuple[str, tuple[str, ...]]:
     """The question about the sample film, and its options."""
     from trace_ves.benches import load_bench
 
-    asked = load_bench(_SAMPLE).items[0].question
-    return asked.text, asked.options
+    question = load_bench(_SAMPLE).items[0].question
+    return question.text, question.options
 
 
 @click.command("ask")
@@ -188,7 +188,7 @@ def sample_question() -> tuple[str, tuple[str, ...]]:
     "--save",
     type=path_type,
     metavar="DIR",
-    help="Write clips, frames, a page and the record to DIR. Many questions can be continued there.",
+    help="Write clips, frames, a page and the record to DIR. The same command continues many questions there.",
 )
 @transcripts_option
 @click.option(
@@ -207,94 +207,94 @@ def ask_command(
     table: Path | None,
     sample: bool,
     fetch_rules: FetchRules,
-    **given: Any,
+    **params: Any,
 ) -> int:
     """Ask QUESTION about VIDEO, a file or an http(s) address. A dash for QUESTION reads it from standard input.
 
     Without QUESTION, a prompt opens where you can ask several. If VIDEO is a folder, the question is asked about each
     of its videos, and the videos are ranked by how sure the answer is.
 
-    The exit status is 4 if it was not found, 3 if --max-cost stopped it, and 1 if most replies could not be used.
+    The exit status is 4 if nothing was found, 3 if --max-cost stopped the search, and 1 if most replies were unusable.
     """
-    chosen = AskOptions.of(given)
+    settings = AskOptions.of(params)
     if sample:
         if video is not None or options or table is not None:
-            raise click.UsageError("--sample brings its film and its question; leave out VIDEO, QUESTION and options.")
-        video, chosen = SAMPLE_FILM, replace(chosen, backbone=chosen.backbone or SAMPLE_SPEC)
+            raise click.UsageError("--sample has its own film and question; leave out VIDEO, QUESTION and options.")
+        video, settings = SAMPLE_FILM, replace(settings, backbone=settings.backbone or SAMPLE_SPEC)
         question, options = sample_question()
-        if not chosen.as_json:
+        if not settings.as_json:
             lettered = [f"  {letter}. {option}" for letter, option in zip(LETTERS, options, strict=False)]
             click.echo("\n".join([SAMPLE_CREDITS, f"Question: {question}", *lettered]), err=True)
     if video is None:
         raise click.UsageError("Name a video. To see an answer first, without a key: trace-ves ask --sample")
-    words = read_text(question, options)
+    text = read_text(question, options)
     is_folder = isinstance(video, Path) and video.is_dir()
-    _check_combination(chosen, words, options, table, is_folder=is_folder)
+    _check_combination(settings, text, options, table, is_folder=is_folder)
     if is_folder:
         from trace_ves.cli.ask_many import ask_videos
 
-        return ask_videos(Path(video), words or "", options, chosen)
-    if words is not None:
-        check_question(str(video), words, options, chosen)
-    file = local_video(video, fetch_rules, quiet=chosen.as_json)
+        return ask_videos(Path(video), text or "", options, settings)
+    if text is not None:
+        check_question(str(video), text, options, settings)
+    file = local_video(video, fetch_rules, quiet=settings.as_json)
     if table is not None:
         from trace_ves.cli.ask_many import ask_table
 
-        return ask_table(file, table, chosen)
-    if words is None:
+        return ask_table(file, table, settings)
+    if text is None:
         from trace_ves.cli.ask_session import ask_in_session
 
-        return ask_in_session(file, chosen)
-    status = _ask_once(file, words, options, chosen)
-    if sample and not chosen.as_json:
+        return ask_in_session(file, settings)
+    status = _ask_once(file, text, options, settings)
+    if sample and not settings.as_json:
         click.echo('Next: --save DIR writes the clips and a page. Your own: trace-ves ask VIDEO "QUESTION"', err=True)
     return status
 
 
 def _check_combination(
-    chosen: AskOptions, words: str | None, options: tuple[str, ...], table: Path | None, *, is_folder: bool
+    settings: AskOptions, text: str | None, options: tuple[str, ...], table: Path | None, *, is_folder: bool
 ) -> None:
-    """Refuse options that make no sense together, before anything is opened."""
-    if table is not None and (words is not None or options or is_folder):
-        raise click.UsageError("--questions names the questions and options itself, about one video.")
-    if is_folder and words is None:
-        raise click.UsageError("A folder is asked one QUESTION; a session is about one video.")
-    if words is None and table is None:
+    """Refuse options that contradict each other, before anything is opened."""
+    if table is not None and (text is not None or options or is_folder):
+        raise click.UsageError("--questions reads questions and options from FILE, about one video.")
+    if is_folder and text is None:
+        raise click.UsageError("A folder needs a QUESTION; a session without one is about a single video.")
+    if text is None and table is None:
         if options:
-            raise click.UsageError("-o gives the options of QUESTION; at the prompt they follow it after bars.")
-        if chosen.costs.estimate_only:
-            raise click.UsageError("--estimate needs to know how many questions there are; give QUESTION.")
-    if chosen.record is not None and (is_folder or table is not None):
+            raise click.UsageError("-o needs a QUESTION; at the prompt, write options after the question, with bars.")
+        if settings.costs.estimate_only:
+            raise click.UsageError("--estimate needs a QUESTION or --questions FILE.")
+    if settings.record is not None and (is_folder or table is not None):
         raise click.UsageError("--record is for one video; --save DIR writes .transcripts, which replay: reads too.")
-    if chosen.view and (words is None or is_folder):
-        raise click.UsageError("--view opens the story of one answer; `trace-ves view DIR` opens what --save kept.")
+    if settings.view and (text is None or is_folder):
+        raise click.UsageError("--view opens one answer; for several, use --save DIR and `trace-ves view DIR`.")
 
 
-def _ask_once(video: Path, words: str, options: tuple[str, ...], chosen: AskOptions) -> int:
+def _ask_once(video: Path, text: str, options: tuple[str, ...], settings: AskOptions) -> int:
     from trace_ves.cli.progress import LateProgress
     from trace_ves.runs.cost import CostReachedError
 
-    duration = check_video(video, chosen)
-    chosen.spec()  # a missing model is reported before a folder is made
-    if chosen.costs.estimate_only:
-        return chosen.show_estimate([duration])
-    if chosen.save is not None:
+    duration = check_video(video, settings)
+    settings.spec()  # a missing model is reported before a folder is made
+    if settings.costs.estimate_only:
+        return settings.show_estimate([duration])
+    if settings.save is not None:
         from trace_ves.web.saving import prepare_folder
 
-        prepare_folder(chosen.save, video, overwrite=chosen.overwrite)
+        prepare_folder(settings.save, video, overwrite=settings.overwrite)
     try:
-        with chosen.open_session(video) as session:
-            result, status = search_and_print(partial(session.ask, words, options), chosen)
+        with settings.open_session(video) as session:
+            result, status = search_and_print(partial(session.ask, text, options), settings)
     except CostReachedError as error:
         click.echo(f"stopped: {error}", err=True)
         return COST_REACHED
-    if chosen.save is not None:  # after printing: an answer that was paid for is not lost to a full disk
+    if settings.save is not None:  # print before saving, so that a full disk does not lose a paid answer
         from trace_ves.web.saving import save_result
 
         with LateProgress() as progress:
-            save_result(result, chosen.save, on_progress=partial(progress, "saving"))
-        click.echo(f"saved in {chosen.save}", err=True)
-    if chosen.view:
+            save_result(result, settings.save, on_progress=partial(progress, "saving"))
+        click.echo(f"saved in {settings.save}", err=True)
+    if settings.view:
         from trace_ves.cli.pages import view_answer
 
         view_answer(result)
@@ -302,21 +302,21 @@ def _ask_once(video: Path, words: str, options: tuple[str, ...], chosen: AskOpti
 
 
 def search_and_print(
-    search: Callable[..., AskResult], chosen: AskOptions, *, title: str = "answer"
+    search: Callable[..., AskResult], settings: AskOptions, *, title: str = "answer"
 ) -> tuple[AskResult, int]:
-    """Show the progress of a search, and print its answer; also the exit status."""
+    """Show the progress of a search and print its answer; returns the result and the exit status."""
     from rich.console import Console
 
     from trace_ves.cli.answer_panel import SearchScreen, show_result
     from trace_ves.web.search_view import Found, view_answer
 
-    with SearchScreen(Console(stderr=True, quiet=chosen.as_json)) as screen:
+    with SearchScreen(Console(stderr=True, quiet=settings.as_json)) as screen:
         result = search(listener=screen)
-    if not chosen.transcripts:
+    if not settings.transcripts:
         result = replace(result, transcript=None)
     found = view_answer(result).found
-    paid = chosen.cost([result.prediction])
-    if chosen.as_json:
+    paid = settings.cost([result.prediction])
+    if settings.as_json:
         cost = paid.to_json()
         seconds = {stage: round(spent, 3) for stage, spent in screen.seconds.items()}
         spent = {key: cost[key] for key in ("total", "by_stage", "price")} | {"seconds": seconds}
@@ -331,12 +331,12 @@ def search_and_print(
 
 def _describe_rejected(result: AskResult, rejected: Sequence[ReplyRejected]) -> str:
     first = rejected[0]
-    said = " ".join(first.raw.split())
-    cut = said if len(said) <= SAMPLE_LENGTH else f"{said[:SAMPLE_LENGTH]}…"
-    sample = f'It said: "{cut}".' if cut else "It said nothing."
+    text = " ".join(first.raw.split())
+    excerpt = text if len(text) <= EXCERPT_LENGTH else f"{text[:EXCERPT_LENGTH]}…"
+    quote = f'It said: "{excerpt}".' if excerpt else "It said nothing."
     return (
         f"{len(rejected)} of {len(result.log.calls)} replies of {result.prediction.backbone} could not be used, so the "
-        f"answer has little support. The first, of the stage {first.stage}: {first.reason} {sample} "
+        f"answer has little support. The first, of the stage {first.stage}: {first.reason} {quote} "
         "Try a larger model, a server that enforces JSON schemas, or --method uniform-16, which asks one simple "
         "question."
     )

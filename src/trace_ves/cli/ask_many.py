@@ -1,4 +1,4 @@
-"""`ask VIDEO --questions FILE` and `ask FOLDER QUESTION`: many answers that can be stopped and continued."""
+"""`ask VIDEO --questions FILE` and `ask FOLDER QUESTION`: many answers, resumable with --save."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
 
 
 _DENIALS: Final = frozenset({"no", "none", "nothing", "nowhere", "never", "nobody", "not", "0", "zero", "absent"})
-"""An answer that begins with one of these says that a video does not show it."""
+"""If the answer about one video of a folder begins with one of these words, the video counts as "not found"."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerLine:
-    """One line, with its question and the view of its search."""
+    """An answered question: its run line and the view of its search."""
 
     line: Prediction
     question: Question
-    view: SearchView  # its answer is the error if there was one
+    view: SearchView  # after an error, `view.answer` is the error
     title: str  # the question, or the video
 
     def to_json(self) -> dict[str, object]:
-        """For machines."""
+        """The answer as an entry of `ranking` in the JSON output."""
         return {
             "video": self.line.question_id,
             "found": self.view.found,
@@ -60,7 +60,7 @@ class AnswerLine:
         }
 
     def cells(self, folder: str) -> dict[str, Any]:
-        """The columns of a CSV file; `folder` is where its clips and page are."""
+        """The cells of a CSV row; `folder` is the answer's folder below --save."""
         spans = "; ".join(f"{clip.span.start:.2f}-{clip.span.end:.2f}" for clip in self.view.clips)
         return {
             "answer": self.line.answer or "",
@@ -75,7 +75,7 @@ class AnswerLine:
 
 
 def rank(answers: Iterable[AnswerLine]) -> list[AnswerLine]:
-    """The answers, the surest first."""
+    """Sort answers, the surest first."""
     order = list(Found)
     return sorted(
         answers,
@@ -89,75 +89,75 @@ def rank(answers: Iterable[AnswerLine]) -> list[AnswerLine]:
 
 
 def read_answer(line: Prediction, question: Question, *, of_folder: bool = False) -> AnswerLine:
-    """A line with the view of its search; in a folder, an answer that denies is not found."""
+    """Make the view of a line; in a folder of videos, an answer such as "no" or "none" becomes "not found"."""
     view = view_search(line, question)
-    words = folded(str(line.extra.get("text") or ""))
+    leading_words = folded(str(line.extra.get("text") or ""))
     if line.error:
         view = replace(view, answer=line.error)
-    elif of_folder and view.found in {Found.SETTLED, Found.GUESS} and words and words[0] in _DENIALS:
+    elif of_folder and view.found in {Found.SETTLED, Found.GUESS} and leading_words and leading_words[0] in _DENIALS:
         view = replace(view, found=Found.NO, clips=())
     return AnswerLine(line, question, view, line.question_id if of_folder else question.text)
 
 
-def ask_table(video: Path, file: Path, chosen: AskOptions) -> int:
+def ask_table(video: Path, file: Path, settings: AskOptions) -> int:
     """Answer the questions of a table about one video."""
     rows = read_questions(file, str(video))
-    check_question(str(video), rows[0].question.text, rows[0].question.options, chosen)
-    duration = check_video(video, chosen)
-    if chosen.costs.estimate_only:
-        return chosen.show_estimate([duration] * len(rows))
-    asked = [VideoQuestion(row.question, duration) for row in rows]
-    lines, retried, status = _answer_all(asked, chosen, inputs=[video, file])
+    check_question(str(video), rows[0].question.text, rows[0].question.options, settings)
+    duration = check_video(video, settings)
+    if settings.costs.estimate_only:
+        return settings.show_estimate([duration] * len(rows))
+    questions = [VideoQuestion(row.question, duration) for row in rows]
+    lines, retried, status = _answer_all(questions, settings, inputs=[video, file])
     answered = [row for row in rows if row.question.id in lines]
-    found = [read_answer(lines[row.question.id], row.question) for row in answered]
+    answers = [read_answer(lines[row.question.id], row.question) for row in answered]
     labels = [{**row.cells, "id": row.question.id} for row in answered]
-    printed = {"answers": [each.line.to_json() | {"found": each.view.found} for each in found]}
-    return _finish(found, labels, printed, chosen, status, retried=retried, title=f"{video.name}: {file.name}")
+    output = {"answers": [each.line.to_json() | {"found": each.view.found} for each in answers]}
+    return _finish(answers, labels, output, settings, status, retried=retried, title=f"{video.name}: {file.name}")
 
 
-def ask_videos(folder: Path, words: str, options: tuple[str, ...], chosen: AskOptions) -> int:
+def ask_videos(folder: Path, text: str, options: tuple[str, ...], settings: AskOptions) -> int:
     """Ask about every video of a folder, and rank the videos by how sure the answer is."""
-    question = check_question(str(folder), words, options, chosen)
+    question = check_question(str(folder), text, options, settings)
     videos = _videos_in(folder)
-    if chosen.costs.estimate_only:
-        return chosen.show_estimate(list(videos.values()))
-    asked = [
+    if settings.costs.estimate_only:
+        return settings.show_estimate(list(videos.values()))
+    questions = [
         VideoQuestion(replace(question, id=file.relative_to(folder).as_posix(), video=str(file)), duration)
         for file, duration in videos.items()
     ]
-    lines, retried, status = _answer_all(asked, chosen, inputs=list(videos))
-    questions = {one.question.id: one.question for one in asked}
-    found = rank(read_answer(line, questions[name], of_folder=True) for name, line in lines.items())
-    labels = [{"rank": place, "video": each.title} for place, each in enumerate(found, 1)]
-    printed = {"question": question.text, "ranking": [each.to_json() for each in found]}
-    nowhere = bool(found) and all(each.view.found is Found.NO for each in found)
-    status = status or (NOT_FOUND if nowhere else 0)
-    return _finish(found, labels, printed, chosen, status, retried=retried, title=question.text, ranked=True)
+    lines, retried, status = _answer_all(questions, settings, inputs=list(videos))
+    by_id = {each.question.id: each.question for each in questions}
+    answers = rank(read_answer(line, by_id[name], of_folder=True) for name, line in lines.items())
+    labels = [{"rank": place, "video": each.title} for place, each in enumerate(answers, 1)]
+    output = {"question": question.text, "ranking": [each.to_json() for each in answers]}
+    is_nowhere = bool(answers) and all(each.view.found is Found.NO for each in answers)
+    status = status or (NOT_FOUND if is_nowhere else 0)
+    return _finish(answers, labels, output, settings, status, retried=retried, title=question.text, ranked=True)
 
 
 def _save(
-    answered: Sequence[AnswerLine], labels: Sequence[Mapping[str, Any]], chosen: AskOptions, save: Path, title: str
+    answers: Sequence[AnswerLine], labels: Sequence[Mapping[str, Any]], settings: AskOptions, save: Path, title: str
 ) -> list[dict[str, Any]]:
-    """Save each answer in its own folder, and a page over all; returns the rows of the CSV file."""
+    """Save each answer in its own folder and a page that lists them; returns the rows of the CSV file."""
     from trace_ves.web.saving import save_line, write_index
 
     pages, cells = {}, []
-    transcripts = TranscriptIndex(save / f"{Job(chosen.method, chosen.spec(), chosen.budget).name}.jsonl")
+    transcripts = TranscriptIndex(save / f"{Job(settings.method, settings.spec(), settings.budget).name}.jsonl")
     with LateProgress() as progress:
-        for done, (each, label) in enumerate(zip(answered, labels, strict=True)):
-            progress("saving", done, len(answered))
+        for done, (each, label) in enumerate(zip(answers, labels, strict=True)):
+            progress("saving", done, len(answers))
             name, folder = each.line.question_id, ""
             if each.line.error is None:
                 folder = save_line(each.line, each.question, save, transcripts.read(name))
             pages[name] = folder
             cells.append({**label, **each.cells(folder)})
-    rows = [(each.title, each.view, pages[each.line.question_id]) for each in rank(answered)]
+    rows = [(each.title, each.view, pages[each.line.question_id]) for each in rank(answers)]
     write_index(save / "index.html", title, rows)
     return cells
 
 
 def _videos_in(folder: Path) -> dict[Path, float]:
-    """The duration of each video below a folder, by name; unreadable files are reported and left out."""
+    """The duration of each video below a folder, sorted by path; unreadable files are left out with a warning."""
     from trace_ves import video as videos
     from trace_ves.video.folders import walk_videos
 
@@ -172,52 +172,52 @@ def _videos_in(folder: Path) -> dict[Path, float]:
             except TraceVesError as error:
                 warn(f"left out: {error}")
     if not durations:
-        raise InputError(f"{folder}: there is no video in this folder that can be read.")
+        raise InputError(f"{folder}: this folder has no readable video.")
     return durations
 
 
 class _Progress(LateProgress):
-    """Counts the answers and their dollars; prints errors, and without a terminal a line for each answer."""
+    """Counts answers and dollars. Prints each error; prints each answer too if standard error is not a terminal."""
 
-    def __init__(self, total: int, chosen: AskOptions) -> None:
-        super().__init__(Console(stderr=True, quiet=chosen.as_json))
-        self._total, self._chosen = total, chosen
+    def __init__(self, total: int, settings: AskOptions) -> None:
+        super().__init__(Console(stderr=True, quiet=settings.as_json))
+        self._total, self._settings = total, settings
         self._done = 0
         self._dollars = 0.0
 
     def begin(self, done: int) -> None:
-        """Say how many were answered before."""
+        """Print how many questions an earlier command has answered."""
         self._done = done
         if done:
-            self.print(f"{done} of {self._total} were answered before")
+            self.print(f"{done} of {self._total} are already answered")
 
     def finish(self, line: Prediction) -> None:
         """Count one more answer."""
         self._done += 1
-        cost = self._chosen.cost([line])
+        cost = self._settings.cost([line])
         self._dollars += cost.dollars or 0.0
         note = f"{self._done} of {self._total}"
         spent = "" if cost.dollars is None else f", {with_date(f'${self._dollars:.4f}', [cost.price])}"
         self("asking", self._done, self._total, f"{note}{spent}")
         if line.error or not self.console.is_terminal:
-            words = f"error: {line.error}" if line.error else view_search(line).answer
-            self.print(f"{note}: {line.question_id}: {words}")
+            outcome = f"error: {line.error}" if line.error else view_search(line).answer
+            self.print(f"{note}: {line.question_id}: {outcome}")
 
 
 def _answer_all(
-    asked: Sequence[VideoQuestion], chosen: AskOptions, *, inputs: Sequence[Path]
+    questions: Sequence[VideoQuestion], settings: AskOptions, *, inputs: Sequence[Path]
 ) -> tuple[dict[str, Prediction], list[Prediction], int]:
-    """Every line by its question, lines that were asked again, and the exit status."""
+    """Answer the questions; returns each line by question id, the failed lines asked again, and the exit status."""
     from trace_ves.runs.evaluate import LEAST_CONCURRENCY
 
-    job = Job(chosen.method, chosen.spec(), chosen.budget)
+    job = Job(settings.method, settings.spec(), settings.budget)
     options = RunOptions(
-        backbone_options={"concurrency": max(LEAST_CONCURRENCY, chosen.workers), **chosen.model},
-        open_videos=chosen.workers,
-        transcripts=chosen.transcripts,
-        subtitles=chosen.subtitles,
+        backbone_options={"concurrency": max(LEAST_CONCURRENCY, settings.workers), **settings.model},
+        open_videos=settings.workers,
+        transcripts=settings.transcripts,
+        subtitles=settings.subtitles,
     )
-    save, cost_limit = chosen.save, chosen.costs.limit
+    save, cost_limit = settings.save, settings.costs.limit
     if save and save.exists():
         if not save.is_dir():
             raise InputError(f"{save} is a file; name a folder for --save.")
@@ -225,57 +225,57 @@ def _answer_all(
             raise InputError(f"{save} is not empty; name another folder for --save.")
     names = (f"{job.name}.jsonl", "answers.csv", "ranking.csv", "index.html")
     refuse_inputs([save, *(save / name for name in names)] if save else [], inputs=inputs)
-    chosen.print_notice()
-    with nullcontext(save) if save else TemporaryDirectory() as folder, _Progress(len(asked), chosen) as progress:
+    settings.print_notice()
+    with nullcontext(save) if save else TemporaryDirectory() as folder, _Progress(len(questions), settings) as progress:
         lines, file = ask_many(
-            asked,
+            questions,
             job,
             Path(folder),
             options=options,
-            workers=chosen.workers,
+            workers=settings.workers,
             cost_limit=cost_limit,
             begun=progress.begin,
             finished=progress.finish,
         )
         retried = list(read_retried(file))
     if cost_limit is not None and cost_limit.stopped:
-        done = f"{len(lines)} of {len(asked)} questions have cost {cost_limit}"
+        done = f"{len(lines)} of {len(questions)} questions have cost {cost_limit}"
         click.echo(f"stopped: {done}; continue with a higher --max-cost.", err=True)
         return lines, retried, COST_REACHED
     return lines, retried, 0
 
 
 def _finish(
-    answered: Sequence[AnswerLine],
+    answers: Sequence[AnswerLine],
     labels: Sequence[Mapping[str, Any]],  # the first cells of each row
-    printed: Mapping[str, Any],  # as JSON, without the cost
-    chosen: AskOptions,
+    output: Mapping[str, Any],  # the JSON output without the cost
+    settings: AskOptions,
     status: int,
     *,
     retried: Sequence[Prediction],
     title: str,
     ranked: bool = False,
 ) -> int:
-    """Save and print the answers as a table or as JSON, and what they cost; the exit status is 1 after an error."""
-    if chosen.save is not None:
+    """Save and print the answers and their cost; returns the exit status, 1 if a question failed."""
+    if settings.save is not None:
         name = "ranking.csv" if ranked else "answers.csv"
-        write_rows(chosen.save / name, _save(answered, labels, chosen, chosen.save, title))
-    lines = [each.line for each in answered]
+        write_rows(settings.save / name, _save(answers, labels, settings, settings.save, title))
+    lines = [each.line for each in answers]
     errors = sum(line.error is not None for line in lines)
     frames = sum(line.frames_supplied for line in lines)
-    cost = chosen.cost(lines, retried)
-    if not chosen.as_json:
+    cost = settings.cost(lines, retried)
+    if not settings.as_json:
         rows = []
-        for place, each in enumerate(answered, 1):
-            where = ", ".join(span_text(clip.span) for clip in each.view.clips)
+        for place, each in enumerate(answers, 1):
+            spans = ", ".join(span_text(clip.span) for clip in each.view.clips)
             name = str(place) if ranked else each.line.question_id
-            rows.append((name, each.title, each.view.found, each.view.answer, where))
+            rows.append((name, each.title, each.view.found, each.view.answer, spans))
         print_rows(("", "Video" if ranked else "Question", "Found", "Answer", "Where"), rows)
     else:
         paid = {"frames_supplied": frames, "dollars": cost.dollars, "price": cost.to_json()["price"]}
-        click.echo(json.dumps({**printed, "cost": paid}, ensure_ascii=False))
+        click.echo(json.dumps({**output, "cost": paid}, ensure_ascii=False))
     spent = "" if cost.dollars is None else f", {cost.money}"
-    saved = f"; open {chosen.save / 'index.html'}" if chosen.save else ""
-    answers, failed = count_words(len(lines), "answer"), count_words(errors, "error")
-    click.echo(f"{answers}, {failed}, {frames:,} frames supplied{spent}{saved}", err=True)
+    saved = f"; open {settings.save / 'index.html'}" if settings.save else ""
+    counts = f"{count_words(len(lines), 'answer')}, {count_words(errors, 'error')}"
+    click.echo(f"{counts}, {frames:,} frames supplied{spent}{saved}", err=True)
     return status or int(bool(errors))

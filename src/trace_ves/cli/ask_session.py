@@ -42,25 +42,25 @@ Write a question and press Enter. Options follow after bars:  Which colour is th
 """
 
 
-def ask_in_session(video: Path, chosen: AskOptions) -> int:
-    """Read questions until there are no more; the exit status is 1 if one of them failed."""
-    check_method(chosen)
-    check_video(video, chosen)
-    with chosen.open_session(video) as session:
-        return _Prompt(session, chosen).run()
+def ask_in_session(video: Path, settings: AskOptions) -> int:
+    """Answer questions until the input ends; returns the exit status, 1 if one of them failed."""
+    check_method(settings)
+    check_video(video, settings)
+    with settings.open_session(video) as session:
+        return _Prompt(session, settings).run()
 
 
 class _Prompt:
-    """One session: reads lines, answers questions, carries out commands."""
+    """One session: reads lines, answers questions, runs commands."""
 
-    def __init__(self, session: AskSession, chosen: AskOptions) -> None:
+    def __init__(self, session: AskSession, settings: AskOptions) -> None:
         self._session = session
-        self._chosen = chosen
-        self._limit = chosen.costs.limit
+        self._settings = settings
+        self._limit = settings.costs.limit
         self._console = Console()
         self._asked: list[tuple[Question, Prediction]] = []
         self._last_result: AskResult | None = None
-        """The last answer with its pictures; of the others only the record is kept."""
+        """The last answer with its pictures; earlier answers keep only their records."""
         self._status = 0
         self._commands: dict[str, Callable[[str], None]] = {
             "/evidence": self._evidence,
@@ -73,23 +73,23 @@ class _Prompt:
         }
 
     def run(self) -> int:
-        """Run until the user or the pipe ends."""
+        """Run until the user quits or the input ends."""
         for line in self._lines():
             if line.partition(" ")[0] == QUIT:
                 break
             try:
-                self._take(line)
+                self._handle(line)
             except CostReachedError as error:
                 click.echo(f"stopped: {error}", err=True)
                 return COST_REACHED
             except (TraceVesError, KeyboardInterrupt) as error:
                 self._status = 1
-                stopped = isinstance(error, KeyboardInterrupt)
-                click.echo("stopped; earlier answers are still here." if stopped else str(error), err=True)
+                is_interrupt = isinstance(error, KeyboardInterrupt)
+                click.echo("stopped; earlier answers are kept." if is_interrupt else str(error), err=True)
         return self._status
 
     def _lines(self) -> Iterator[str]:
-        """Each line that is typed or piped; a terminal also gets a prompt, line editing and history."""
+        """Yield each line of input; on a terminal, with a prompt, line editing and history."""
         is_terminal = sys.stdin.isatty()
         if is_terminal:
             with suppress(ImportError):  # not on every platform
@@ -107,19 +107,19 @@ class _Prompt:
             except KeyboardInterrupt:
                 if not is_terminal:
                     raise
-                click.echo("\n/quit or Ctrl-D to leave.", err=True)
+                click.echo("\nTo leave, type /quit or press Ctrl-D.", err=True)
                 continue
-            words = line.encode("utf-8", "replace").decode("utf-8").strip()
-            if words and not words.startswith("#"):
-                yield words
+            text = line.encode("utf-8", "replace").decode("utf-8").strip()
+            if text and not text.startswith("#"):
+                yield text
 
-    def _take(self, line: str) -> None:
+    def _handle(self, line: str) -> None:
         if not line.startswith("/"):
             self._ask(line)
             return
         name, _, rest = line.partition(" ")
         if name not in self._commands:
-            raise InputError(f"there is no {name}; there are {', '.join(self._commands)}, {QUIT}.")
+            raise InputError(f"{name} is not a command; the commands are {', '.join(self._commands)}, {QUIT}.")
         self._commands[name](rest.strip())
 
     def _ask(self, line: str) -> None:
@@ -127,14 +127,14 @@ class _Prompt:
             raise CostReachedError(f"the answers have cost {self._limit}.")
         question, *options = line.split(SEPARATOR)
         result, status = search_and_print(
-            partial(self._session.ask, question, options), self._chosen, title=question.strip()
+            partial(self._session.ask, question, options), self._settings, title=question.strip()
         )
         self._status = self._status if status == NOT_FOUND else self._status or status
         self._last_result = result
         self._asked.append((result.question, result.prediction))
-        if self._chosen.save is not None:
+        if self._settings.save is not None:
             self._save(
-                next(str(place) for number in count(1) if not (place := self._chosen.save / str(number)).exists())
+                next(str(place) for number in count(1) if not (place := self._settings.save / str(number)).exists())
             )
 
     # --- commands ---------------------------------------------------------------------------------
@@ -144,31 +144,31 @@ class _Prompt:
         if not clips:
             raise InputError("no clips support the last answer.")
         if not number:
-            for place, seen in enumerate(clips, 1):
-                shown = " ".join(seen.caption) or count_words(len(seen.frames), "frame")
-                self._say(f"{place}. {span_text(seen.span)}  {shown}")
+            for position, clip in enumerate(clips, 1):
+                caption = " ".join(clip.caption) or count_words(len(clip.frames), "frame")
+                self._say(f"{position}. {span_text(clip.span)}  {caption}")
             return
         if not (_is_number(number) and 1 <= int(number) <= len(clips)):
-            raise InputError(f"/evidence takes a number from 1 to {len(clips)}, found {number!r}.")
+            raise InputError(f"/evidence takes a number from 1 to {len(clips)}, not {number!r}.")
         show_clip(clips[int(number) - 1], console=self._console)
 
     def _budget(self, number: str) -> None:
         if number:
             if not (_is_number(number) and int(number)):
-                raise InputError(f"/budget takes a number of frames from 1 up, found {number!r}.")
+                raise InputError(f"/budget takes a number of frames, at least 1, not {number!r}.")
             self._session.budget = int(number)
         frames = self._session.budget
         self._say(f"{frames} frames for each answer" if frames else "the method's default number of frames")
 
     def _history(self, _: str) -> None:
         self._last()
-        for place, (question, line) in enumerate(self._asked, 1):
+        for position, (question, line) in enumerate(self._asked, 1):
             settled = "" if line.termination == Termination.STABLE_PREFIX_FOUND else "  (not settled)"
-            self._say(f"{place}. {question.text}\n   {answer_text(line, question) or 'no answer'}{settled}")
+            self._say(f"{position}. {question.text}\n   {answer_text(line, question) or 'no answer'}{settled}")
 
     def _cost(self, _: str) -> None:
         lines = [line for _, line in self._asked]
-        cost = self._chosen.cost(lines)
+        cost = self._settings.cost(lines)
         sent = sum(len(call.timestamps) for line in lines for call in line.observations if not call.remembered)
         tokens = cost.total.usage.input_tokens + cost.total.usage.output_tokens
         self._say(
@@ -177,20 +177,20 @@ class _Prompt:
 
     def _save(self, folder: str) -> None:
         if not folder:
-            raise InputError("/save takes the folder to save the last answer in.")
-        saved = self._last().save(folder, overwrite=self._chosen.overwrite)
+            raise InputError("/save needs the folder to save the last answer in.")
+        saved = self._last().save(folder, overwrite=self._settings.overwrite)
         click.echo(f"saved in {saved}", err=True)
 
     def _last(self) -> AskResult:
         if self._last_result is None:
-            raise InputError("nothing was asked yet.")
+            raise InputError("nothing has been asked yet.")
         return self._last_result
 
-    def _say(self, words: str) -> None:
+    def _say(self, text: str) -> None:
         """Print to standard output, or to standard error with --json."""
-        console = Console(stderr=True) if self._chosen.as_json else self._console
-        console.print(Text(words), soft_wrap=True)
+        console = Console(stderr=True) if self._settings.as_json else self._console
+        console.print(Text(text), soft_wrap=True)
 
 
 def _is_number(text: str) -> bool:
-    return text.isdecimal() and len(text) < 10  # Python refuses to read thousands of digits
+    return text.isdecimal() and len(text) < 10  # int() refuses thousands of digits

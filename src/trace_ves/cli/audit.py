@@ -1,4 +1,4 @@
-"""`trace-ves audit`: one command from a bench and run files to tables, files and figures."""
+"""`trace-ves audit`: audit run files on a bench; print tables, write files and figures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def frame_times_reader(
     bench: Bench, fps: float, on_progress: Callable[[str, int, int], None]
 ) -> Callable[[Item], FrameTimes]:
-    """The timestamps of each video's frames: read from the video if it exists, else computed from duration and rate."""
+    """A function for the frame times of a video: read from its file if it exists, else from duration and rate."""
     files = dict(zip(dict.fromkeys(item.question.video for item in bench.items), bench.video_files(), strict=True))
     known: dict[str, FrameTimes] = {}
 
@@ -50,7 +50,7 @@ def _frame_times(file: Path, duration: float, fps: float) -> FrameTimes:
         return FrameTimes.assumed(duration, fps)
     import numpy as np
 
-    return FrameTimes(np.empty(0), fps, is_exact=False)  # frame n is at n / fps, as far as frame indices go
+    return FrameTimes(np.empty(0), fps, is_exact=False)  # frame n is then at n / fps
 
 
 FORMATS = ("run", "lmms-eval", "vlmevalkit", "inspect")
@@ -133,8 +133,8 @@ def audit_command(
     from trace_ves.ves import audit, score_files
     from trace_ves.ves.rows import score_run
 
-    words = [] if samplers is None else samplers.split(",")
-    schedules = list(dict.fromkeys(schedule(word.strip()).name for word in words))
+    names = [] if samplers is None else samplers.split(",")
+    schedules = list(dict.fromkeys(schedule(name.strip()).name for name in names))
     if log_format == "run" and (fields is not None or recorded is not None):
         raise click.UsageError("--fields and --recorded are for logs of other tools; name the tool with --format.")
     if not runs and ((not schedules and not frame_lists) or log_format != "run"):
@@ -143,22 +143,22 @@ def audit_command(
         raise click.UsageError(
             "With --format, give one of --sampler, --frames and --recorded: the logged run's frames."
         )
-    written = [Path(json_file) if json_file and json_file != "-" else None, *outputs.values()]
+    output_files = [Path(json_file) if json_file and json_file != "-" else None, *outputs.values()]
     with LateProgress() as progress:
-        found: Sequence[Run] | Sequence[ScoredRun]
+        audited: Sequence[Run] | Sequence[ScoredRun]
         loaded = load_bench(bench, strict=strict, on_progress=partial(progress, "reading bench"))
         times = frame_times_reader(loaded, fps, progress)
         selections = [read_frame_lists(file, loaded.items, times) for file in frame_lists]
-        inputs = [loaded.path, *loaded.video_files(), *frame_lists] if any(written) else []
+        inputs = [loaded.path, *loaded.video_files(), *frame_lists] if any(output_files) else []
         if log_format == "run":
-            refuse_inputs(written, inputs=[*inputs, *run_files(runs)])
+            refuse_inputs(output_files, inputs=[*inputs, *run_files(runs)])
             scored = score_files(loaded.items, runs, left_out=loaded.left_out, on_progress=progress)
-            chosen = [score_run(loaded.items, selection, loaded.left_out) for selection in selections]
-            found = distinct_names([*scored, *chosen])
+            selected_runs = [score_run(loaded.items, selection, loaded.left_out) for selection in selections]
+            audited = distinct_names([*scored, *selected_runs])
         else:
             from trace_ves.benches.logs import Fields, read_logs
 
-            found = read_logs(
+            audited = read_logs(
                 runs,
                 log_format,
                 loaded.items,
@@ -169,11 +169,11 @@ def audit_command(
                 fields=Fields.parse(fields),
                 on_progress=progress,
             )
-            read = [each for given in (*runs, recorded) if given for each in (given, *given.rglob("*"))]
-            refuse_inputs(written, inputs=[*inputs, *read, *(run.path for run in found)])
+            log_files = [each for given in (*runs, recorded) if given for each in (given, *given.rglob("*"))]
+            refuse_inputs(output_files, inputs=[*inputs, *log_files, *(run.path for run in audited)])
         report = audit(
             loaded.items,
-            found,
+            audited,
             samplers=schedules if log_format == "run" else (),
             frame_times=times,
             fps=fps,
@@ -181,7 +181,7 @@ def audit_command(
             resamples=resamples,
             seed=seed,
             left_out=loaded.left_out,
-            unlimited=_unlimited(found),
+            unlimited=_unlimited(audited),
             on_progress=progress,
         )
     warnings = [*loaded.warnings, *report.warnings]
@@ -192,7 +192,7 @@ def audit_command(
 
 
 def _unlimited(runs: Sequence[Run] | Sequence[ScoredRun]) -> frozenset[str]:
-    """The runs of user methods without a frame budget, as the configuration beside each file says."""
+    """The names of runs whose configuration says that a user method ran without a frame budget."""
     from trace_ves.core.plugins import names_own_code
     from trace_ves.records.run_file import read_configuration
 
@@ -201,8 +201,8 @@ def _unlimited(runs: Sequence[Run] | Sequence[ScoredRun]) -> frozenset[str]:
         for run in runs
         if run.path
         and names_own_code(run.method)
-        and (made := read_configuration(run.path)) is not None
-        and isinstance(made.budget, str)  # in words: no number of frames
+        and (configuration := read_configuration(run.path)) is not None
+        and isinstance(configuration.budget, str)  # a number of frames would be an int
     )
 
 
@@ -217,22 +217,22 @@ def _write_files(report: AuditReport, items: Sequence[Item], outputs: dict[str, 
     if folder := outputs["figures_folder"]:
         from trace_ves.ves.figures import draw_figures
 
-        drawn = draw_figures(report, items, folder)
-        figures = count_words(len({Path(file).stem for file in drawn}), "figure")
+        paths = draw_figures(report, items, folder)
+        figures = count_words(len({Path(file).stem for file in paths}), "figure")
         click.echo(f"{figures} in {folder}, as SVG, PNG and PDF", err=True)
 
 
 def _print(report: AuditReport, json_file: str | None, warnings: list[str], *, tables: bool) -> None:
-    """Tables on standard output, unless something else was asked for there; warnings on standard error."""
+    """Print the tables, unless standard output takes another format; warnings go to standard error."""
     from dataclasses import replace
 
     from rich.console import Console
 
-    from trace_ves.ves.renderers import as_json
+    from trace_ves.ves.renderers import dump_json
     from trace_ves.ves.terminal import print_report, printable, report_text
 
     if json_file is not None:
-        text = as_json(replace(report, warnings=tuple(warnings)).to_json())
+        text = dump_json(replace(report, warnings=tuple(warnings)).to_json())
         if json_file == "-":
             click.echo(text, nl=False)
         else:

@@ -56,10 +56,10 @@ def import_command(
     from trace_ves.benches.importers import import_bench
     from trace_ves.core.files import refuse_inputs
 
-    given = {name: value for name, value in options.items() if value is not None}
-    bench = import_bench(benchmark, source, strict=strict, **given)
+    importer_options = {name: value for name, value in options.items() if value is not None}
+    bench = import_bench(benchmark, source, strict=strict, **importer_options)
     mapping = [Path(benchmark)] if benchmark.endswith(".toml") else []
-    files = [value for value in given.values() if isinstance(value, Path)]
+    files = [value for value in importer_options.values() if isinstance(value, Path)]
     refuse_inputs({out, bench_file(out)}, inputs=[source, *mapping, *files])
     file = write_bench(bench.items, out, force=force)
     warn(*bench.warnings)
@@ -76,8 +76,8 @@ def summarise_import(bench: Bench, file: Path) -> str:
         text += " Without evidence, an audit scores only the answers."
     if bench.left_out:
         text += f" {_count(len(bench.left_out), 'question', ' was', ' were')} left out."
-    if dropped := sum(problem.kept for problem in bench.problems):
-        text += f" {_count(dropped, 'question', ' was', ' were')} kept without their evidence."
+    if without_evidence := sum(problem.kept for problem in bench.problems):
+        text += f" {_count(without_evidence, 'question', ' was', ' were')} kept without their evidence."
     return text
 
 
@@ -88,7 +88,7 @@ def _count(number: int, word: str, one: str = "", many: str = "") -> str:
 @click.command("synth")
 @click.argument("out", type=folder_type)
 @click.option("--questions", default=24, type=click.IntRange(2, 100_000), help="The paper's bench has 600.")
-@click.option("--seed", default=0, type=seed_type, help="The same seed, the same bench.")
+@click.option("--seed", default=0, type=seed_type, help="The same seed gives the same bench.")
 @click.option(
     "--hints",
     default=0.8,
@@ -127,14 +127,14 @@ def synth_command(
     click.echo(f"{out}: {questions} questions, {written}, seed {seed}.")
 
 
-def _moment(value: str) -> float:
-    """A moment as seconds, or minutes and seconds, or hours, minutes and seconds: 75.5, 1:15.5, 0:01:15.5."""
+def _parse_moment(value: str) -> float:
+    """Parse a moment: seconds, M:SS or H:MM:SS, as in 75.5, 1:15.5 or 0:01:15.5."""
     from trace_ves.benches.importing import clock_seconds
 
     if not re.fullmatch(r"(\d{1,9}:)?(\d{1,9}:)?\d{1,9}(\.\d{1,9})?", value, re.ASCII):
         raise click.BadParameter(f"{value[:40]!r} is not a time; write seconds, M:SS or H:MM:SS, such as 1:15.5.")
     if any(float(part) >= 60 for part in value.split(":")[1:]):
-        raise click.BadParameter(f"{value!r} is not a time: after a colon, numbers are below 60.")
+        raise click.BadParameter(f"{value!r} is not a time: numbers after a colon must be below 60.")
     return clock_seconds(value)
 
 
@@ -145,7 +145,7 @@ def _moment(value: str) -> float:
 @click.option(
     "--at",
     "moments",
-    type=_moment,
+    type=_parse_moment,
     metavar="TEXT",
     multiple=True,
     help="A moment in the video, such as 75.5 or 1:15.5; repeatable.",
@@ -168,15 +168,15 @@ def frames_command(
     """
     if moments:
         if len(rest) != 1 or bench is not None:
-            raise click.UsageError("with --at, give a video and a folder: trace-ves frames VIDEO --at 12.5 OUT")
+            raise click.UsageError("With --at, give a video and a folder: trace-ves frames VIDEO --at 12.5 OUT")
         _write_moments(local_video(source, fetch_rules), moments, height, Path(rest[0]))
         return
     if not isinstance(source, Path):
-        raise click.UsageError("a run is a file; an address needs --at SECONDS")
+        raise click.UsageError("A run must be a file; for the address of a video, add --at SECONDS.")
     if len(rest) != 2:
-        raise click.UsageError("give a run, a question and a folder; or a video and a folder, with --at SECONDS")
+        raise click.UsageError("Give a run, a question and a folder; or a video and a folder, with --at SECONDS.")
     if height is not None:
-        raise click.UsageError("--height needs --at; the frames of a run have their recorded heights")
+        raise click.UsageError("--height needs --at; the frames of a run have their recorded heights.")
     _write_question(source, rest[0], bench, Path(rest[1]))
 
 
@@ -203,8 +203,8 @@ def _write_moments(path: Path, moments: Sequence[float], height: int | None, out
     from trace_ves.runs.logged_frames import write_moments
 
     with video.open(path) as opened:
-        for asked, name in zip(moments, write_moments(opened, moments, height, out), strict=True):
-            click.echo(f"{asked:g} s: {out / name}")
+        for moment, name in zip(moments, write_moments(opened, moments, height, out), strict=True):
+            click.echo(f"{moment:g} s: {out / name}")
         warn(*opened.warnings)
 
 
@@ -217,14 +217,14 @@ def release_command(*, paths: tuple[Path, ...], with_videos: bool, license_file:
     """Pack BENCH and each RUN into the new folder OUT, with observation logs, checksums and licence notes."""
     if check_only:
         if len(paths) != 1:
-            raise click.UsageError("--check takes one folder.")
+            raise click.UsageError("--check needs one folder.")
         from trace_ves.ves.release import check_release
 
-        count, wrong = check_release(paths[0])
-        for sentence in wrong:
-            click.echo(sentence, err=True)
-        click.echo(f"{count - len(wrong)} of {count} files are unchanged since the release.")
-        return 1 if wrong else 0
+        count, problems = check_release(paths[0])
+        for problem in problems:
+            click.echo(problem, err=True)
+        click.echo(f"{count - len(problems)} of {count} files are unchanged since the release.")
+        return 1 if problems else 0
     if len(paths) < 2:
         raise click.UsageError("Give a bench, the runs and a new folder: trace-ves release BENCH RUN… OUT.")
     from importlib.resources import files

@@ -1,4 +1,4 @@
-"""`trace-ves build`: what its commands share, and those about people and files; stages are in `build_stages`."""
+"""`trace-ves build`: shared options, and the commands for people and files; the stages are in `build_stages`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ COMMANDS: Final = {
     "init": ("build_stages", "Create a build from a folder of videos."),
     "invite": ("build", "Invite annotators to the desk and print their tokens."),
     "revoke": ("build", "End an annotator's access to the desk, or their sessions."),
-    "gold": ("build", "Add items with a known answer, to check annotators."),
+    "gold": ("build", "Add items with known verdicts, to check annotators."),
     "release": ("build", "Give an absent annotator's assignments back to the queue."),
     "assign": ("build", "Give an item to an annotator by name."),
     "propose": ("build_stages", "Stage 1: caption the footage and draft items."),
@@ -49,7 +49,7 @@ COMMANDS: Final = {
     "shortcut": ("build_stages", "Stage 4: ask models that see no frames, or only a summary."),
     "status": ("build_stages", "Show the progress and the guarantees."),
     "pack": ("build", "Pack a build into one archive."),
-    "unpack": ("build", "Unpack such an archive."),
+    "unpack": ("build", "Create a build from an archive of pack."),
     "export": ("build", "Write the accepted items as a bench."),
 }
 
@@ -77,7 +77,7 @@ class Build(NamedTuple):
 
     @contextmanager
     def open(self) -> Iterator[tuple[Project, Store]]:
-        """The build with its open store."""
+        """Open the project and its store."""
         from trace_ves.construction.project import open_project
 
         project = open_project(self.folder, database=self.database)
@@ -128,16 +128,16 @@ _gather_models = gather_options(
 
 
 def model_options(command: Callable[..., None]) -> Any:
-    """The options of a command that calls models: it gets them as `models`, and ends where --max-cost says so."""
+    """Options of a command that calls models, as its parameter `models`; the command stops at --max-cost."""
 
     @wraps(command)
-    def with_limit(**given: Any) -> None:
+    def with_limit(**params: Any) -> None:
         from trace_ves.runs.cost import CostReachedError
 
         try:
-            command(**given)
+            command(**params)
         except CostReachedError as error:
-            click.echo(f"stopped: {error} What was answered is kept.", err=True)
+            click.echo(f"stopped: {error} Replies so far are kept.", err=True)
             raise SystemExit(COST_REACHED) from None
 
     return _gather_models(with_limit)
@@ -184,15 +184,15 @@ def print_cost(ledger: Ledger, prices: Prices) -> None:
 @click.command("invite")
 @build_argument
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
-@click.option("--adjudicator", is_flag=True, help="They settle disagreements instead of annotating.")
-@click.option("--operator", is_flag=True, help="They run the desk: people, stuck items, progress.")
+@click.option("--adjudicator", is_flag=True, help="Invite them to settle disagreements instead of annotating.")
+@click.option("--operator", is_flag=True, help="Invite them to run the desk: people, stuck items, progress.")
 def invite_command(*, build: Build, names: tuple[str, ...], adjudicator: bool, operator: bool) -> None:
     """Let each NAME sign in at the desk, and print their tokens; each is shown once and never stored.
 
     A name that was invited before gets a new token, and the old one stops working.
     """
     if adjudicator and operator:
-        raise click.UsageError("give either --adjudicator or --operator.")
+        raise click.UsageError("Give either --adjudicator or --operator.")
     from trace_ves.construction.people import Role, invite
 
     with build.open() as (_, store):
@@ -206,9 +206,9 @@ def invite_command(*, build: Build, names: tuple[str, ...], adjudicator: bool, o
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("--sessions", is_flag=True, help="End sessions, not access; without NAME, everyone's.")
 def revoke_command(*, build: Build, names: tuple[str, ...], sessions: bool) -> None:
-    """End the access of each NAME to the desk of the build in DIR; what they judged stays."""
+    """End the access of each NAME to the desk of the build in DIR; their judgements stay."""
     if not names and not sessions:
-        raise click.UsageError("say whose access ends, or give --sessions to end all sessions.")
+        raise click.UsageError("Give a NAME, or --sessions to end all sessions.")
     from trace_ves.construction.people import list_people, revoke, sign_out_everywhere
 
     with build.open() as (_, store):
@@ -227,29 +227,29 @@ def revoke_command(*, build: Build, names: tuple[str, ...], sessions: bool) -> N
 @click.argument("name")
 @text_option("--from", "instead_of", metavar="NAME", help="Take it from this annotator, who has it now.")
 def assign_command(*, build: Build, item: str, name: str, instead_of: str) -> None:
-    """Give ITEM of the build in DIR to the annotator NAME, who finds it at the desk as their next assignment.
+    """Give ITEM of the build in DIR to the annotator NAME as their next assignment.
 
-    The rules of the queue hold: no one gets an item they have judged or skipped, or a partial set of a video of which
-    they have seen more.
+    The rules of the queue apply: no one gets an item they have judged or skipped, or a partial set of a video of which
+    they have seen other clips.
     """
     from trace_ves.construction.assignments import AssignmentQueue
     from trace_ves.construction.people import RefusedError
 
     with build.open() as (project, store):
         try:
-            given = AssignmentQueue(store, project.settings).assign(item, name, by="build", instead_of=instead_of)
+            assignment = AssignmentQueue(store, project.settings).assign(item, name, by="build", instead_of=instead_of)
         except RefusedError as error:
             raise InputError(str(error)) from None
-    click.echo(f"{build}: {name} holds {given.item} ({given.stage.value.replace('-', ' ')}).")
+    click.echo(f"{build}: {name} holds {assignment.item} ({assignment.stage.value.replace('-', ' ')}).")
 
 
 @click.command("gold")
 @build_argument
 @click.argument("file", metavar="FILE.jsonl", type=file_type)
 def gold_command(*, build: Build, file: Path) -> None:
-    """Mix the items of FILE into the queue of the build in DIR, to measure how well annotators look.
+    """Mix the items of FILE into the queue of the build in DIR, to measure how carefully annotators work.
 
-    A line is a line of a bench whose video is in DIR, with "rationales": a sentence for each interval, written like
+    Each line is a bench line whose video is in DIR, with "rationales": a sentence for each interval, written like
     those of the other items. A random half of them gets a wrong interval, unless a line says "accept": true or false.
     Gold items never appear in the exported bench.
     """
@@ -262,8 +262,8 @@ def gold_command(*, build: Build, file: Path) -> None:
     click.echo(f"{build}: {count_words(right, 'gold item')} to accept, {wrong} to reject.")
     if not project.settings.gold_share:
         warn("gold_share is 0 in build.toml, so annotators get no gold items")
-    if alone := {each.proposal.video for each in items} - {each.proposal.video for each in items if each.gold is None}:
-        names = ", ".join(sorted(alone)[:5])
+    if only := {each.proposal.video for each in items} - {each.proposal.video for each in items if each.gold is None}:
+        names = ", ".join(sorted(only)[:5])
         warn(f"annotators can recognise the gold items of {names}: no other item uses it")
 
 
@@ -271,7 +271,7 @@ def gold_command(*, build: Build, file: Path) -> None:
 @build_argument
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 def release_command(*, build: Build, names: tuple[str, ...]) -> None:
-    """Give what each NAME holds in the build in DIR back to the queue, so that others can judge it."""
+    """Give the assignments of each NAME in the build in DIR back to the queue, so that others can judge them."""
     from trace_ves.construction.assignments import AssignmentQueue
 
     with build.open() as (project, store):
@@ -304,9 +304,9 @@ def export_command(*, build: Build, out: Path, force: bool) -> None:
     "--for", type=click.Choice(["label-studio"]), expose_value=False, help="The tool that will read the files."
 )
 def export_intervals_command(*, build: Build, out: Path) -> None:
-    """Write every item of the build in DIR, with its present intervals, to the folder OUT for Label Studio.
+    """Write every item of the build in DIR, with its current intervals, to the folder OUT for Label Studio.
 
-    Each item is a label with its id. Import the result with `build import-intervals`.
+    The id of an item becomes a label. Import the result with `build import-intervals`.
     """
     from trace_ves.construction.interchange import export_intervals
 
@@ -319,11 +319,11 @@ def export_intervals_command(*, build: Build, out: Path) -> None:
 @click.command("import-intervals")
 @build_argument
 @click.argument("file", type=file_type)
-@text_option("--video", metavar="NAME", help="The footage that FILE is about, as in videos/a.mp4.")
+@text_option("--video", metavar="NAME", help="The video that FILE is about, such as videos/a.mp4.")
 @click.option(
     "--fps",
     type=positive_type,
-    help="The frame rate at which FILE counts frames, if it is not the video's own.",
+    help="The frame rate that FILE counts frames at, if it is not the video's own.",
 )
 @click.option("--question", default=None, help="The question about a label, with {label} in it.")
 def import_intervals_command(*, build: Build, file: Path, video: str, fps: float | None, question: str | None) -> None:
@@ -338,8 +338,8 @@ def import_intervals_command(*, build: Build, file: Path, video: str, fps: float
         result = import_intervals(project, store, file, video=video, fps=fps, question=question or QUESTION)
     warn(*(f"left out: {reason}" for reason in result.refused))
     click.echo(
-        f"{build}: {len(result.proposed)} new items, {len(result.replaced)} with other intervals,"
-        f" {result.unchanged} as they were."
+        f"{build}: {len(result.proposed)} new items, {len(result.replaced)} with changed intervals,"
+        f" {result.unchanged} unchanged."
     )
 
 
@@ -364,9 +364,9 @@ def pack_command(*, build: Build, file: Path) -> None:
 @new_folder_argument
 @database_option
 def unpack_command(*, file: Path, folder: Path, database: str) -> None:
-    """Create the build DIR from FILE, an archive of `build pack`.
+    """Create the build DIR from FILE, an archive made by `build pack`.
 
-    People invited to the archived build keep their access: revoke it before you serve a build that someone else packed.
+    People invited to the archived build keep their access; before you serve a build from someone else, revoke it.
     """
     from trace_ves.construction.export import unpack
     from trace_ves.construction.people import list_people

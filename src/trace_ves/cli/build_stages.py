@@ -69,7 +69,7 @@ def init_command(*, folder: Path, **settings: Any) -> None:
 def propose_command(
     *, build: Build, captioner: str, proposer: str, families: tuple[str, ...], models: ModelOptions
 ) -> None:
-    """Caption the footage of the build in DIR in windows of 30 s with 5 s of overlap, then draft items from it.
+    """Caption the videos of the build in DIR in windows of 30 s with 5 s of overlap, then draft items.
 
     Videos that are already captioned and items that are already proposed are skipped.
     """
@@ -80,20 +80,20 @@ def propose_command(
     with build.open() as (project, store), LateProgress() as progress:
         caption_backbone = models.open(project, captioner, "captions")
         proposal_backbone = models.open(project, proposer, "proposals")
-        taken, refused = 0, []
+        accepted, refused = 0, []
         for name in project.videos():
             with video.open(project.need_path(name)) as source:
                 caption_video(store, name, source, caption_backbone, on_progress=partial(progress, name))
                 for family in families or FAMILIES:
                     count, reasons = propose_items(store, name, source.duration, family, proposal_backbone)
-                    taken += count
+                    accepted += count
                     refused += [f"{name}, {family}: {reason}" for reason in reasons]
         ledger = store.ledger()
         steps = _next_steps(project, store)
     warn(*(f"a draft was left out: {reason}" for reason in refused))
     print_cost(ledger, models.costs.prices)
-    click.echo(f"{build}: {count_words(taken, 'new item')} from {count_words(len(project.videos()), 'video')}.")
-    for step in steps if taken else ():
+    click.echo(f"{build}: {count_words(accepted, 'new item')} from {count_words(len(project.videos()), 'video')}.")
+    for step in steps if accepted else ():
         click.echo(f"Next: {step}", err=True)
 
 
@@ -107,10 +107,10 @@ def _next_steps(project: Project, store: Store) -> list[str]:
 
 @click.command("probe")
 @build_argument
-@click.option("--backbone", "spec", required=True, metavar="SPEC", help="A vision model that proposed nothing here.")
+@click.option("--backbone", "spec", required=True, metavar="SPEC", help="A vision model that proposed no items here.")
 @model_options
 def probe_command(*, build: Build, spec: str, models: ModelOptions) -> None:
-    """Ask a vision model about every verified item of DIR, from its evidence without each interval in turn."""
+    """Ask a vision model about every verified item of DIR, leaving out one evidence interval at a time."""
     from trace_ves.construction.probes import probe_leave_one_out
     from trace_ves.construction.proposal import dependence_warning
 
@@ -126,13 +126,13 @@ def probe_command(*, build: Build, spec: str, models: ModelOptions) -> None:
 
 @click.command("shortcut")
 @build_argument
-@click.option("--language", required=True, metavar="SPEC", help="Answers from only the question and its options.")
-@click.option("--gist", required=True, metavar="SPEC", help="Answers from a global summary of the video too.")
+@click.option("--language", required=True, metavar="SPEC", help="Model that sees only the question and its options.")
+@click.option("--gist", required=True, metavar="SPEC", help="Model that also sees a summary of the video.")
 @model_options
 def shortcut_command(*, build: Build, language: str, gist: str, models: ModelOptions) -> None:
     """Ask models that cannot see the video about every closed item of DIR.
 
-    An item is rejected when one of them is right and, on a held-out repeat, right more often than by chance.
+    An item is rejected if one of them is right and, in repeated trials, right more often than by chance.
     """
     from trace_ves.construction.probes import probe_shortcuts
 
@@ -140,10 +140,10 @@ def shortcut_command(*, build: Build, language: str, gist: str, models: ModelOpt
         language_backbone = models.open(project, language, "the language-only probe")
         gist_backbone = models.open(project, gist, "the gist probe")
         report = partial(progress, "items without looking")
-        count, lacking = probe_shortcuts(store, language_backbone, gist_backbone, on_progress=report)
+        count, without_summary = probe_shortcuts(store, language_backbone, gist_backbone, on_progress=report)
         ledger = store.ledger()
-    if lacking:
-        warn(f"{lacking} items lack a summary of their video; run build propose again")
+    if without_summary:
+        warn(f"{without_summary} items have no summary of their video; run build propose again")
     print_cost(ledger, models.costs.prices)
     click.echo(f"{build}: {count} items probed for shortcuts.")
 
@@ -153,7 +153,7 @@ def shortcut_command(*, build: Build, language: str, gist: str, models: ModelOpt
 @click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON.")
 @prices_option
 def status_command(*, build: Build, as_json: bool, price_file: Path | None) -> None:
-    """Show how many items of the build in DIR each stage rejected, what waits where, and what is guaranteed."""
+    """Show how many items of the build in DIR each stage rejected, which are waiting, and what is guaranteed."""
     from trace_ves.construction.reports import closure_statement, funnel_table, list_facts, make_report
     from trace_ves.runs.prices import load_prices
     from trace_ves.ves.terminal import print_table
@@ -195,8 +195,8 @@ def serve_command(
             from trace_ves.web.serve import is_loopback, serve_app
         if not (is_loopback(host) or tls_cert or behind_tls_proxy):
             raise InputError(
-                f"{host} can be reached from the network, and plain HTTP would show tokens and footage to it; give"
-                " --tls-cert CERT.pem --tls-key KEY.pem, or --behind-tls-proxy where a proxy does TLS."
+                f"{host} can be reached from the network, and plain HTTP would expose tokens and videos; give"
+                " --tls-cert CERT.pem --tls-key KEY.pem, or --behind-tls-proxy if a proxy handles TLS."
             )
         secure = tls_cert is not None or behind_tls_proxy
         with tempfile.TemporaryDirectory(prefix="trace-ves-clips-") as scratch:

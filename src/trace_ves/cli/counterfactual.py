@@ -51,8 +51,8 @@ def counterfactual_command(
     """Mask the evidence of each correct, covered prediction of RUN and see whether the answer changes.
 
     The frames of one evidence interval are replaced by adjacent frames outside the evidence, and the question is
-    answered again from the bundle. As a control, the same is done with a non-evidence segment that has the same number
-    of observed frames. The log lists every masked frame.
+    answered again from the bundle. A segment without evidence and with as many observed frames serves as a control.
+    The log lists every masked frame.
     """
     from trace_ves.backbone.registry import open_backbone
     from trace_ves.benches import load_bench
@@ -71,8 +71,8 @@ def counterfactual_command(
     refuse_inputs([log], inputs=[loaded.path, run_file, *loaded.video_files()])
     backbone = open_backbone(spec or _backbone_of(run), concurrency=max(8, workers), **model_options)
     with LateProgress() as progress:
-        asking = partial(progress, "asking again")
-        outcomes = run_check(loaded, pairs, backbone, log, seed=seed, workers=workers, on_progress=asking)
+        report_progress = partial(progress, "asking again")
+        outcomes = run_check(loaded, pairs, backbone, log, seed=seed, workers=workers, on_progress=report_progress)
     summary = summarise(outcomes, resamples=resamples, seed=seed)
     if as_json:
         click.echo(json.dumps({"run": run.name, "log": str(log), "k": k, "seed": seed} | summary.to_json(), indent=2))
@@ -85,7 +85,7 @@ def counterfactual_command(
 
 
 def _backbone_of(run: Run) -> str:
-    """The run's own backbone. A run may be untrusted: it never chooses code or where a key is sent."""
+    """The run's own backbone. A run file may be untrusted, so it must not choose code or an address for a key."""
     from trace_ves.backbone.registry import may_open_unasked
 
     if not run.backbone:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from trace_ves.benches import Bench
     from trace_ves.runs.evaluate import Results
 
-METHODS: Final = ("blind", "uniform-32", "uniform-128", "vca", "avp", "trace")  # the agents with one budget
+METHODS: Final = ("blind", "uniform-32", "uniform-128", "vca", "avp", "trace")
 COLUMNS: Final = ("Fr", "Acc", "EP", "Cov@2", "ECA@2")
 WORKERS: Final = 2
 
@@ -37,8 +37,8 @@ def demo_command(*, out: Path, questions: int, seed: int) -> None:
     from trace_ves.core.display import GLANCE_NOTICE
     from trace_ves.core.errors import MissingExtraError
 
-    if lacking := missing_extras("video", "glance", "figures", "web"):
-        raise MissingExtraError("The demo", ",".join(lacking))
+    if missing := missing_extras("video", "glance", "figures", "web"):
+        raise MissingExtraError("The demo", ",".join(missing))
     from trace_ves.cli.progress import LateProgress
     from trace_ves.cli.run_table import RunTable
     from trace_ves.runs.evaluate import evaluate
@@ -65,7 +65,7 @@ def demo_command(*, out: Path, questions: int, seed: int) -> None:
             bench, METHODS, "glance", out=runs, limit=questions, workers=WORKERS, prices=prices, watcher=watcher
         )
     console.print("[bold]3/4[/]  the audit: did they look at every interval that the answer depends on?\n")
-    table = paper_main_table(results.audit)  # in columns that fit a terminal:
+    table = paper_main_table(results.audit)  # reduced to the columns that fit a terminal
     print_table(select_columns(table, [at for at, each in enumerate(table.columns) if each.title in COLUMNS]), console)
     console.print("[bold]4/4[/]  figures and a page")
     draw_figures(results.audit, bench.items, out / "figures")
@@ -76,7 +76,7 @@ def demo_command(*, out: Path, questions: int, seed: int) -> None:
 
 
 def _story(results: Results, bench: Bench, out: Path) -> Path:
-    """Write the search for one question as a page: one that is covered, correct and stable if possible."""
+    """Write the page of one search, if possible one that is correct, covered and stable."""
     from trace_ves.web.export import write_story
     from trace_ves.web.open_library import open_library
 

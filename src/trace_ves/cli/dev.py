@@ -114,14 +114,14 @@ def videos_command(*, bench: Path, missing: bool, check: bool, as_json: bool) ->
     its duration, and its URL if the bench has one.
     """
     from trace_ves.benches import load_bench
-    from trace_ves.benches.bench import manifest, summary
+    from trace_ves.benches.bench import list_videos, summarise_videos
     from trace_ves.cli.progress import LateProgress
     from trace_ves.core.jsonl import dump_line
     from trace_ves.ves.terminal import printable
 
     loaded = load_bench(bench)
     folder = loaded.path.parent if loaded.path else Path()
-    videos = manifest(loaded.items, folder)
+    videos = list_videos(loaded.items, folder)
     first = {item.question.video: item for item in reversed(loaded.items)}
     with LateProgress() as progress:
         for place, video in enumerate(videos if check else ()):
@@ -134,11 +134,11 @@ def videos_command(*, bench: Path, missing: bool, check: bool, as_json: bool) ->
         if as_json:
             click.echo(dump_line(video.to_json()), nl=False)
             continue
-        state = video.problem or ("there" if video.there else "missing")
+        state = video.problem or ("found" if video.there else "missing")
         seconds = "" if video.duration is None else f"{video.duration:g} s"
         questions = f"{video.questions} question{'' if video.questions == 1 else 's'}"
         click.echo(printable("  ".join(filter(None, (state, video.video, questions, seconds, video.url)))))
-    click.echo(f"{loaded.path}: {summary(videos)}", err=as_json)
+    click.echo(f"{loaded.path}: {summarise_videos(videos)}", err=as_json)
 
 
 def _problem(item: Item, folder: Path) -> str | None:

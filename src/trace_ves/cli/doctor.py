@@ -1,4 +1,4 @@
-"""`trace-ves doctor`: what is installed, which backbones are ready, what to do next. Only `--try SPEC` sends a call."""
+"""`trace-ves doctor`: what is installed, which backbones are ready, what to do next. Only --try calls a model."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 class Part(NamedTuple):
-    """One optional part of the package: what it is for, and the distributions that it needs."""
+    """An extra of the package: its purpose and the distributions it needs."""
 
     extra: str
     purpose: str
     distributions: tuple[str, ...]
 
     def versions(self) -> str:
-        """What is installed; empty where something is missing."""
+        """The installed versions; empty if a distribution is missing."""
         try:
             return ", ".join(f"{name} {metadata.version(name)}" for name in self.distributions)
         except metadata.PackageNotFoundError:
@@ -64,7 +64,7 @@ PARTS: Final = (
 
 
 def missing_extras(*extras: str) -> list[str]:
-    """Those of these extras that are not installed."""
+    """The extras in this list that are not installed."""
     return [part.extra for part in PARTS if part.extra in extras and not part.versions()]
 
 
@@ -94,8 +94,8 @@ def doctor_command(as_json: bool, spec: str | None) -> int:
         "machine": _machine(),
     }
     if as_json:
-        found = {title: [finding._asdict() for finding in findings] for title, findings in sections.items()}
-        click.echo(json.dumps(found))
+        report = {title: [finding._asdict() for finding in findings] for title, findings in sections.items()}
+        click.echo(json.dumps(report))
         return 0
     from rich.console import Console
     from rich.markup import escape
@@ -125,8 +125,8 @@ def _next_step() -> str:
 
 def _package() -> list[Finding]:
     cache = cache_dir()
-    there = next(folder for folder in (cache, *cache.absolute().parents) if folder.is_dir())
-    writable = os.access(there, os.W_OK)
+    existing = next(folder for folder in (cache, *cache.absolute().parents) if folder.is_dir())
+    writable = os.access(existing, os.W_OK)
     return [
         Finding("trace-ves", True, __version__),
         Finding("python", True, f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
@@ -136,21 +136,21 @@ def _package() -> list[Finding]:
 
 def _extras() -> list[Finding]:
     return [
-        Finding(part.extra, bool(found := part.versions()), f"{part.purpose} ({found or install_command(part.extra)})")
+        Finding(part.extra, bool(known := part.versions()), f"{part.purpose} ({known or install_command(part.extra)})")
         for part in PARTS
     ]
 
 
 def _backbones() -> list[Finding]:
-    """Which kinds of backbone could be used now, and what is missing for the others."""
+    """Which kinds of backbone are ready, and what the others need."""
     findings = []
-    for known in registrations().values():
-        lacks = [install_command(extra) for extra in missing_extras(known.extra or "")]
-        if known.variables and not any(find_secret(variable) for variable in known.variables):
-            lacks.append(f"set {' or '.join(known.variables)}")
-        if known.scheme == "vllm" and shutil.which(os.environ.get("TRACE_VES_VLLM") or "vllm") is None:
-            lacks.append("vLLM is not installed: set TRACE_VES_VLLM to the bin/vllm of a separate environment")
-        findings.append(Finding(known.forms[0], not lacks, ", ".join(lacks) or "ready"))
+    for registration in registrations().values():
+        needs = [install_command(extra) for extra in missing_extras(registration.extra or "")]
+        if registration.variables and not any(find_secret(variable) for variable in registration.variables):
+            needs.append(f"set {' or '.join(registration.variables)}")
+        if registration.scheme == "vllm" and shutil.which(os.environ.get("TRACE_VES_VLLM") or "vllm") is None:
+            needs.append("vLLM is not installed: set TRACE_VES_VLLM to the bin/vllm of a separate environment")
+        findings.append(Finding(registration.forms[0], not needs, ", ".join(needs) or "ready"))
     return findings
 
 
@@ -169,8 +169,8 @@ def _decoders() -> list[Finding]:
 
     libraries = ", ".join(f"{name} {'.'.join(map(str, version))}" for name, version in av.library_versions.items())
     codecs = {"H.264": "h264", "HEVC": "hevc", "VP9": "vp9", "AV1": "libdav1d"}
-    found = [Finding(name, codec in av.codecs_available, "can be decoded") for name, codec in codecs.items()]
-    return [Finding("ffmpeg libraries", True, libraries), *found]
+    codec_findings = [Finding(name, codec in av.codecs_available, "can be decoded") for name, codec in codecs.items()]
+    return [Finding("ffmpeg libraries", True, libraries), *codec_findings]
 
 
 def _machine() -> list[Finding]:
@@ -181,25 +181,25 @@ def _machine() -> list[Finding]:
         return [cores, Finding("GPU", False, "none found; only local models (hf:, vllm:) need one")]
     query = [tool, "--query-gpu=name,memory.total", "--format=csv,noheader"]
     try:
-        asked = subprocess.run(query, capture_output=True, text=True, timeout=SMI_SECONDS, check=False)  # noqa: S603
+        completed = subprocess.run(query, capture_output=True, text=True, timeout=SMI_SECONDS, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):
-        return [cores, Finding("GPU", False, "nvidia-smi does not answer; restart the driver")]
-    names = asked.stdout.strip().replace("\n", "; ")
-    return [cores, Finding("GPU", asked.returncode == 0 and bool(names), names or "nvidia-smi reports no GPU")]
+        return [cores, Finding("GPU", False, "nvidia-smi does not respond; restart the driver")]
+    names = completed.stdout.strip().replace("\n", "; ")
+    return [cores, Finding("GPU", completed.returncode == 0 and bool(names), names or "nvidia-smi reports no GPU")]
 
 
 PROMPT: Final = Prompt("test-call", "The frame above shows one square on a white ground. Which colour is the square?")
 
 
 class Square(BaseModel):
-    """What the model is asked for."""
+    """The reply to the test call."""
 
     colour: str = Field(description="the colour of the square, in one word", max_length=40)
 
 
 @requires_extra("A test call", "video")
 def _draw_red_square() -> YuvPicture:
-    """The picture of the test call: a red square of 48 x 48 pixels on white."""
+    """Draw the picture of the test call: a red square of 48 x 48 pixels on white."""
     import numpy as np
 
     from trace_ves.video.picture import YuvPicture
@@ -210,29 +210,29 @@ def _draw_red_square() -> YuvPicture:
 
 
 class Trial(NamedTuple):
-    """How a test call went."""
+    """The outcome of a test call."""
 
     passed: bool
     sentence: str
 
 
 def try_backbone(spec: str) -> Trial:
-    """Ask a backbone about one picture. A service that fails raises `BackboneError`, as it would in a run."""
+    """Ask a backbone about one picture. A failing service raises a `BackboneError`, as it does in a run."""
     clip = Clip(Interval(0, 1), ObservationStrategy(), (Frame(0, 0.0, _draw_red_square()),))
     backbone = open_backbone(spec, cache=False)
     try:
         [generation] = backbone.generate([Request(PROMPT, {}, Square, (clip,))])
-    except UnknownStageError:  # a backbone of rules, which has none for squares
-        asked = Question("test", "", "Which colour is the square?", ("red", "blue"))
-        known = Prompt("direct-answer", "$question $options")
-        [answered] = backbone.generate([Request(known, question_variables(asked), answer_reply(asked), (clip,))])
-        passed = not isinstance(answered.reply, ModelFault)
+    except UnknownStageError:  # a rule-based backbone only knows the stages of methods
+        question = Question("test", "", "Which colour is the square?", ("red", "blue"))
+        prompt = Prompt("direct-answer", "$question $options")
+        request = Request(prompt, question_variables(question), answer_reply(question), (clip,))
+        passed = not isinstance(backbone.generate([request])[0].reply, ModelFault)
         return Trial(passed, f"{spec} {'works' if passed else 'fails'}; it answers about synthetic videos only.")
     reply, usage = generation.reply, generation.usage
-    took = f"{generation.seconds:.1f} s, {usage.input_tokens} tokens in, {usage.output_tokens} out"
+    note = f"{generation.seconds:.1f} s, {usage.input_tokens} tokens in, {usage.output_tokens} out"
     if isinstance(reply, ModelFault):
-        said = f' It said: "{" ".join(reply.raw.split())[:200]}".' if reply.raw.strip() else ""
-        return Trial(False, f"{spec} replied, but not usably: {reply.reason}{said} ({took})")
+        quote = f' It said: "{" ".join(reply.raw.split())[:200]}".' if reply.raw.strip() else ""
+        return Trial(False, f"{spec} replied, but the reply cannot be used: {reply.reason}{quote} ({note})")
     if "red" not in reply.colour.lower():
-        return Trial(False, f"{spec} called a red square {reply.colour!r}: this model may not see pictures. ({took})")
-    return Trial(True, f"{spec} works: it saw that the square is {reply.colour}. ({took})")
+        return Trial(False, f"{spec} called a red square {reply.colour!r}: this model may not see pictures. ({note})")
+    return Trial(True, f"{spec} works: it saw that the square is {reply.colour}. ({note})")

@@ -21,12 +21,12 @@ def keys_command() -> None:
 
 
 def _variable(name: str) -> str:
-    """The environment variable that a name means."""
-    known = registrations().get(name.lower())
-    if known is not None and not known.variables:
+    """The environment variable for a provider, a variable or an address."""
+    provider = registrations().get(name.lower())
+    if provider is not None and not provider.variables:
         raise InputError(f"{name} needs no key.")
     address = re.sub(r"^\w+://|/.*", "", name)
-    return known.variables[0] if known else name if re.fullmatch(r"[A-Z_0-9]+", name) else host_variable(address)
+    return provider.variables[0] if provider else name if re.fullmatch(r"[A-Z_0-9]+", name) else host_variable(address)
 
 
 @keys_command.command("set")

@@ -13,12 +13,12 @@ from trace_ves._version import __version__
 from trace_ves.cli.options import LazyGroup
 from trace_ves.cli.process import (
     INTERRUPTED,
+    exit_process,
     ignore_interrupts,
-    leave,
     make_streams_tolerant,
-    noted_interrupts,
-    sentence,
     silence_stdout,
+    tidy_sentence,
+    track_interrupts,
 )
 from trace_ves.core.errors import TraceVesError
 
@@ -57,7 +57,7 @@ COMMON_OPTIONS: Final = {
     "studio": ("sample", "backbone", "max_cost", "save", "port", "no_browser"),
     "view": ("bench", "videos", "port", "file", "question", "no_browser"),
 }
-"""The options that help shows first; the others are under "Advanced"."""
+"""The options that `--help` lists first; the others are under "Advanced"."""
 
 SETTINGS: Final = {"help_option_names": ["-h", "--help"], "show_default": True}
 
@@ -84,12 +84,12 @@ def _format_options(
 ) -> None:
     options = [param for param in command.get_params(ctx) if isinstance(param, click.Option)]
     names = {option.name: option for option in options}
-    first = [names[name] for name in common if name in names]
-    first += [option for option in options if "--help" in option.opts]
-    rest = [option for option in options if option not in first]
-    for title, part in (("Options", first), ("Advanced", rest)):
+    common_options = [names[name] for name in common if name in names]
+    common_options += [option for option in options if "--help" in option.opts]
+    advanced = [option for option in options if option not in common_options]
+    for title, group_options in (("Options", common_options), ("Advanced", advanced)):
         with formatter.section(title):
-            formatter.write_dl([line for option in part if (line := option.get_help_record(ctx)) is not None])
+            formatter.write_dl([line for option in group_options if (line := option.get_help_record(ctx)) is not None])
 
 
 @click.group(cls=GroupedCommands, lazy=COMMANDS, context_settings=SETTINGS)
@@ -102,9 +102,9 @@ def group() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; an error that the user can fix ends with one sentence and exit status 2."""
+    """Run the command line. After an error that the user can fix, print one sentence and exit with status 2."""
     make_streams_tolerant()
-    with noted_interrupts() as interrupted:
+    with track_interrupts() as interrupted:
         try:
             code = _run(arguments, interrupted)
         except Exception:
@@ -113,12 +113,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             code = INTERRUPTED  # for example, an interrupted import of native code raises ImportError
         if code == INTERRUPTED:
             ignore_interrupts()  # a second Ctrl-C must not interrupt the exit
-            _complain("interrupted; everything saved so far is kept.")
-        leave(code, at_once=arguments is None)
+            _print_error("interrupted; everything saved so far is kept.")
+        exit_process(code, at_once=arguments is None)
 
 
 def _run(arguments: Sequence[str] | None, interrupted: Event) -> int:
-    """The exit status of a command; errors go to standard error."""
+    """Run a command and return its exit status; errors go to standard error."""
     try:
         code = group.main(arguments, prog_name="trace-ves", standalone_mode=False)
         sys.stdout.flush()  # reports a full disk while it still can
@@ -126,7 +126,7 @@ def _run(arguments: Sequence[str] | None, interrupted: Event) -> int:
         error.show()
         return 2
     except TraceVesError as error:
-        return INTERRUPTED if interrupted.is_set() else _complain(str(error))
+        return INTERRUPTED if interrupted.is_set() else _print_error(str(error))
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except BrokenPipeError:
@@ -135,11 +135,11 @@ def _run(arguments: Sequence[str] | None, interrupted: Event) -> int:
     except OSError as error:  # a full or read-only disk, a device
         silence_stdout()
         where = f"{error.filename}: " if error.filename else ""
-        return _complain(f"{where}cannot be read or written: {error.strerror or error}.")
+        return _print_error(f"{where}cannot be read or written: {error.strerror or error}.")
     return code if isinstance(code, int) else 0
 
 
-def _complain(message: str) -> int:
+def _print_error(message: str) -> int:
     with suppress(OSError):  # standard error may be full as well
-        click.echo(f"trace-ves: {sentence(message)}", err=True)
+        click.echo(f"trace-ves: {tidy_sentence(message)}", err=True)
     return 2

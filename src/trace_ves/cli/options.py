@@ -1,4 +1,4 @@
-"""Shared by all commands: groups that import a command when it runs, common options, and videos as arguments."""
+"""Click parts that commands share: groups that import a command when it runs, common options, parameter types."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ class LazyGroup(click.Group):
 
 
 class FiniteRange(click.FloatRange):
-    """A range of numbers without nan and infinity."""
+    """A float range that refuses nan and infinity."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number; nan and infinity are refused."""
+        """Convert the value to a finite number in the range."""
         number = super().convert(value, param, ctx)
         if not math.isfinite(number):
             self.fail(f"{value} is not a number.", param, ctx)
@@ -71,11 +71,11 @@ def requires_extra(what: str, extra: str) -> Iterator[None]:
         raise MissingExtraError(what, extra) from None
 
 
-COST_REACHED: Final = 3  # the exit status where --max-cost ended a command
+COST_REACHED: Final = 3  # the exit status if --max-cost stopped a command
 
 
 def refuse_repeated_options(command: click.Command) -> click.Command:
-    """Make a repeated option an error, because one of its values would be dropped; an empty path too."""
+    """Refuse an option given twice, of which click would drop one value, and an empty path."""
     if isinstance(command, click.Group):
         return command
     parse_args = command.parse_args
@@ -106,19 +106,19 @@ positive_type: Final = FiniteRange(min=0, min_open=True)
 
 def add_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A decorator that adds these options, in the order of the help text."""
-    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
+    return lambda command: reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
 def gather_options(name: str, make: Callable[..., Any], *options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A decorator that adds these options; the command gets what `make` returns for their values as `name`."""
+    """A decorator that adds these options; the command gets `make(**their values)` as its parameter `name`."""
     add = add_options(*options)
     names = [option.name or "" for option in add(click.Command("")).params]
 
     def decorate(command: Callable[..., Any]) -> Any:
         @wraps(command)
-        def with_gathered(**given: Any) -> Any:
-            gathered = make(**{each: given.pop(each) for each in names})
-            return command(**given, **{name: gathered})
+        def with_gathered(**params: Any) -> Any:
+            value = make(**{each: params.pop(each) for each in names})
+            return command(**params, **{name: value})
 
         return add(with_gathered)
 
@@ -130,7 +130,7 @@ def _choice(name: str, values: Sequence[str], help_text: str) -> Callable[[Any],
 
 
 def max_cost_option(help_text: str, default: float | None = None) -> Callable[[Any], Any]:
-    """The limit on what a command may spend."""
+    """The option --max-cost."""
     return click.option("--max-cost", type=positive_type, default=default, metavar="DOLLARS", help=help_text)
 
 
@@ -185,7 +185,7 @@ def spec_type(value: str) -> str:
 
 @dataclass(frozen=True)
 class CostOptions:
-    """What the user said about estimates, limits and prices."""
+    """The options of estimates, limits and prices."""
 
     max_cost: float | None
     price_file: Path | None
@@ -215,7 +215,7 @@ class CostOptions:
         budget: int | None,
         as_json: bool,
     ) -> int:
-        """Print what these methods and backbones will cost for questions about videos of these lengths."""
+        """Print what each method and backbone will cost for one question about each of these videos."""
         from trace_ves.cli.progress import output_console
         from trace_ves.runs.estimate import estimate, estimate_table
         from trace_ves.ves.terminal import print_table
@@ -292,7 +292,7 @@ fetch_options = gather_options(
 
 
 def local_video(video: Path | str, rules: FetchRules, *, quiet: bool = False) -> Path:
-    """The named file, or the file fetched from an address."""
+    """Return the path of a video; one named by its address is fetched first."""
     if isinstance(video, Path):
         return video
     from trace_ves.cli.process import warn

@@ -1,4 +1,4 @@
-"""Commands with a page, `view` and `studio`, and `mcp`, which serves assistants."""
+"""Commands that serve something: the pages of `view` and `studio`, and `mcp` for assistants."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def view_command(
     DIR holds run files, as `trace-ves run --out DIR` writes them, or one answer of `trace-ves ask --save DIR`.
     """
     if file is None and (question is not None or run_name is not None):
-        raise click.UsageError("--question and --run say what --export writes; give --export FILE.html with them.")
+        raise click.UsageError("--question and --run select what --export writes; add --export FILE.html.")
     if videos is not None and not videos.is_dir():
-        raise InputError(f"{videos}: no such folder; --videos names the folder of the videos.")
-    if file is not None:  # it may replace an earlier export, but no input
-        read = [path for path in folder.iterdir() if path.suffix != ".html"] if folder.is_dir() else [folder]
-        refuse_inputs([file], inputs=[*read, *([bench, bench / "questions.jsonl"] if bench else [])])
+        raise InputError(f"{videos}: no such folder; give the folder of the videos with --videos.")
+    if file is not None:  # an export may replace an earlier export, but not a file that it is made from
+        inputs = [path for path in folder.iterdir() if path.suffix != ".html"] if folder.is_dir() else [folder]
+        refuse_inputs([file], inputs=[*inputs, *([bench, bench / "questions.jsonl"] if bench else [])])
         if file.suffix.lower() not in {".html", ".htm"} and (file.is_file() or not file.exists()):
             raise InputError(f"{file}: --export writes an HTML page; give a name that ends with .html.")
     with _open_runs(folder, bench, videos) as library:
@@ -73,14 +73,14 @@ def view_command(
             refuse_inputs([file], inputs=map(library.video_of, library.questions.values()))
             _export(library, file, question, run_name)
             return
-        answered = next(iter(library.questions)) if len(library.questions) == 1 and not bench else ""
+        question_id = next(iter(library.questions)) if len(library.questions) == 1 and not bench else ""
         page = folder / "story.html"
-        if answered and page.is_file() and library.video_of(library.questions[answered]) is None:
+        if question_id and page.is_file() and library.video_of(library.questions[question_id]) is None:
             click.echo(page.resolve().as_uri())  # the page of `ask --save` holds frames, and the video is not here
             if not no_browser:
                 webbrowser.open(page.resolve().as_uri())
         else:
-            serve_library(library, host=host, port=port, browser=not no_browser, question=answered)
+            serve_library(library, host=host, port=port, browser=not no_browser, question=question_id)
 
 
 @contextmanager
@@ -91,8 +91,9 @@ def _open_runs(folder: Path, bench: Path | None, videos: Path | None) -> Iterato
         from trace_ves.records.transcript import read_saved_transcript
 
         with tempfile.TemporaryDirectory() as scratch:
-            said = read_saved_transcript(folder)
-            yield library_of_answer(*read_saved_answer(folder), Path(scratch), videos=videos or folder, transcript=said)
+            transcript = read_saved_transcript(folder)
+            saved = (*read_saved_answer(folder), Path(scratch))
+            yield library_of_answer(*saved, videos=videos or folder, transcript=transcript)
     else:
         from trace_ves.cli.progress import LateProgress
 
@@ -111,20 +112,20 @@ def announce(url: str, *, browser: bool, err: bool = False) -> None:
 
 
 def serve_library(library: Library, *, host: str, port: int, browser: bool, question: str = "") -> None:
-    """Serve a library until interrupted, and print its address; with `question`, that page opens."""
+    """Serve a library until interrupted, and print the address of its start page, or of the page of `question`."""
     from trace_ves.web.app import create_app
     from trace_ves.web.serve import Address, serve_app
 
     def ready(address: Address) -> None:
-        where = address.url("/question", run=next(iter(library.runs)), id=question) if question else address.url()
-        announce(where, browser=browser, err=bool(question))  # standard output belongs to `ask --json`
+        url = address.url("/question", run=next(iter(library.runs)), id=question) if question else address.url()
+        announce(url, browser=browser, err=bool(question))  # standard output belongs to `ask --json`
 
     serve_app(lambda hosts, token: create_app(library, hosts=hosts, token=token), host=host, port=port, ready=ready)
 
 
 @requires_extra("The page", "web")
 def view_answer(result: AskResult) -> None:
-    """Serve the page of an answer from its own video until interrupted."""
+    """Serve the page of one answer until interrupted."""
     from trace_ves.web.saving import answer_library
 
     with answer_library(result) as library:
@@ -190,11 +191,11 @@ def studio_command(
     from trace_ves.video.folders import VideoFolders
     from trace_ves.web.saving import make_folder
 
-    samples: list[SampleQuestion] = []
+    sample_questions: list[SampleQuestion] = []
     if sample:
-        samples = [SampleQuestion(*sample_question(), SAMPLE_FILM.name)]
+        sample_questions = [SampleQuestion(*sample_question(), SAMPLE_FILM.name)]
         videos, backbone = (*videos, SAMPLE_FILM), backbone or SAMPLE_SPEC
-    found = VideoFolders(videos)
+    folders = VideoFolders(videos)
     for path in videos:
         if not path.is_dir():
             with open_video(path):  # fails now if it is not a video
@@ -207,12 +208,12 @@ def studio_command(
         make_folder(save)
     spec = backbone or default_spec()
     if spec.partition(":")[0] == "lab":
-        raise InputError("lab answers about simulated videos, so there is nothing to show; use glance.")
+        raise InputError("the videos of lab are simulated, so there is nothing to show; use glance.")
     model = Model(spec, open_backbone(spec, **model_options), model_options)
 
     with tempfile.TemporaryDirectory(prefix="trace-ves-studio-") as folder, WaitingNotices() as waiting:
         studio = Studio(
-            found,
+            folders,
             model,
             Path(folder),
             load_prices(),
@@ -220,7 +221,7 @@ def studio_command(
             budget=budget,
             save=save,
             max_cost=max_cost,
-            samples=samples,
+            samples=sample_questions,
         )
         try:
             serve_app(

@@ -1,4 +1,4 @@
-"""The process of a command: streams that take every character, interrupts, and exit."""
+"""The process of a command: its streams, interrupts, warnings and exit."""
 
 import codecs
 import os
@@ -24,10 +24,10 @@ SWALLOWING: Final = frozenset({"dump_python", "dump_json", "model_dump", "model_
 
 
 @contextmanager
-def noted_interrupts() -> Iterator[threading.Event]:
-    """An event that is set once Ctrl-C was pressed, whichever exception follows.
+def track_interrupts() -> Iterator[threading.Event]:
+    """Yield an event that is set when Ctrl-C is pressed.
 
-    An interrupt that would be swallowed is raised a moment later instead.
+    A `KeyboardInterrupt` that the code at that point would swallow is raised a moment later instead.
     """
     event = threading.Event()
 
@@ -55,7 +55,7 @@ def noted_interrupts() -> Iterator[threading.Event]:
 
 
 def _would_swallow(frame: FrameType | None) -> bool:
-    """Whether an exception raised here would be lost: pydantic turns any that a serializer raises into a warning."""
+    """Whether an exception raised in this frame would be lost: pydantic turns those of a serializer into warnings."""
     while frame is not None and frame.f_code.co_name not in SWALLOWING:
         frame = frame.f_back
     return frame is not None
@@ -83,24 +83,24 @@ def _escape(error: UnicodeError) -> tuple[str, int]:
 
 
 def read_text(question: str | None, options: Iterable[str]) -> str | None:
-    """The question, from standard input for a dash. An `InputError` if it or an option is not UTF-8."""
+    """The question, read from standard input if it is a dash; an `InputError` if it or an option is not UTF-8."""
     try:
-        words = sys.stdin.read() if question == "-" else question
-        "".join([words or "", *options]).encode()
+        text = sys.stdin.read() if question == "-" else question
+        "".join([text or "", *options]).encode()
     except UnicodeError:
         raise InputError("the question or an option is not UTF-8 text; convert it, for example with iconv.") from None
-    return words
+    return text
 
 
-def sentence(text: str) -> str:
-    """The text without a full stop directly after another mark, which appears if one sentence quotes another."""
+def tidy_sentence(text: str) -> str:
+    """Remove a full stop after another mark, as in `Is it red?.`: one sentence may end by quoting another."""
     return re.sub(r"([.?!…])\.(?=\s|$)", r"\1", text)
 
 
 def warn(*warnings: str | None) -> None:
-    """Print each warning as a sentence on standard error; None is not one."""
+    """Print each warning as a sentence on standard error, and skip each None."""
     for warning in filter(None, warnings):
-        click.echo(sentence(f"warning: {warning}."), err=True)
+        click.echo(tidy_sentence(f"warning: {warning}."), err=True)
 
 
 def silence_stdout() -> None:
@@ -109,18 +109,18 @@ def silence_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def leave(code: int, *, at_once: bool) -> None:
-    """End the process with this status. `at_once` is false if another program called the command in its process.
+def exit_process(code: int, *, at_once: bool) -> None:
+    """Exit with this status. `at_once` is false if another program called the command in its own process.
 
-    Native code in a daemon thread can abort the process while the interpreter shuts down, so with such threads flush
-    the streams and skip the shutdown.
+    Native code in a daemon thread can abort the process while the interpreter shuts down. If there is such a thread,
+    flush the streams and skip the shutdown.
     """
-    others = [thread for thread in threading.enumerate() if thread is not threading.current_thread()]
-    if at_once and any(thread.daemon for thread in others):
+    other_threads = [thread for thread in threading.enumerate() if thread is not threading.current_thread()]
+    if at_once and any(thread.daemon for thread in other_threads):
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
                 stream.flush()
         os._exit(code)
-    if at_once and not others:
+    if at_once and not other_threads:
         ignore_interrupts()  # Ctrl-C during shutdown would only change the exit status
     sys.exit(code)

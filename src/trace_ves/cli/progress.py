@@ -19,18 +19,18 @@ def output_console(width: int = PLAIN_WIDTH) -> Console:
 
 
 class Display:
-    """Draws what `show` was last called with, and notices about rate limits below it."""
+    """Draws the object last passed to `show`, with notices about rate limits below it."""
 
     def __init__(self, console: Console | None = None, *, transient: bool = True) -> None:
         self.console: Final = console or Console(stderr=True)
         self._stack = ExitStack()
         self._transient = transient
-        self._shown: RenderableType = ""
+        self._renderable: RenderableType = ""
         self._is_live = False
 
-    def show(self, shown: RenderableType) -> None:
-        """Draw this from now on, if standard error is a terminal."""
-        self._shown = shown
+    def show(self, renderable: RenderableType) -> None:
+        """Draw this object from now on, if standard error is a terminal."""
+        self._renderable = renderable
         if self._is_live or not self.console.is_terminal or self.console.quiet:
             return
         from trace_ves.backbone.retry import WaitingNotices  # most displays end before anything is drawn
@@ -38,7 +38,7 @@ class Display:
         waiting = self._stack.enter_context(WaitingNotices())
         self._stack.enter_context(
             Live(
-                get_renderable=lambda: Group(self._shown, waiting),
+                get_renderable=lambda: Group(self._renderable, waiting),
                 console=self.console,
                 transient=self._transient,
                 refresh_per_second=8,
@@ -47,12 +47,12 @@ class Display:
         self._is_live = True
 
     def print(self, line: str) -> None:
-        """Print a line above what is drawn."""
+        """Print a line above the display."""
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def __enter__(self) -> Self:
-        if self._shown:
-            self.show(self._shown)
+        if self._renderable:
+            self.show(self._renderable)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -77,7 +77,7 @@ class LateProgress(Display):
         self._label = ""
 
     def __call__(self, label: str, done: int, total: int | None, note: str = "") -> None:
-        """Show the progress; without a total, only that work continues."""
+        """Update the bar; without a total it only shows that work continues."""
         if label != self._label:
             self._label = label
             self._bar.reset(self._task, description=label, total=total)

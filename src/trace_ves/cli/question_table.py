@@ -18,17 +18,17 @@ _FORMULA: Final = ("=", "+", "@", "\t", "\r")  # a spreadsheet reads a cell that
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """One question, and the other cells of its row."""
+    """One question and its row."""
 
     question: Question
-    cells: Mapping[str, str] = field(default_factory=dict)  # the original row, to write next to its answer
+    cells: Mapping[str, str] = field(default_factory=dict)  # the original row, written next to the answer
 
 
 def read_questions(file: Path, video: str) -> list[TableRow]:
-    """The questions of a table about one video; a bad row is a `FormatError`.
+    """Read the questions of a table about one video; a bad row is a `FormatError`.
 
-    `id` names a row; the default is its number. Options are in a column `options`, separated by bars, or in columns
-    A, B, C, …; a question without options is open.
+    The column `id` is optional; its default is the row's number. Options are in a column `options`, separated by bars,
+    or in columns A, B, C, …; a question without options is open.
     """
     if file.suffix.lower() in {".jsonl", ".ndjson"}:
         lines: Iterator[tuple[int, Mapping[str, object]]] = ((line.number, line.record) for line in read_jsonl(file))
@@ -39,28 +39,28 @@ def read_questions(file: Path, video: str) -> list[TableRow]:
         try:
             if None in cells:
                 raise InputError(
-                    "the row has more cells than the first row names; put quotes around a cell with a separator."
+                    "the row has more cells than the header; put quotes around a cell that contains a separator."
                 )
             name = str(cells.get("id") or number).strip() or str(number)
             if name in rows:
                 raise InputError(f"the id {name!r} appears twice; ids must be unique.")
-            asked = make_question(video, _text(cells, "question"), _options(cells))
+            question = make_question(video, _text(cells, "question"), _options(cells))
         except InputError as error:
             raise FormatError(str(error), path=file, line=line) from None
         plain = {key: str(value) for key, value in cells.items() if isinstance(value, str | int | float)}
-        rows[name] = TableRow(Question(name, video, asked.text, asked.options), plain)
+        rows[name] = TableRow(Question(name, video, question.text, question.options), plain)
     if not rows:
         raise InputError(f"{file}: the table has no questions.")
     return list(rows.values())
 
 
 def _csv_rows(file: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
-    """Each row as a mapping of the header's names; the separator is the one most frequent in the header."""
+    """Yield each row with its line number; the separator is the one most frequent in the header."""
     try:
-        with file.open(encoding="utf-8-sig", newline="") as opened:
-            header = opened.readline()
-            opened.seek(0)
-            reader = csv.DictReader(opened, delimiter=max(",;\t", key=header.count), strict=True)
+        with file.open(encoding="utf-8-sig", newline="") as stream:
+            header = stream.readline()
+            stream.seek(0)
+            reader = csv.DictReader(stream, delimiter=max(",;\t", key=header.count), strict=True)
             if "question" not in (reader.fieldnames or ()):
                 raise FormatError(
                     "the first row must name the columns: `question`, and optionally `id` and `options` "
@@ -86,12 +86,12 @@ def _text(cells: Mapping[str, object], key: str) -> str:
 
 
 def _options(cells: Mapping[str, object]) -> tuple[str, ...]:
-    given = cells.get("options")
-    if isinstance(given, list) and all(isinstance(each, str) for each in given):
-        return tuple(given)
-    if isinstance(given, str) and given.strip():
-        return tuple(given.split(SEPARATOR))
-    if given not in (None, ""):
+    cell = cells.get("options")
+    if isinstance(cell, list) and all(isinstance(each, str) for each in cell):
+        return tuple(cell)
+    if isinstance(cell, str) and cell.strip():
+        return tuple(cell.split(SEPARATOR))
+    if cell not in (None, ""):
         raise InputError("the key 'options' must be a list of strings.")
     lettered = [_text(cells, letter) for letter in LETTERS if letter in cells]
     while lettered and not lettered[-1].strip():
@@ -116,7 +116,7 @@ def print_rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write a CSV file; cells that a spreadsheet would run as formulas are marked as text."""
+    """Write a CSV file; cells that a spreadsheet would read as formulas are marked as text."""
     from trace_ves.core.files import write_output
 
     out = StringIO()

@@ -99,12 +99,12 @@ def run_command(
         runs = [(name, spec) for spec in backbones for name in names]
         durations = [item.duration for item in loaded.items[:limit]]
         return costs.show_estimate(runs, durations, options, budget=budget, as_json=as_json)
-    answer: Engine | None = None
+    answer_engine: Engine | None = None
     if engine == "ray":
         from trace_ves.runs.ray_engine import answer_on_ray
 
-        answer = partial(answer_on_ray, workers=workers, address=address)
-    with RunTable(costs.prices) as table:
+        answer_engine = partial(answer_on_ray, workers=workers, address=address)
+    with RunTable(costs.prices) as run_table:
         results = evaluate(
             loaded,
             names,
@@ -113,9 +113,9 @@ def run_command(
             budget=budget,
             limit=limit,
             workers=workers,
-            engine=answer,
+            engine=answer_engine,
             prices=costs.prices,
-            watcher=table,
+            watcher=run_table,
             cost_limit=costs.limit,
             refuse_dropped_frames=not allow_dropped_frames,
             **options,
@@ -135,7 +135,7 @@ def run_command(
 
 
 def _report(results: Results, bench: Path, out: Path, *, questions: int, full: bool) -> None:
-    """Print the main table of the audit, or all tables, and where to find more."""
+    """Print the main table of the audit, or all tables, and the commands that show more."""
     from trace_ves.cli.progress import output_console
     from trace_ves.cli.run_table import shorten_names
     from trace_ves.runs.cost import cost_table
@@ -143,15 +143,15 @@ def _report(results: Results, bench: Path, out: Path, *, questions: int, full: b
     from trace_ves.ves.terminal import print_report, print_table
 
     console = output_console()
-    spent = cost_table(results.costs)
+    costs = cost_table(results.costs)
     if full:
         print_report(results.audit, console)
-        print_table(shorten_names(spent), console)
+        print_table(shorten_names(costs), console)
         return
     main = shorten_names(tables(results.audit)[0])
     lines = {run.name: len(run.predictions) for run in results.runs}
     missing = [f"{name} {count} of {questions}" for name, count in lines.items() if count < questions]
     title = f"{main.title} (incomplete: {', '.join(missing)} questions answered)" if missing else main.title
     print_table(replace(main, title=title), console)
-    note = f" {spent.note}" if spent.note else ""
+    note = f" {costs.note}" if costs.note else ""
     click.echo(f"More: --full prints every table; trace-ves view {out}; trace-ves audit {bench} {out}/*.jsonl.{note}")

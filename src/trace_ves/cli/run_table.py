@@ -1,4 +1,4 @@
-"""Progress of a run on standard error: done, errors, rate, cost, accuracy so far and time left of each job."""
+"""Progress of a run on standard error: done, errors, rate, cost, accuracy so far and time left for each job."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ COLUMNS: Final = ("Done", "Errors", "Rate", "Cost", "Acc so far", "Left")
 
 @dataclass(slots=True)
 class Tally:
-    """How far one job has come."""
+    """The progress of one job."""
 
     total: int
     price: Price | None = None
     done: int = 0
-    done_now: int = 0  # of those, the ones answered since this command began
+    done_now: int = 0  # those answered by this command
     correct: int = 0
     errors: int = 0
     dollars: float = 0.0
@@ -67,7 +67,7 @@ class Tally:
         """The cells under `COLUMNS`."""
         seconds = 0.0 if self.first is None else self.last - self.first
         rate = self.done_now / seconds if seconds >= LEAST_SECONDS else None
-        left = "" if rate is None else duration((self.total - self.done) / rate)
+        left = "" if rate is None else format_duration((self.total - self.done) / rate)
         return (
             f"{self.done}/{self.total}",
             str(self.errors),
@@ -79,7 +79,7 @@ class Tally:
 
 
 class RunTable(Display, Watcher):
-    """A table of the jobs of a run; a line from time to time if standard error is not a terminal."""
+    """A live table of the jobs of a run; if standard error is not a terminal, a line from time to time."""
 
     def __init__(self, prices: Prices, console: Console | None = None) -> None:
         super().__init__(console, transient=False)
@@ -88,7 +88,7 @@ class RunTable(Display, Watcher):
         self._began = self._printed = time.monotonic()
 
     def checking(self, done: int, total: int) -> None:
-        """Print how many durations have been compared with the bench, if that takes long."""
+        """Print how many durations have been compared with the bench, if it takes long."""
         if self._is_due(SHOWN_AFTER_SECONDS if self.console.is_terminal else PLAIN_EVERY_SECONDS):
             self.print(f"checked the durations of {done} of {total} videos")
 
@@ -112,8 +112,8 @@ class RunTable(Display, Watcher):
         if prediction.error is not None and tally.errors == 1:
             self.print(f"{job.name}: first error, question {item.question.id!r}: {prediction.error}")
         if not self.console.is_terminal and (cells[-1] == "done" or self._is_due(PLAIN_EVERY_SECONDS)):
-            named = {**dict(zip(COLUMNS, cells, strict=True)), "Cost": with_date(cells[3], [tally.price])}
-            self.print(f"{job.name}: {', '.join(f'{name} {cell}' for name, cell in named.items() if cell)}")
+            labelled = {**dict(zip(COLUMNS, cells, strict=True)), "Cost": with_date(cells[3], [tally.price])}
+            self.print(f"{job.name}: {', '.join(f'{name} {cell}' for name, cell in labelled.items() if cell)}")
 
     def _is_due(self, seconds: float) -> bool:
         """Whether nothing was printed for `seconds`; if so, restart the timer."""
@@ -124,7 +124,7 @@ class RunTable(Display, Watcher):
         return True
 
     def __rich__(self) -> Table:
-        """The table as it is now."""
+        """The current table."""
         notes = " ".join(price_notes(tally.price for tally in self._tallies.values()))
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption=notes or None, caption_justify="left")
         table.add_column("Run")
@@ -132,13 +132,13 @@ class RunTable(Display, Watcher):
             table.add_column(name, justify="right")
         for job, tally in self._tallies.items():
             done, errors, *others = tally.cells()
-            run = Text(short_name(job.name), style=TRACE_TERMINAL if is_trace(job.name) else "")
+            run = Text(shorten_name(job.name), style=TRACE_TERMINAL if is_trace(job.name) else "")
             table.add_row(run, done, Text(errors, style="red" if tally.errors else ""), *others)
         return table
 
 
-def short_name(name: str) -> str:
-    """The name of a backbone or run without the scheme and path of its URL, shortened in the middle if still long."""
+def shorten_name(name: str) -> str:
+    """Shorten the name of a backbone or run: drop the scheme and path of its URL, then cut the middle if needed."""
     name = re.sub(r"@https?://([^/\s,)]+)[^\s,)]*", r"@\1", name)
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 15]}…{name[-14:]}"
 
@@ -148,16 +148,16 @@ def shorten_names(table: AuditTable) -> AuditTable:
     sections = tuple(
         replace(
             section,
-            heading=" ".join(map(short_name, section.heading.split(" "))),
-            rows=tuple(replace(row, name=short_name(row.name)) for row in section.rows),
+            heading=" ".join(map(shorten_name, section.heading.split(" "))),
+            rows=tuple(replace(row, name=shorten_name(row.name)) for row in section.rows),
         )
         for section in table.sections
     )
     return replace(table, sections=sections)
 
 
-def duration(seconds: float) -> str:
-    """Seconds as `2 h 05 min`, `3 min 20 s` or `12 s`."""
+def format_duration(seconds: float) -> str:
+    """Format seconds as `2 h 05 min`, `3 min 20 s` or `12 s`."""
     whole = round(seconds)
     if whole >= 3600:
         return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

@@ -1,6 +1,6 @@
-"""Who judges what next: each item goes to two annotators, who do not know of each other; one assignment at a time.
+"""The queue of assignments. Two annotators judge each item independently; each has one assignment at a time.
 
-To keep annotators blind, a video is verified by as few of them as possible, and the others judge its partial sets.
+As few annotators as possible verify a video, so that the others can judge its partial sets blind.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Assignment:
 
     item: str
     stage: Stage
-    left_out: int | None = None  # for leave-one-out: the interval that is not shown
+    left_out: int | None = None  # for leave-one-out: the hidden interval
 
     def key(self, judged: JudgedItem) -> str:
         """The name of this assignment in the store and the history."""
@@ -43,8 +43,8 @@ class Assignment:
 
 
 def current_assignment(items: Iterable[JudgedItem], who: str) -> Assignment | None:
-    """The one assignment that an annotator holds; after an undo there are two, and the older one comes first."""
-    mine = [
+    """The assignment that an annotator holds; after an undo there may be two, and the older one comes first."""
+    candidates = [
         (
             stage is not Stage.LEAVE_ONE_OUT,
             judged.holders[judged.assignment_key(stage, left_out)][who],
@@ -54,7 +54,7 @@ def current_assignment(items: Iterable[JudgedItem], who: str) -> Assignment | No
         for judged in items
         for stage, left_out in judged.held.get(who, ())
     ]
-    later, _, judged, left_out = min(mine, key=lambda each: each[:2], default=(False, 0.0, None, None))
+    later, _, judged, left_out = min(candidates, key=lambda each: each[:2], default=(False, 0.0, None, None))
     if judged is None:
         return None
     return Assignment(judged.id, Stage.VERIFICATION if later else Stage.LEAVE_ONE_OUT, left_out)
@@ -76,13 +76,13 @@ def _digest(*parts: str) -> bytes:
 
 
 def order_of(item: str, who: str, intervals: int) -> list[int]:
-    """The order in which an annotator is offered partial sets; two people begin at different places."""
+    """The order in which an annotator is offered the partial sets of an item; its start differs between annotators."""
     first = _digest(item, who)[0]
     return [(first + place) % intervals for place in range(intervals)]
 
 
 class AssignmentQueue:
-    """Gives out the assignments of one store. Threads may share it."""
+    """The assignments of one store. Threads may share it."""
 
     def __init__(self, store: Store, settings: BuildSettings) -> None:
         self._store = store
@@ -91,7 +91,7 @@ class AssignmentQueue:
 
     @property
     def exposures(self) -> Exposures:
-        """What each person has seen, by the history up to now."""
+        """What each person has seen so far."""
         self._exposures.catch_up()
         return self._exposures
 
@@ -110,18 +110,18 @@ class AssignmentQueue:
             ledger = self._store.ledger()
             if (held := current_assignment(list_all_items(ledger), who)) is not None:
                 return held
-            wanted = next((each for each in self._offers(ledger, who) if each not in refused), None)
-            if wanted is None:
+            offer = next((each for each in self._offers(ledger, who) if each not in refused), None)
+            if offer is None:
                 return None
-            if not self._take(wanted, who):
-                refused.add(wanted)
+            if not self._take(offer, who):
+                refused.add(offer)
 
     def may_judge(self, blindness: Blindness) -> bool:
         """Whether an annotator of this blindness may ever judge a partial set."""
         return blindness <= (Blindness.REPEAT if self.settings.allow_not_blind else Blindness.FRESH)
 
     def count_items(self, who: str) -> int:
-        """How many items wait for an annotator now, the one that they hold included. Gold items always count."""
+        """The number of items that an annotator can judge now, including the one that they hold and gold items."""
         ledger = self._store.ledger()
         annotators = self._annotators(ledger, who)
         held = current_assignment(list_all_items(ledger), who)
@@ -130,11 +130,11 @@ class AssignmentQueue:
         return len(regular | gold | ({held.item} if held else set()))
 
     def in_order(self, items: Iterable[JudgedItem]) -> list[JudgedItem]:
-        """Items in a random order that is the same for everyone, and that no annotator can derive from the ids."""
+        """Shuffle items into an order that is the same for everyone and cannot be derived from their ids."""
         return sorted(items, key=lambda judged: _digest(self.settings.id, judged.id))
 
     def stuck(self) -> list[tuple[str, Stage]]:
-        """Items that wait for annotators, none of whom may take them: each with the stage it waits at."""
+        """Items that wait for an annotator although no annotator may take them, each with its stage."""
         ledger = self._store.ledger()
         held = {assignment.item for assignment, _, _ in self.held()}
         names = active_names(ledger, Role.ANNOTATOR)
@@ -154,7 +154,7 @@ class AssignmentQueue:
         return stuck
 
     def held(self) -> list[tuple[Assignment, str, float]]:
-        """Every assignment that is held and not judged, its holder, and when they last worked on it."""
+        """Every open assignment, its holder, and when they last worked on it."""
         watched_at = self._store.last_watched()
         held = []
         for judged in list_all_items(self._store.ledger()):
@@ -174,10 +174,10 @@ class AssignmentQueue:
             value = {"released": who, "reason": reason}
             return [Change(held.item, f"seat/{key}/{place}", by, value)] if place else []
 
-        return self._store.append_made(give_back)
+        return self._store.append_derived(give_back)
 
     def assign(self, item: str, who: str, *, by: str, instead_of: str = "") -> Assignment:
-        """Give an item to an annotator by name, or in a holder's place; a `RefusedError` where rules forbid it."""
+        """Give an item to an annotator, or move it from another; a `RefusedError` if the rules forbid it."""
         ledger = self._store.ledger()
         if who not in active_names(ledger, Role.ANNOTATOR):
             raise RefusedError(f"{who} is not an annotator who can sign in to this build.")
@@ -187,59 +187,59 @@ class AssignmentQueue:
         theirs = [Assignment(item, *each) for each in judged.held.get(instead_of, ())]
         if instead_of and not theirs:
             raise RefusedError(f"{instead_of} does not hold {item}.")
-        # No other annotators: an operator who assigns by name has decided not to keep this person blind.
+        # Only this annotator counts: an operator who assigns by name need not spare the others.
         offers = [offer for _, offer in self._item_offers(_without_holder(judged, instead_of), who, [who])]
-        wanted = next((offer for offer in offers if not theirs or offer in theirs), None)
-        if wanted is None or not self._take(wanted, who, by=by, instead_of=instead_of):
+        assignment = next((offer for offer in offers if not theirs or offer in theirs), None)
+        if assignment is None or not self._take(assignment, who, by=by, instead_of=instead_of):
             raise RefusedError(
                 f"{who} may not judge {item} now: it needs no judgement, all places are taken, or they have judged or"
                 " skipped it or seen more of its video."
             )
-        return wanted
+        return assignment
 
-    def _take(self, wanted: Assignment, who: str, *, by: str = "", instead_of: str = "") -> bool:
-        """Note the holder, the operator who assigned it (`by`), who held it until then, and the clips that it shows."""
+    def _take(self, assignment: Assignment, who: str, *, by: str = "", instead_of: str = "") -> bool:
+        """Record the new holder, the operator `by`, the previous holder, and the clips; False if it is taken."""
 
         def claim(ledger: Ledger) -> list[Change]:
-            """Another window of the same person, or another person, may have taken it in the meantime."""
-            judged = judged_item(ledger, wanted.item)
+            """Check again under the lock: another annotator or browser window may have taken it meanwhile."""
+            judged = judged_item(ledger, assignment.item)
             annotators = [who] if by else self._annotators(ledger, who)
             offers = self._item_offers(_without_holder(judged, instead_of), who, annotators)
             is_busy = current_assignment(list_all_items(ledger), who) is not None
-            if is_busy or wanted not in {offer for _, offer in offers}:
+            if is_busy or assignment not in {offer for _, offer in offers}:
                 return []
-            key = wanted.key(judged)
-            places = ledger.holders(wanted.item, key)
+            key = assignment.key(judged)
+            places = ledger.holders(assignment.item, key)
             free = (str(number) for number in count(1) if str(number) not in places.values())
             value: dict[str, Any] = {"who": who}
             if instead_of:
                 value["instead_of"] = instead_of
-            if wanted.left_out is not None:
-                value["spans"] = evidence_to_json(partial_set(judged.partial_evidence, wanted.left_out))
-            return [Change(wanted.item, f"seat/{key}/{places.get(instead_of) or next(free)}", by or who, value)]
+            if assignment.left_out is not None:
+                value["spans"] = evidence_to_json(partial_set(judged.partial_evidence, assignment.left_out))
+            return [Change(assignment.item, f"seat/{key}/{places.get(instead_of) or next(free)}", by or who, value)]
 
-        return self._store.append_made(claim)
+        return self._store.append_derived(claim)
 
     def _annotators(self, ledger: Ledger, who: str) -> list[str]:
-        """Annotators who worked lately; no assignment is reserved for others."""
+        """Annotators who were active recently; no assignment is reserved for the others."""
         oldest = self._store.clock() - 3600 * self.settings.seat_hours
         names = active_names(ledger, Role.ANNOTATOR)
         return [name for name in names if name == who or self.exposures.active_at.get(name, 0.0) >= oldest]
 
     def _offers(self, ledger: Ledger, who: str) -> Iterator[Assignment]:
-        """The assignments that an annotator may take, the best first. A gold item comes in the place of one like it."""
+        """The assignments that an annotator may take, the best first; a gold item comes before one of its stage."""
         annotators = self._annotators(ledger, who)
         regular = self._regular_offers(ledger, who, annotators)
         if (first := next(regular, None)) is None:
             return
-        gold = list(self._gold_offers(ledger, who, annotators))  # always: an answer that takes longer would tell
+        gold = list(self._gold_offers(ledger, who, annotators))  # always computed, so that timing reveals nothing
         if gold and self._gold_is_due(who):
             yield from (each for each in gold if each.stage is first.stage)
         yield first
         yield from regular
 
     def _regular_offers(self, ledger: Ledger, who: str, annotators: Sequence[str]) -> Iterator[Assignment]:
-        """The assignments of items for the bench: fresh partial sets, which are the scarcest, then the others."""
+        """The assignments of items for the bench: blind judgements of partial sets first, because few can make them."""
         later: list[tuple[int, Assignment]] = []
         for judged in self.in_order(list_items(ledger)):
             for rank, offer in self._item_offers(judged, who, annotators):
@@ -253,7 +253,7 @@ class AssignmentQueue:
         if not self.settings.gold_share:
             return
         gold = self.in_order(judged for judged in list_all_items(ledger) if judged.gold is not None)
-        # Annotators who compare notes know that an item is gold if a third of them gets it, so these come last.
+        # A third judgement would reveal a gold item to annotators who compare notes, so these come last.
         gold.sort(key=lambda each: len({*each.verifications, *each.answers}) >= VERDICTS_NEEDED)
         for judged in gold:
             yield from (offer for _, offer in self._item_offers(judged, who, annotators))

@@ -1,4 +1,4 @@
-"""What leaves a build: the accepted items as a bench folder without rationales, and the whole build as an archive."""
+"""Export the accepted items of a build as a bench, and pack or unpack a whole build."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CLOSURE_FILE: Final = "CLOSURE.md"
 
 
 def accepted_items(ledger: Ledger) -> list[Item]:
-    """The accepted items as items of a bench, with their final intervals."""
+    """The accepted items as bench items, with their final intervals."""
     return [
         Item(
             judged.proposal.question(judged.id),
@@ -52,7 +52,7 @@ def accepted_items(ledger: Ledger) -> list[Item]:
 
 
 def export_bench(project: Project, ledger: Ledger, out: Path, *, force: bool = False) -> int:
-    """Write the bench; its questions come last, so that an interrupted export is not a bench yet."""
+    """Write the bench; returns the number of items. The questions are written last, so that no bench is incomplete."""
     items = accepted_items(ledger)
     if not items:
         raise InputError(f"{project.folder}: no item is accepted yet; `trace-ves build status` shows what is waiting.")
@@ -73,21 +73,21 @@ def export_bench(project: Project, ledger: Ledger, out: Path, *, force: bool = F
 
 
 def _link_video(source: Path, target: Path) -> None:
-    """Put a video into the bench, as a hard link if possible."""
+    """Put a video into the bench, as a hard link if possible, else as a copy."""
     if target.exists():
         if target.stat().st_size != source.stat().st_size:
-            raise InputError(f"{target} is another file than {source}; give an empty folder.")
+            raise InputError(f"{target} differs from {source}; give an empty folder.")
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.link(source, target)
     except OSError:
         with atomic_path(target) as partial:
-            shutil.copy(source, partial)  # with its mode: private footage stays private
+            shutil.copy(source, partial)  # also copies the file mode, so that private footage stays private
 
 
 def pack(project: Project, store: Store, file: Path, *, on_progress: Callable[[int, int], None]) -> int:
-    """Write a build to an archive; returns the number of history entries. Annotators may judge meanwhile."""
+    """Write a build to an archive; returns the number of history entries. Annotators may keep working."""
     if file.exists():
         raise InputError(f"{file} exists already; give another name.")
     videos = project.videos()
@@ -109,18 +109,18 @@ def pack(project: Project, store: Store, file: Path, *, on_progress: Callable[[i
 
 
 def unpack(file: Path, folder: Path, *, database: str = "") -> Project:
-    """Make a build out of an archive, in a new folder; with `database`, its history goes there."""
+    """Create a build in a new folder from an archive; its history goes to `database`, or to a file in the folder."""
     if folder.exists():
         raise InputError(f"{folder} exists already; give a folder that does not.")
     partial = folder.with_name(f".{folder.name}.part")
     shutil.rmtree(partial, ignore_errors=True)
     try:
         partial.mkdir(mode=0o700, parents=True)
-        with tarfile.open(file, "r:") as archive:  # `pack` does not compress, and what is compressed may fill the disk
+        with tarfile.open(file, "r:") as archive:  # refuses compressed archives, which could fill the disk
             for member in archive:
                 _check_member(file, member)
                 archive.extract(member, partial, filter="data")
-        settings = read_settings(partial).model_copy(update={"database": database})  # never the archive's own
+        settings = read_settings(partial).model_copy(update={"database": database})  # not the one named in the archive
         write_atomic(partial / SETTINGS_FILE, settings.to_toml(), private=True)
         _copy_history(file, Project(partial, settings))
         partial.rename(folder)
@@ -134,7 +134,7 @@ def unpack(file: Path, folder: Path, *, database: str = "") -> Project:
 
 
 def _copy_history(file: Path, project: Project) -> None:
-    """Copy the history into a new database, without what else the packed one holds, and check that it can be read."""
+    """Check the history and copy only its tables into a new database."""
     with tempfile.TemporaryDirectory() as scratch:
         shutil.move(project.folder / DATABASE_FILE, Path(scratch) / DATABASE_FILE)
         packed = Store(f"sqlite:///{Path(scratch) / DATABASE_FILE}", project.settings.id)
@@ -150,18 +150,18 @@ def _copy_history(file: Path, project: Project) -> None:
 
 
 def _check_history(ledger: Ledger) -> None:
-    """Raise whatever the pages and commands of a build would meet in a history that others wrote."""
+    """Read an untrusted history as pages and commands do, to raise its errors now."""
     make_report(ledger)
     list_people(ledger)
     Exposures(ledger)
     names = [name for entry in ledger.entries for name in (entry.subject, entry.slot, entry.who)]
     names += [judged.proposal.video for judged in list_all_items(ledger)]
-    if odd := next((name for name in names if not name.isprintable()), None):
-        raise ValueError(f"the name {odd!r} holds control characters")
+    if unprintable := next((name for name in names if not name.isprintable()), None):
+        raise ValueError(f"the name {unprintable!r} contains control characters")
 
 
 def _check_member(file: Path, member: tarfile.TarInfo) -> None:
-    """Refuse an archive, which may come from anywhere, that holds more than the files of a build."""
+    """Refuse an untrusted archive that contains anything but the files of a build."""
     path = PurePosixPath(member.name)
     known = member.name in BUILD_FILES or (path.parts[:1] == (VIDEOS,) and len(path.parts) > 1)
     if not member.isreg() or member.issparse() or not known or ".." in path.parts:

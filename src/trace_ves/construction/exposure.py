@@ -1,6 +1,6 @@
-"""What each person has had on screen of each video, in any item: who can still judge a partial set blind.
+"""What each person has seen of each video, over all items. It decides who can judge a partial set blind.
 
-Follows only from the history. Holding an assignment counts as having seen what it shows, judged or not.
+Everything is derived from the history. The holder of an assignment counts as having seen its footage.
 """
 
 import threading
@@ -14,21 +14,20 @@ from trace_ves.construction.ledger import PROPOSAL_SLOT, Ledger, LedgerEntry, St
 from trace_ves.construction.people import PERSON_SLOT
 from trace_ves.records.base import validated
 
-EDGE_SECONDS: Final = 0.05  # a clip that reaches this little beyond an interval shows nothing new
+EDGE_SECONDS: Final = 0.05  # a clip may extend this far beyond an interval without showing anything new
 
 
 class Blindness(IntEnum):
-    """How much of the video behind a partial set an annotator has seen; smaller is better."""
+    """How much an annotator has seen of the video of a partial set; smaller is better."""
 
-    FRESH = 0  # nothing that the partial set does not show
-    # Other clips of the video. Such an annotator may judge only if the settings say so and no other annotator is left.
-    REPEAT = 1
-    EXPOSED = 2  # the whole video, or the hidden interval in another item; such an annotator must not judge
+    FRESH = 0  # nothing but the clips of the partial set
+    REPEAT = 1  # other clips of the video; may judge only if the settings allow it and no fresh annotator is left
+    EXPOSED = 2  # the whole video, or the hidden interval in another item; must not judge
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
-    """Footage that was on an annotator's screen."""
+class _Exposure:
+    """Footage that an annotator has seen."""
 
     number: int
     item: str
@@ -36,33 +35,33 @@ class _Shown:
 
 
 class Exposures:
-    """The footage that was shown to each person, by the history up to now. Threads may share it."""
+    """The footage that each person has seen so far. Threads may share it."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._lock = threading.Lock()
         self._read = 0
         self._videos: dict[str, str] = {}
-        self._shown: dict[tuple[str, str], list[_Shown]] = defaultdict(list)
-        self.assignments: Counter[str] = Counter()  # how many each annotator has held
-        self.active_at: dict[str, float] = {}  # when each person was invited or last active
-        self.whole_viewers: dict[str, frozenset[str]] = {}  # by video: who could see all of it
+        self._seen: dict[tuple[str, str], list[_Exposure]] = defaultdict(list)
+        self.assignments: Counter[str] = Counter()  # the number of assignments each annotator has held
+        self.active_at: dict[str, float] = {}  # when each person was last active, or invited
+        self.whole_viewers: dict[str, frozenset[str]] = {}  # who could see all of a video, by video
         self.catch_up()
 
     def has_seen(self, who: str, video: str) -> bool:
         """Whether an annotator has seen any part of a video."""
-        return (who, video) in self._shown
+        return (who, video) in self._seen
 
     def blindness(self, who: str, judged: JudgedItem, left_out: int, *, since: int = 0) -> Blindness:
-        """How blind an annotator is to a partial set; with `since`, by what they saw after that entry."""
+        """How blind an annotator is to a partial set; with `since`, considering only what they saw after that entry."""
         video = judged.proposal.video
         if not since and who in self.whole_viewers.get(video, ()):
-            return Blindness.EXPOSED  # as below, without comparing all that they saw
-        shown = [each for each in self._shown.get((who, video), ()) if each.number > since]
-        return max((_blindness_after(each, judged, left_out) for each in shown), default=Blindness.FRESH)
+            return Blindness.EXPOSED  # a shortcut for the comparison below
+        seen = [each for each in self._seen.get((who, video), ()) if each.number > since]
+        return max((_blindness_after(each, judged, left_out) for each in seen), default=Blindness.FRESH)
 
     def catch_up(self) -> None:
-        """Read the entries that were written since the last call."""
+        """Read the entries written since the last call."""
         with self._lock:
             for entry in self._ledger.entries[self._read :]:
                 self._add(entry)
@@ -78,7 +77,7 @@ class Exposures:
         who = entry.who
         spans: Evidence | None
         if kind == "seat" and "who" in value:
-            who = str(value["who"])  # the author is the operator where one assigned it
+            who = str(value["who"])  # the entry's author may be the operator who assigned it
             self.assignments[who] += 1
             spans = None if rest.startswith(Stage.VERIFICATION.value) else validated(Evidence, value.get("spans", []))
         elif kind in {"verification", "settlement"}:
@@ -89,20 +88,20 @@ class Exposures:
             return
         video = self._videos.get(entry.subject)
         if video is not None and (spans is None or spans):
-            self._shown[who, video].append(_Shown(entry.number, entry.subject, spans))
+            self._seen[who, video].append(_Exposure(entry.number, entry.subject, spans))
             if spans is None:
                 self.whole_viewers[video] = self.whole_viewers.get(video, frozenset()) | {who}
 
 
-def _blindness_after(shown: _Shown, judged: JudgedItem, left_out: int) -> Blindness:
-    """The blindness to a partial set after one other thing was seen."""
-    if shown.spans is None:
+def _blindness_after(exposure: _Exposure, judged: JudgedItem, left_out: int) -> Blindness:
+    """The blindness to a partial set after one exposure."""
+    if exposure.spans is None:
         return Blindness.EXPOSED
     evidence = judged.partial_evidence
     partial = [(span.start - EDGE_SECONDS, span.end + EDGE_SECONDS) for span in partial_set(evidence, left_out)]
-    if all(any(start <= span.start and span.end <= end for start, end in partial) for span in shown.spans):
+    if all(any(start <= span.start and span.end <= end for start, end in partial) for span in exposure.spans):
         return Blindness.FRESH
     hidden = evidence[left_out]
-    overlaps = (span.intersection(hidden) for span in shown.spans)
-    hides = shown.item == judged.id or all(each is None or each.length <= EDGE_SECONDS for each in overlaps)
-    return Blindness.REPEAT if hides else Blindness.EXPOSED
+    overlaps = (span.intersection(hidden) for span in exposure.spans)
+    is_hidden = exposure.item == judged.id or all(each is None or each.length <= EDGE_SECONDS for each in overlaps)
+    return Blindness.REPEAT if is_hidden else Blindness.EXPOSED

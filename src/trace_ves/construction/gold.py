@@ -1,7 +1,7 @@
-"""Gold items: items whose right judgement is known, mixed into the queue to measure how well annotators look.
+"""Gold items: items whose correct verdict is known, mixed into the queue to measure how carefully annotators work.
 
-Some are right as they are; in the others, one interval is moved to where nothing happens. Nothing that an annotator can
-see tells them from other items, or the right ones from the others: every choice here is random and independent.
+Some are correct; in the others, one interval is moved to where nothing happens. All choices are random and independent,
+so that annotators can neither recognise gold items nor tell correct ones from altered ones.
 """
 
 from __future__ import annotations
@@ -34,39 +34,39 @@ if TYPE_CHECKING:
     from trace_ves.construction.project import Project
     from trace_ves.construction.store import Store
 
-APART_SECONDS: Final = 2.0  # a moved interval keeps about this distance from every true one
+APART_SECONDS: Final = 2.0  # least distance of a moved interval from the true ones
 _CHANCE: Final = random.SystemRandom()
 
 
 class GoldLine(ItemDraft):
-    """A line of a file of gold items: a line of a bench with rationales, and its right judgement."""
+    """A line of a file of gold items: a bench line with rationales and its correct verdict."""
 
     video: str
     family: str = ""
-    accept: bool | None = None  # whether the item is right as it is; by default, about half of them are made wrong
+    accept: bool | None = None  # whether the item is correct; by default, about half of the items are altered
     without: dict[int, str | None] = Field(default_factory=dict)
-    """By interval left out, from 0: the option that the other clips decide, null if they decide none."""
+    """For each interval left out, from 0: the option that the other clips decide; null if they decide none."""
 
 
 def add_gold(project: Project, store: Store, file: Path) -> tuple[int, int]:
-    """Add the items of a file; returns how many should be accepted, and how many rejected."""
+    """Add the items of a file; returns how many are correct, and how many should be rejected."""
     changes: list[Change] = []
-    wanted = {True: 0, False: 0}
+    counts = {True: 0, False: 0}
     durations: dict[str, float] = {}
     others = [judged.proposal for judged in list_items(store.ledger())]
     for line in read_jsonl(file):
         try:
-            made = GoldLine.model_validate(line.record)
-            if made.video not in durations:
-                with open_video(project.need_path(made.video)) as video:
-                    durations[made.video] = video.duration
-            # A counted answer is checked in other items, so that it must be here too.
-            counts = EVENT_COUNTING if all(option.strip().isdecimal() for option in made.options) else TEMPORAL_ORDERING
-            family = made.family or counts
-            proposal = check_draft(made, video=made.video, duration=durations[made.video], family=family)
+            row = GoldLine.model_validate(line.record)
+            if row.video not in durations:
+                with open_video(project.need_path(row.video)) as video:
+                    durations[row.video] = video.duration
+            # The count of a counting item is checked, so items with numbers as options are checked as such.
+            is_counting = all(option.strip().isdecimal() for option in row.options)
+            family = row.family or (EVENT_COUNTING if is_counting else TEMPORAL_ORDERING)
+            proposal = check_draft(row, video=row.video, duration=durations[row.video], family=family)
             proposal = match_decimals(proposal, _CHANCE.choice(others)) if others else proposal
-            is_right = made.accept if made.accept is not None else bool(made.without) or _CHANCE.random() < 0.5
-            if not is_right and made.accept is None:
+            is_right = row.accept if row.accept is not None else bool(row.without) or _CHANCE.random() < 0.5
+            if not is_right and row.accept is None:
                 proposal = move_interval(proposal)
         except (ValidationError, DraftError) as error:
             first = error.errors()[0] if isinstance(error, ValidationError) else None
@@ -75,36 +75,36 @@ def add_gold(project: Project, store: Store, file: Path) -> tuple[int, int]:
         name = new_item_id()
         changes += [
             Change(name, PROPOSAL_SLOT, MACHINE, proposal.to_json(), expected=0),
-            Change(name, GOLD_SLOT, MACHINE, GoldAnswer(is_right, made.without).to_json()),
+            Change(name, GOLD_SLOT, MACHINE, GoldAnswer(is_right, row.without).to_json()),
         ]
-        wanted[is_right] += 1
+        counts[is_right] += 1
     if not changes:
         raise InputError(f"{file}: no item in this file.")
     store.append(changes)
-    return wanted[True], wanted[False]
+    return counts[True], counts[False]
 
 
 def count_decimals(evidence: Evidence) -> int:
-    """The decimals of the most precise edge."""
+    """The number of decimals of the most precise edge."""
     return max(len(repr(edge).partition(".")[2].rstrip("0")) for span in evidence for edge in (span.start, span.end))
 
 
 def match_decimals(proposal: ProposedItem, other: ProposedItem) -> ProposedItem:
-    """The same item with edges as precise as another's: rounded edges among exact ones would give it away."""
+    """Give the edges of an item as many decimals as another's, because different precision would reveal a gold item."""
     digits, shift = count_decimals(other.evidence), 0.5 * 10.0 ** -max(1, count_decimals(proposal.evidence))
 
     def rewrite(edge: float) -> float:
         return min(max(0.0, round(edge + _CHANCE.uniform(-shift, shift), digits)), proposal.duration)
 
     evidence = tuple(Interval(*sorted((rewrite(span.start), rewrite(span.end)))) for span in proposal.evidence)
-    with suppress(DraftError):  # where there is no room, the edges stay
+    with suppress(DraftError):  # keep the edges if the new ones are invalid
         check_evidence(evidence, proposal.duration)
         return replace(proposal, evidence=evidence)
     return proposal
 
 
 def move_interval(proposal: ProposedItem) -> ProposedItem:
-    """The same item with a random interval moved to a random place between its neighbours, where nothing happens."""
+    """Move a random interval to a random free place between its neighbours."""
     for place in _CHANCE.sample(range(len(proposal.evidence)), len(proposal.evidence)):
         interval = proposal.evidence[place]
         others = (*proposal.evidence[:place], *proposal.evidence[place + 1 :])
@@ -114,17 +114,17 @@ def move_interval(proposal: ProposedItem) -> ProposedItem:
         starts = [(first, last - interval.length) for first, last in gaps if last - interval.length > first]
         if not starts:
             continue
-        # A gap is chosen by its length, and the moment has as many decimals as the true one.
+        # Longer gaps are more likely, and the new start has as many decimals as the old one.
         first, last = _CHANCE.choices(starts, [last - first for first, last in starts])[0]
         digits = count_decimals((interval,))
         start = min(round(_CHANCE.uniform(first, last), digits), proposal.duration - interval.length)
         moved = Interval(round(start, 3), round(start + interval.length, 3))
         return replace(proposal, evidence=(*others[:place], moved, *others[place:]))
-    raise DraftError("no interval of this item can be moved to where nothing happens; say accept true or false")
+    raise DraftError("no interval of this item can be moved to a free place; set accept to true or false")
 
 
 def gold_results(judged: JudgedItem) -> Iterator[tuple[str, bool]]:
-    """The annotators who judged a gold item, and whether they were right."""
+    """Yield each annotator who judged a gold item, and whether they were right."""
     gold = judged.gold
     if gold is None:
         return

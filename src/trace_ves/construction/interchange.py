@@ -1,7 +1,7 @@
-"""Intervals from and for Label Studio. Imported intervals are proposals, which people still judge.
+"""Import intervals from Label Studio and export them to it. Imported intervals are proposals that annotators verify.
 
 See https://labelstud.io/tags/timelinelabels and https://labelstud.io/guide/export. A label that is the id of an item
-replaces its intervals, unless people judge it already; any other label becomes a question that counts.
+replaces its intervals, unless the item is already being judged; any other label becomes a counting question.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ if TYPE_CHECKING:
     from trace_ves.construction.store import Store
 
 MOST_LABEL: Final = 200
-EDGE_SECONDS: Final = 0.001  # edges have milliseconds: one this close to a timestamp is the timestamp
+EDGE_SECONDS: Final = 0.001  # edges are rounded to milliseconds, so one this close to a timestamp equals it
 QUESTION: Final = "How many separate times is {label} seen?"
 RATIONALE: Final = "{label} is seen here."
 CONTROL, VIDEO = "interval", "video"
-LABEL_KEYS: Final = ("timelinelabels", "labels", "videorectangle")  # keys under which a region may have its labels
+LABEL_KEYS: Final = ("timelinelabels", "labels", "videorectangle")  # keys that may hold the labels of a region
 _UPLOAD_PREFIX: Final = re.compile(r"^[0-9a-f]{8}-")  # Label Studio's prefix for the name of an uploaded file
 
-Noted = tuple[Interval, str]  # an interval and its note
+NotedInterval = tuple[Interval, str]  # an interval and its note
 
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """A span by its first and last frame, counted from 0; both belong to it."""
+    """A span by its first and last frame, counted from 0 and inclusive."""
 
     first: int
     last: int | None  # None for the end of the video
@@ -64,9 +64,9 @@ class Frames:
 
 @dataclass(frozen=True, slots=True)
 class LabelledSpan:
-    """A region with one of its labels."""
+    """A region with one label."""
 
-    media: str  # the file's name for the video: a name, a path or an address; only its last part is ever used
+    media: str  # the video in the file: a name, a path or a URL, of which only the last part is used
     label: str
     span: Interval | Frames
     note: str = ""
@@ -81,12 +81,12 @@ class ScreenTimes:
 
     @property
     def frame_rate(self) -> float:
-        """Frames in a second, on average."""
+        """Average number of frames per second."""
         length = float(self.timestamps[-1] - self.timestamps[0])
         return (len(self.timestamps) - 1) / length if length > 0 else 1.0
 
     def interval(self, span: Interval | Frames, fps: float | None = None) -> Interval:
-        """A span in seconds of the video; with `fps`, frames are counted at that rate. A `ValueError` outside of it."""
+        """Convert a span to seconds, counting frames at `fps` if given; a `ValueError` if it is outside the video."""
         if isinstance(span, Interval):
             start, end = span.start, span.end
         elif fps is not None:
@@ -112,7 +112,7 @@ class ScreenTimes:
 
 
 def read_spans(path: Path) -> list[LabelledSpan]:
-    """The labelled spans of a Label Studio export."""
+    """Read the labelled spans of a Label Studio export."""
     try:
         tasks = DECODER.decode(path.read_bytes().decode("utf-8-sig"))
     except OSError as error:
@@ -134,10 +134,10 @@ def read_spans(path: Path) -> list[LabelledSpan]:
 
 
 def _read_task(task: dict[str, Any]) -> Iterator[LabelledSpan]:
-    """Every region of the task's annotations, or of its predictions if it has none."""
+    """Yield every region of the task's annotations, or of its predictions if it has no annotations."""
     data = task.get("data")
     fields = sorted(data.items(), key=lambda pair: pair[0] != VIDEO) if isinstance(data, dict) else []
-    # The value of `video`, or any other text with a suffix.
+    # The value of `video`, or else any text that looks like a file name.
     media = next((value for _, value in fields if isinstance(value, str) and "." in value), "")
     annotations = [each for each in _objects(task.get("annotations")) if not each.get("was_cancelled")]
     for annotation in annotations or _objects(task.get("predictions")):
@@ -153,7 +153,7 @@ def _read_task(task: dict[str, Any]) -> Iterator[LabelledSpan]:
 
 
 def _read_region(value: dict[str, Any]) -> Iterator[Interval | Frames]:
-    """The spans of a region, in whichever of the three ways it gives them."""
+    """Yield the spans of a region, which may be ranges, a sequence of shapes, or a start and an end."""
     for each in _objects(value.get("ranges")):
         first, last = _frame(each.get("start")), _frame(each.get("end"))
         yield Frames(min(first, last), max(first, last))
@@ -164,7 +164,7 @@ def _read_region(value: dict[str, Any]) -> Iterator[Interval | Frames]:
 
 
 def visible_frames(shapes: Iterable[tuple[int, bool]]) -> Iterator[Frames]:
-    """Where an object is on screen, from its key frames: each says whether it is visible from there on."""
+    """The spans in which an object is visible; each key frame gives its visibility from that frame."""
     first: int | None = None
     for frame, is_visible in sorted(shapes):
         if not is_visible and first is not None:
@@ -177,7 +177,7 @@ def visible_frames(shapes: Iterable[tuple[int, bool]]) -> Iterator[Frames]:
 
 
 def _frame(value: object) -> int:
-    """A frame's number counted from 0; Label Studio counts from 1."""
+    """Convert a frame number to count from 0; Label Studio counts from 1."""
     if isinstance(value, bool) or not isinstance(value, int | str) or not str(value).isdecimal():
         raise ValueError(f"{str(value)[:40]!r} is not a frame number")
     if int(value) < 1:
@@ -196,19 +196,19 @@ class ImportResult:
     proposed: list[str] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
     unchanged: int = 0
-    refused: list[str] = field(default_factory=list)  # why labels were left out, a clause each
+    refused: list[str] = field(default_factory=list)  # a reason for each label left out
 
 
 def import_intervals(
     project: Project, store: Store, file: Path, *, video: str = "", fps: float | None = None, question: str = QUESTION
 ) -> ImportResult:
-    """Propose the intervals of a file; an `InputError` changes nothing.
+    """Propose the intervals of a file; an `InputError` leaves the build unchanged.
 
-    `video` names the footage if the file does not; `fps` is Label Studio's frame rate, if it is not the video's own.
+    `video` names the video if the file does not; `fps` is Label Studio's frame rate if it differs from the video's.
     """
     if "{label}" not in question:
-        raise InputError("the question needs {label} where the label goes.")
-    grouped: dict[tuple[str, str], list[Noted]] = defaultdict(list)
+        raise InputError("the question must contain {label}.")
+    grouped: dict[tuple[str, str], list[NotedInterval]] = defaultdict(list)
     times: dict[str, ScreenTimes] = {}
     videos = project.videos()
     for span in read_spans(file):
@@ -220,10 +220,10 @@ def import_intervals(
         except ValueError as error:
             raise InputError(f"{file}: {span.label[:40]!r}: {error}; is it about another video?") from None
     items = {judged.id: judged for judged in list_all_items(store.ledger())}
-    asked = {(judged.proposal.video, judged.proposal.text) for judged in items.values()}
+    known_questions = {(judged.proposal.video, judged.proposal.text) for judged in items.values()}
     result, changes = ImportResult(), []
-    for (name, label), noted in grouped.items():
-        intervals = merge_noted(noted)
+    for (name, label), noted_intervals in grouped.items():
+        intervals = merge_noted(noted_intervals)
         judged = items.get(label)
         try:
             if judged is not None and judged.gold is None:
@@ -235,23 +235,23 @@ def import_intervals(
                     result.replaced.append(label)
                 continue
             draft = _draft(question, label, intervals)
-            if (name, draft.question) in asked:
+            if (name, draft.question) in known_questions:
                 result.unchanged += 1
                 continue
-            made = check_draft(draft, video=name, duration=times[name].duration, family=EVENT_COUNTING)
+            proposal = check_draft(draft, video=name, duration=times[name].duration, family=EVENT_COUNTING)
         except DraftError as error:
             result.refused.append(f"{name}, {label[:40]!r}: {error}")
             continue
         item = new_item_id()
-        changes.append(Change(item, PROPOSAL_SLOT, MACHINE, made.to_json(), expected=0))
+        changes.append(Change(item, PROPOSAL_SLOT, MACHINE, proposal.to_json(), expected=0))
         result.proposed.append(item)
     store.append(changes)
     return result
 
 
-def merge_noted(noted: Iterable[Noted]) -> list[Noted]:
-    """Intervals in order, those that overlap or touch made one: what is seen without a break is seen once."""
-    in_order = sorted(noted, key=lambda each: (each[0].start, each[0].end))
+def merge_noted(noted_intervals: Iterable[NotedInterval]) -> list[NotedInterval]:
+    """Sort intervals, and merge those that overlap or touch: something visible without a break is one occurrence."""
+    in_order = sorted(noted_intervals, key=lambda each: (each[0].start, each[0].end))
     merged = union(interval for interval, _ in in_order)
     notes = [[note for interval, note in in_order if note and interval.start in whole] for whole in merged]
     return [(whole, "; ".join(dict.fromkeys(texts))) for whole, texts in zip(merged, notes, strict=True)]
@@ -264,20 +264,20 @@ def _label(span: LabelledSpan) -> str:
     return label
 
 
-def _find_video(videos: Sequence[str], file: Path, span: LabelledSpan, given: str) -> str:
-    """The footage of a span: the video of the command, or the one with the file name of the span."""
-    if given:
-        if given not in videos:
-            raise InputError(f"{given}: no such video in the build; its videos are named like {videos[0]}.")
-        return given
+def _find_video(videos: Sequence[str], file: Path, span: LabelledSpan, video: str) -> str:
+    """The video of a span: the one of the command, or the one with the span's file name."""
+    if video:
+        if video not in videos:
+            raise InputError(f"{video}: no such video in the build; its videos are named like {videos[0]}.")
+        return video
     name = PurePosixPath(unquote(span.media.replace("\\", "/")).partition("?")[0]).name
-    for wanted in (name, _UPLOAD_PREFIX.sub("", name)):
-        matches = [video for video in videos if PurePosixPath(video).name == wanted]
+    for candidate in (name, _UPLOAD_PREFIX.sub("", name)):
+        matches = [each for each in videos if PurePosixPath(each).name == candidate]
         if len(matches) == 1:
             return matches[0]
     if not name and len(videos) == 1:
         return videos[0]
-    raise InputError(f"{file}: which video is {name[:80]!r}? Say so with --video, as in --video {videos[0]}.")
+    raise InputError(f"{file}: no single video matches {name[:80]!r}; name it with --video, as in --video {videos[0]}.")
 
 
 def _read_times(project: Project, name: str) -> ScreenTimes:
@@ -285,8 +285,8 @@ def _read_times(project: Project, name: str) -> ScreenTimes:
         return ScreenTimes(video.timestamps, video.duration)
 
 
-def _draft(question: str, label: str, noted: Sequence[Noted]) -> ItemDraft:
-    """A question that counts, with four numbers in a row; the place of the right one follows from the words."""
+def _draft(question: str, label: str, noted: Sequence[NotedInterval]) -> ItemDraft:
+    """A counting question with four consecutive numbers as options; its text determines the place of the right one."""
     text, count = question.replace("{label}", label), len(noted)
     place = min(hashlib.sha256(text.encode()).digest()[0] % OPTIONS, count - 1)
     return ItemDraft(
@@ -298,13 +298,13 @@ def _draft(question: str, label: str, noted: Sequence[Noted]) -> ItemDraft:
     )
 
 
-def _replace_intervals(judged: JudgedItem, video: str, noted: Sequence[Noted]) -> ProposedItem:
-    """An item with other intervals; a counted answer follows them."""
+def _replace_intervals(judged: JudgedItem, video: str, noted: Sequence[NotedInterval]) -> ProposedItem:
+    """Replace the intervals of an item; the answer of a counting item changes with them."""
     proposal = judged.proposal
     if video != proposal.video:
         raise DraftError(f"the item is about {proposal.video}")
     if judged.verifications or judged.holders:
-        raise DraftError("people are judging it already; its intervals stay")
+        raise DraftError("it is already being judged, so its intervals stay")
     evidence = tuple(interval for interval, _ in noted)
     check_evidence(evidence, proposal.duration)
     answer = proposal.answer
@@ -318,26 +318,26 @@ def _replace_intervals(judged: JudgedItem, video: str, noted: Sequence[Noted]) -
 
 
 def export_intervals(project: Project, ledger: Ledger, out: Path) -> list[Path]:
-    """Write the items of a build for Label Studio, with their present intervals: tasks and labelling interface."""
+    """Write the items of a build for Label Studio, with their current intervals: tasks and labelling interface."""
     items: dict[str, list[JudgedItem]] = defaultdict(list)
     for judged in list_items(ledger):
         items[judged.proposal.video].append(judged)
     if not items:
         raise InputError(f"{project.folder}: no item is proposed yet.")
-    tasks = [make_task(name, _read_times(project, name), mine) for name, mine in sorted(items.items())]
+    tasks = [make_task(name, _read_times(project, name), video_items) for name, video_items in sorted(items.items())]
     files = {
         out / "label-studio.json": json.dumps(tasks, indent=2, ensure_ascii=False) + "\n",
         out / "label-studio-config.xml": _configuration([judged.id for mine in items.values() for judged in mine]),
     }
-    if taken := next((path for path in files if path.exists()), None):
-        raise InputError(f"{taken} exists already; give another folder.")
+    if existing := next((path for path in files if path.exists()), None):
+        raise InputError(f"{existing} exists already; give another folder.")
     for path, content in files.items():
         write_atomic(path, content)
     return list(files)
 
 
 def make_task(video: str, times: ScreenTimes, items: Sequence[JudgedItem]) -> dict[str, Any]:
-    """A task for a video, with its items as annotations that can be edited."""
+    """A task for a video, with its items as annotations."""
     result = []
     for judged in items:
         proposal = judged.proposal
@@ -363,7 +363,7 @@ def make_task(video: str, times: ScreenTimes, items: Sequence[JudgedItem]) -> di
 
 
 def _configuration(labels: Iterable[str]) -> str:
-    """The labelling interface for the tasks: a label for each item, and each video at its own frame rate."""
+    """The labelling interface: a label for each item, and the video at its own frame rate."""
     return (
         f'<View>\n  <TimelineLabels name="{CONTROL}" toName="{VIDEO}">\n'
         + "".join(f"    <Label value={quoteattr(label)} />\n" for label in labels)

@@ -1,6 +1,6 @@
-"""One item: its proposal, everything that was judged about it, and the state that follows by the rules of the stages.
+"""An item: its proposal, its judgements, and the state that the rules of the stages derive from them.
 
-Pure: a function of the history. Judgements about other intervals than the present ones no longer count.
+Everything is a function of the history. Judgements about outdated intervals do not count.
 """
 
 import hashlib
@@ -21,9 +21,9 @@ from trace_ves.records.base import Counts, Flag, Number, Record, Span
 R = TypeVar("R", bound=Record)
 Evidence = tuple[Span, ...]
 
-VERDICTS_NEEDED: Final = 2  # annotators who judge each item, and each partial set, independently
-AGREEING_IOU: Final = 0.5  # two annotators mean the same interval from this overlap on; below it, the adjudicator looks
-# Kinds of disagreement: whether the events are there, where their edges are, whether a partial set decides.
+VERDICTS_NEEDED: Final = 2  # independent annotators per item and per partial set
+AGREEING_IOU: Final = 0.5  # two annotators agree on an interval from this IoU up; else the adjudicator decides
+# Kinds of disagreement: whether the events happen, where their edges are, whether a partial set decides the answer.
 GROUNDING, BOUNDARIES, SUFFICIENCY = "grounding", "boundaries", "sufficiency"
 
 
@@ -33,7 +33,7 @@ def evidence_to_json(evidence: Iterable[Interval]) -> list[list[float]]:
 
 
 def mean_iou(one: Evidence, other: Evidence) -> float:
-    """How well two annotators' edges agree, interval by interval; one that only one of them has agrees with none."""
+    """The mean IoU of two annotators' intervals; an interval without a counterpart counts as 0."""
     if len(one) == len(other):
         overlaps = [iou(a, b) for a, b in zip(one, other, strict=True)]
     else:
@@ -42,12 +42,12 @@ def mean_iou(one: Evidence, other: Evidence) -> float:
 
 
 def same_intervals(one: Evidence, other: Evidence) -> bool:
-    """Whether every interval of one overlaps its counterpart enough."""
+    """Whether every interval overlaps its counterpart by at least `AGREEING_IOU`."""
     return len(one) == len(other) and all(iou(a, b) >= AGREEING_IOU for a, b in zip(one, other, strict=True))
 
 
 def merge_intervals(one: Evidence, other: Evidence) -> Evidence:
-    """Halfway between two annotators' edges, to the millisecond."""
+    """Average two annotators' edges, rounded to milliseconds."""
     return tuple(
         Interval(round((a.start + b.start) / 2, 3), round((a.end + b.end) / 2, 3))
         for a, b in zip(one, other, strict=True)
@@ -61,9 +61,9 @@ def partial_set(evidence: Evidence, left_out: int) -> Evidence:
 
 @dataclass(frozen=True, slots=True)
 class ProposedItem(Record):
-    """An item as it was proposed."""
+    """A proposed item."""
 
-    video: str  # path below the build's folder
+    video: str  # its path relative to the build's folder
     duration: Number
     family: str
     text: Annotated[str, Field(alias="question")]
@@ -82,17 +82,17 @@ class Verification(Record):
     """One annotator's verdict on an item."""
 
     accepted: Flag
-    evidence: Evidence = ()  # the intervals with corrected edges; empty for a rejection
+    evidence: Evidence = ()  # the corrected intervals; empty for a rejection
     reason: str = ""  # why it was rejected, or what the annotator is unsure about
     answer: str = ""  # the right option, if it is not the proposed one
-    is_unsure: Annotated[Flag, Field(alias="unsure")] = False  # neither accepted nor rejected: the adjudicator decides
+    is_unsure: Annotated[Flag, Field(alias="unsure")] = False  # then the adjudicator decides
     comment: str = ""
     looking: Looking | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class HumanAnswer(Record):
-    """An annotator's answer from the clips without one interval; None if the clips do not decide."""
+    """An annotator's answer from a partial set; None if its clips do not decide."""
 
     evidence: Evidence
     answer: str | None
@@ -101,7 +101,7 @@ class HumanAnswer(Record):
 
 @dataclass(frozen=True, slots=True)
 class Probe(Record):
-    """The model's answers from the clips without one interval."""
+    """The model's answers from a partial set."""
 
     evidence: Evidence
     answers: tuple[str | None, ...]
@@ -110,10 +110,10 @@ class Probe(Record):
 
 @dataclass(frozen=True, slots=True)
 class Shortcut(Record):
-    """A model's answers without looking."""
+    """A model's answers without the video."""
 
     first: str | None
-    repeat: tuple[str | None, ...]  # the held-out repeat; empty if the first answer was wrong already
+    repeat: tuple[str | None, ...]  # the held-out repeat; empty if the first answer was wrong
     solves: Flag
 
 
@@ -122,7 +122,7 @@ class Settlement(Record):
     """The adjudicator's decision on a disagreement."""
 
     keep: Flag
-    about: Counts  # numbers of the history's entries that disagreed; other numbers are another disagreement
+    about: Counts  # the numbers of the history entries that disagree; they identify the disagreement
     evidence: Evidence = ()  # the final intervals, if the disagreement was about them
     reason: str = ""
     answer: str = ""  # the right option, if it is not the proposed one
@@ -139,22 +139,22 @@ class Dispute:
 
 @dataclass(frozen=True, slots=True)
 class GoldAnswer(Record):
-    """The right judgements of a gold item."""
+    """The correct judgements of a gold item."""
 
     accept: Flag
     without: dict[int, str | None] = field(default_factory=dict)
-    """For leave-one-out, by interval left out: the option that the other clips decide, None if they decide none."""
+    """For each interval left out: the option that the other clips decide; None if they decide none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ItemState:
-    """How far an item has come."""
+    """The progress of an item."""
 
-    waits_at: Stage | None = None  # the stage whose judgement is missing; None for an item that is accepted or rejected
+    waits_at: Stage | None = None  # the stage whose judgement is missing; None if the item is decided
     rejected_at: Stage | None = None
-    evidence: Evidence = ()  # the final intervals, as soon as they are known
+    evidence: Evidence = ()  # the final intervals, once they are known
     dispute: Dispute | None = None
-    answer: str = ""  # the final answer, as soon as it is known
+    answer: str = ""  # the final answer, once it is known
 
     @property
     def accepted(self) -> bool:
@@ -164,11 +164,11 @@ class ItemState:
 
 @dataclass(frozen=True)
 class JudgedItem:
-    """A proposed item and its present judgements."""
+    """A proposed item and its current judgements."""
 
     id: str
     proposal: ProposedItem
-    numbers: Mapping[str, int] = field(default_factory=dict)  # of the entries behind the judgements, by slot
+    numbers: Mapping[str, int] = field(default_factory=dict)  # the history entry of each judgement, by slot
     verifications: Mapping[str, Verification] = field(default_factory=dict)  # by annotator
     answers: Mapping[str, Mapping[int, HumanAnswer]] = field(default_factory=dict)  # by annotator and interval left out
     probes: Mapping[int, Probe] = field(default_factory=dict)
@@ -197,22 +197,22 @@ class JudgedItem:
 
     @property
     def partial_evidence(self) -> Evidence:
-        """The intervals that partial sets are made of: the final ones, or those of a gold item."""
+        """The intervals of partial sets: the final ones, or those of a gold item."""
         return self.proposal.evidence if self.gold is not None else self.state.evidence
 
     def assignment_key(self, stage: Stage, left_out: int | None = None) -> str:
-        """The name of an assignment: a stage, and for leave-one-out which interval of which evidence is hidden."""
+        """The name of an assignment: its stage, and for leave-one-out the hidden interval and an evidence digest."""
         return stage.value if left_out is None else f"{stage.value}:{left_out}:{self._evidence_digest}"
 
     def waits_at(self, stage: Stage) -> bool:
         """Whether the item waits for judgements of this stage."""
-        if self.gold is not None:  # a gold item is never decided: it waits for every annotator
+        if self.gold is not None:  # a gold item is never decided; it waits for every annotator
             return stage is Stage.VERIFICATION or bool(self.gold.without)
         return self.state.waits_at is stage
 
     @cached_property
     def held(self) -> dict[str, list[tuple[Stage, int | None]]]:
-        """By annotator, what they hold and have not judged: the stage, and the interval that is left out."""
+        """The open assignments of each annotator: stage and interval left out."""
         held: dict[str, list[tuple[Stage, int | None]]] = {}
         if self.waits_at(Stage.VERIFICATION):
             for who in self.holders.get(self.assignment_key(Stage.VERIFICATION), {}).keys() - self.verifications.keys():
@@ -232,7 +232,7 @@ class JudgedItem:
 
     @cached_property
     def state(self) -> ItemState:
-        """How far the item has come, by the rules of the stages in their order."""
+        """The progress of the item, by the rules of the stages in order."""
         state = self._verify()
         if state.accepted:
             state = self._leave_one_out(state)
@@ -287,17 +287,17 @@ class JudgedItem:
 
 
 def list_items(ledger: Ledger) -> list[JudgedItem]:
-    """Every item that may come into the bench, in the order of proposal."""
+    """Every item except gold items, in the order of proposal."""
     return [judged for judged in list_all_items(ledger) if judged.gold is None]
 
 
 def list_all_items(ledger: Ledger) -> list[JudgedItem]:
-    """Every item, gold items included."""
+    """Every item, including gold items."""
     return ledger.derive(EVERYTHING, _read_items)
 
 
 def judged_item(ledger: Ledger, item: str) -> JudgedItem:
-    """Everything that was judged about an item; a `RefusedError` if there is no such item."""
+    """An item with its judgements; a `RefusedError` if it does not exist."""
     try:
         return ledger.derive(item, _read_item)
     except KeyError:

@@ -1,4 +1,4 @@
-"""The judgements of people: each is checked against the assignment they hold, then goes to the history."""
+"""Judgements of people: each is checked against the assignment that they hold, then written to the history."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class JudgementError(TraceVesError):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """An annotator's verdict on an item's intervals, as it was sent."""
+    """An annotator's verdict on an item's intervals, as the page sends it."""
 
     kind: str = "accept"  # `accept`, `reject` or `unsure`
     evidence: Sequence[Sequence[float]] = ()
@@ -47,7 +47,7 @@ class Verdict:
 
 
 class Judgements:
-    """Takes the judgements of all people into one store. Threads may share it."""
+    """Writes judgements to one store. Threads may share it."""
 
     def __init__(self, store: Store, settings: BuildSettings) -> None:
         self.store = store
@@ -55,7 +55,7 @@ class Judgements:
         self.queue = AssignmentQueue(store, settings)
 
     def item(self, item: str) -> JudgedItem:
-        """An item; a `RefusedError` if there is none of this id."""
+        """An item; a `RefusedError` if it does not exist."""
         return judged_item(self.store.ledger(), item)
 
     def next_assignment(self, person: Person) -> Assignment | None:
@@ -67,15 +67,15 @@ class Judgements:
     def note_watched(
         self, person: Person, item: str, spans: Sequence[Interval], *, sent: Sequence[Interval]
     ) -> list[list[float]]:
-        """Add spans that a player reports as played, as far as they were sent; returns everything played so far."""
+        """Add spans that a player reports, limited to what was sent to it; returns all spans played so far."""
         key, since, allowed = self._watching(person, item)
-        shown = [part for span in spans for part in clipped(span.start, span.end, allowed)]
-        new = evidence_to_json([part for span in shown for part in clipped(span.start, span.end, sent)])
+        inside = [part for span in spans for part in clipped(span.start, span.end, allowed)]
+        new = evidence_to_json([part for span in inside for part in clipped(span.start, span.end, sent)])
 
         def add(last: float, known: Mapping[str, Any]) -> dict[str, Any]:
             report = self._add_played(last, known, since, new)
             if report["credit"] < 0:
-                raise JudgementError("More was reported as played than can be played in this time.")
+                raise JudgementError("The report contains more video than can be played in this time.")
             return report
 
         played: list[list[float]] = self.store.note_watched(item, key, person.name, add)["spans"]
@@ -86,7 +86,7 @@ class Judgements:
         return self._progress(person, item)[0]
 
     def _progress(self, person: Person, item: str) -> tuple[list[list[float]], float]:
-        """What someone has played of an item, and the time they worked on it: long silences count in part."""
+        """The spans of an item that someone has played, and their working time, in which long pauses count in part."""
         key, since, _ = self._watching(person, item)
         last, known = self.store.watched(item, key, person.name)
         known = self._add_played(last, known, since)
@@ -95,12 +95,12 @@ class Judgements:
     def _add_played(
         self, last: float, known: Mapping[str, Any], since: float, spans: Sequence[Sequence[float]] = ()
     ) -> dict[str, Any]:
-        """Add to the last report of playing; one from before the assignment was taken counts no more."""
+        """Add spans to the last report; a report from before the assignment is ignored."""
         now = self.store.clock()
         return add_played(known if last > since else {}, spans, now - (max(last, since) or now))
 
     def verify(self, person: Person, item: str, verdict: Verdict, *, revision: int) -> None:
-        """Note a verdict on the intervals."""
+        """Record a verdict on the intervals."""
         held = self._held(person, item, Assignment(item, Stage.VERIFICATION))
         proposal = self.item(item).proposal
         accepted = verdict.kind == "accept"
@@ -121,7 +121,7 @@ class Judgements:
         self._write(person, item, slot, verification.to_json(), revision=revision)
 
     def answer_without(self, person: Person, item: str, left_out: int, *, answer: str | None, revision: int) -> None:
-        """Note an answer from the clips without one interval; None says that they do not decide."""
+        """Record an answer from a partial set; None means that its clips do not decide."""
         held = self._held(person, item, Assignment(item, Stage.LEAVE_ONE_OUT, left_out))
         judged = self.item(item)
         letters = judged.proposal.question(item).letters
@@ -142,7 +142,7 @@ class Judgements:
         self._write(person, item, slot, value, revision=revision, check=check)
 
     def skip(self, person: Person, item: str, reason: str) -> None:
-        """Give an assignment back with a reason; it is not offered to this person again."""
+        """Give an assignment back with a reason; the item is not offered to this person again."""
         held = self._held(person, item)
         if not reason:
             raise JudgementError("Say why you skip it, in a few words.")
@@ -161,12 +161,12 @@ class Judgements:
         about: Sequence[int],
         answer: str = "",
     ) -> None:
-        """Note the adjudicator's decision on the disagreement that they were shown."""
+        """Record the adjudicator's decision on the disagreement on their page."""
         person.require(Role.ADJUDICATOR)
         judged = self.item(item)
         dispute = judged.state.dispute
         if dispute is None or tuple(about) != dispute.about:
-            raise StaleError(f"{item}: this disagreement is settled already, or it is another one now.")
+            raise StaleError(f"{item}: this disagreement is already settled or has changed.")
         final: Evidence = ()
         if keep and not dispute.evidence:
             answer = check_answer(answer, judged.proposal)
@@ -178,11 +178,11 @@ class Judgements:
         self._write(person, item, f"settlement/{dispute.kind}", value)
 
     def undo(self, person: Person, item: str) -> None:
-        """Undo an annotator's newest judgement of an item; refused once others judged it or the annotator saw more."""
+        """Undo an annotator's newest judgement of an item; refused if others depend on it or if they have seen more."""
         self.item(item)
         newest = max(self.store.ledger().judgements(item, person.name), key=lambda entry: entry.number, default=None)
         if newest is None:
-            raise StaleError(f"{item}: there is nothing of yours to undo.")
+            raise StaleError(f"{item}: you have no judgement to undo.")
         slot, entry = newest.slot, newest
 
         def check(ledger: Ledger) -> None:
@@ -192,7 +192,7 @@ class Judgements:
         self.store.undo(item, slot, person.name, check=check)
 
     def why_no_undo(self, ledger: Ledger, entry: LedgerEntry) -> str:
-        """Why a judgement can no longer be undone; empty if it can."""
+        """The reason why a judgement can no longer be undone; empty if it can."""
         kind, _, *place = entry.slot.split("/")
         for other in ledger.judgements(entry.subject):
             other_kind, _, *other_place = other.slot.split("/")
@@ -206,15 +206,15 @@ class Judgements:
                 return "this can no longer be undone: you have seen more of the video since."
         return ""
 
-    def _held(self, person: Person, item: str, wanted: Assignment | None = None) -> Assignment:
-        """The assignment of this item that an annotator holds; a `RefusedError` if it is not the wanted one."""
+    def _held(self, person: Person, item: str, expected: Assignment | None = None) -> Assignment:
+        """The assignment of this item that an annotator holds; a `RefusedError` if it is not the expected one."""
         held = self.queue.current(person.name)
-        if held is None or held.item != item or (wanted is not None and held != wanted):
+        if held is None or held.item != item or (expected is not None and held != expected):
             raise RefusedError(f"{item[:40]}: this is not the assignment that you hold; go to your queue.")
         return held
 
     def _watching(self, person: Person, item: str) -> tuple[str, float, Evidence]:
-        """The key of an annotator's playing reports for an item, their start, and the spans they can have played."""
+        """The key of an annotator's playback reports for an item, when they begin, and the spans they may contain."""
         judged = self.item(item)
         whole: Evidence = (Interval(0.0, judged.proposal.duration),)
         if person.role is Role.ADJUDICATOR:
@@ -225,7 +225,7 @@ class Judgements:
         return key, judged.holders[key][person.name], allowed
 
     def _looking(self, person: Person, held: Assignment, evidence: Evidence, *, must: bool) -> Looking:
-        """How an annotator viewed these intervals; with `must`, all of them have to be played."""
+        """How an annotator viewed these intervals; with `must`, an error if they did not play all of them."""
         spans, seconds = self._progress(person, held.item)
         total = sum(interval.length for interval in evidence)
         if must:
@@ -235,7 +235,7 @@ class Judgements:
                     f"{total:.0f} s of video cannot be played in {seconds:.1f} s; play every clip first."
                 )
         share = min((watched_share(interval, spans) for interval in evidence), default=1.0)
-        blindness = Blindness.FRESH  # who verifies sees everything
+        blindness = Blindness.FRESH  # verification need not be blind
         if held.left_out is not None:
             blindness = self.queue.exposures.blindness(person.name, self.item(held.item), held.left_out)
         return Looking(share, seconds, total, is_blind=blindness is Blindness.FRESH)
@@ -255,7 +255,7 @@ class Judgements:
         revision: int | None = None,
         check: Check | None = None,
     ) -> None:
-        """Write a judgement, with the time that its author worked on it since their last one in this slot."""
+        """Write a judgement, with the working time since the author's last one in this slot."""
         ledger = self.store.ledger()
         if revision is None:
             revision = ledger.slot(item, slot).revision
@@ -266,7 +266,7 @@ class Judgements:
 
 
 def check_answer(answer: str, proposal: ProposedItem) -> str:
-    """The corrected option; empty for the proposed one."""
+    """Check an answer; returns it, or an empty string for the proposed one."""
     letters = proposal.question("").letters
     if answer and answer not in letters:
         raise JudgementError(f"The answer must be one of {letters[0]}-{letters[-1]}.")
@@ -274,7 +274,7 @@ def check_answer(answer: str, proposal: ProposedItem) -> str:
 
 
 def parse_evidence(pairs: Sequence[Sequence[float]], proposal: ProposedItem, answer: str = "") -> Evidence:
-    """Intervals that an annotator sent: in order, apart, inside the video, in the number that a counted answer says."""
+    """Check intervals from an annotator: order, overlap, length, and for a counting item their number."""
     try:
         if any(not 0 <= start < end <= proposal.duration for start, end in pairs):
             raise DraftError(f"every interval must lie in 0-{proposal.duration:g} s and end after its start")

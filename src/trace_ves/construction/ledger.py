@@ -1,6 +1,6 @@
-"""The history of a build: entries, the slots that they set, and the values that follow. Pure: knows no database.
+"""The history of a build in memory: entries, and the slots and values derived from them.
 
-An undo is a further entry. Subjects are items (`c3b16ee91`), videos (`video:…`) and people (`person:…`).
+An undo is another entry. Subjects are items (`c3b16ee91`), videos (`video:…`) and people (`person:…`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from trace_ves.core import TraceVesError
 from trace_ves.records import Call
 
 T = TypeVar("T")
-Value = Mapping[str, Any] | None  # the value of a slot, ready for JSON; None for an empty slot
+Value = Mapping[str, Any] | None  # the JSON value of a slot; None if it is empty
 
-MACHINE: Final = "build"  # the author of entries that no person wrote
+MACHINE: Final = "build"  # the author of entries written by commands
 
 
 class Stage(StrEnum):
@@ -34,7 +34,7 @@ PROPOSAL_SLOT: Final = "proposal"
 LANGUAGE_SLOT: Final = "shortcut/language-only"
 GIST_SLOT: Final = "shortcut/gist"
 GOLD_SLOT: Final = "gold"
-EVERYTHING: Final = ""  # the subject of values that follow from all entries
+EVERYTHING: Final = ""  # the subject of values derived from all entries
 SUMMARY_SLOT: Final = "gist"  # the caption of a whole video
 # Judgements by people: verification/WHO, without/WHO/INTERVAL, settlement/KIND, skip/WHO. The model's are in
 # probe/INTERVAL, and seat/ASSIGNMENT/NUMBER says who holds an assignment.
@@ -47,32 +47,32 @@ def video_subject(video: str) -> str:
 
 
 class StaleError(TraceVesError):
-    """Another writer changed the same slot first; nothing was written."""
+    """Another writer has changed the slot; nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change to be written."""
+    """A change to write."""
 
     subject: str
     slot: str
     who: str
     after: Value
-    expected: int | None = None  # the revision that the writer saw; another one refuses the change
+    expected: int | None = None  # the revision that the writer saw; the change is refused if it has changed
     seconds: float = 0.0  # time that the author spent on it
     calls: tuple[Mapping[str, Any], ...] = ()  # the model calls behind it, each with the spec of its backbone
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """One line of the history: who, when, what, before and after."""
+    """One entry of the history: who changed what, when, from and to which value."""
 
     number: int
     at: float  # seconds since 1970, UTC
     who: str
     subject: str
     slot: str
-    revision: int  # counts the entries of this slot from 1
+    revision: int  # number of this entry in its slot, from 1
     before: Value
     after: Value
     undoes: int | None = None  # the revision that this entry undoes
@@ -89,12 +89,12 @@ class Slot:
 
     @property
     def value(self) -> Value:
-        """The present value."""
+        """The current value."""
         return self.entries[-1].after if self.entries else None
 
 
 class Ledger:
-    """All entries in the order they were written, and the slots after them."""
+    """All entries in order, and the current slots."""
 
     def __init__(self) -> None:
         self.entries: list[LedgerEntry] = []
@@ -117,7 +117,7 @@ class Ledger:
         return self.entries[-1].number if self.entries else 0
 
     def subjects(self, slot: str) -> list[str]:
-        """Subjects in which this slot was ever written, in the order they came."""
+        """Subjects with this slot, in the order of their first entries."""
         return [subject for subject, slots in list(self._slots.items()) if slot in slots]
 
     def slot(self, subject: str, slot: str) -> Slot:
@@ -125,11 +125,11 @@ class Ledger:
         return self._slots.get(subject, {}).get(slot, Slot())
 
     def value(self, subject: str, slot: str) -> Value:
-        """The present value of a slot."""
+        """The current value of a slot."""
         return self.slot(subject, slot).value
 
     def current(self, subject: str, prefix: str) -> dict[str, LedgerEntry]:
-        """The entry behind the value of every slot `prefix/…` of a subject, by what follows the prefix."""
+        """The current entry of each slot `prefix/…` of a subject, by the rest of the slot's name."""
         return {
             name.removeprefix(prefix + "/"): slot.entries[-1]
             for name, slot in list(self._slots.get(subject, {}).items())
@@ -137,17 +137,17 @@ class Ledger:
         }
 
     def holders(self, item: str, assignment: str) -> dict[str, str]:
-        """Who holds an assignment of an item, each with the number of their slot; a release has no holder."""
+        """The holders of an assignment of an item, each with the number of their slot."""
         seats = self.current(item, f"seat/{assignment}").items()
         return {str(entry.after["who"]): number for number, entry in seats if entry.after and "who" in entry.after}
 
     def caption(self, video: str, slot: str = SUMMARY_SLOT) -> str | None:
-        """A caption of a video, by default of the whole; None if there is none."""
+        """A caption of a video, by default its summary; None if it is missing."""
         value = self.value(video_subject(video), slot)
         return None if value is None else value.get("caption")
 
     def derive(self, subject: str, make: Callable[[Ledger, str], T]) -> T:
-        """What `make` makes of a subject, again only after a change of it; each subject has one such value."""
+        """The cached result of `make` for a subject, computed again after its entries change; one value per subject."""
         count = self._counts.get(subject, 0)
         known = self._derived.get(subject)
         if known is None or known[0] != count:
@@ -156,7 +156,7 @@ class Ledger:
         return value
 
     def judgements(self, item: str, who: str | None = None) -> list[LedgerEntry]:
-        """The present judgements of an item, by one person or by all."""
+        """The current judgements of an item, by one person or by all."""
         return [
             entry
             for prefix in JUDGEMENT_SLOTS
@@ -171,21 +171,21 @@ class Ledger:
                 yield str(call["backbone"]), Call.from_json(call)
 
     def next_entry(self, change: Change, *, number: int, at: float) -> LedgerEntry:
-        """The entry that a change becomes; a `StaleError` if the slot has another revision than expected."""
+        """The entry for a change; a `StaleError` if the slot has another revision than expected."""
         slot = self.slot(change.subject, change.slot)
         if change.expected is not None and change.expected != slot.revision:
-            raise StaleError(f"{change.subject}: this was changed after it was shown; look at it again.")
+            raise StaleError(f"{change.subject}: this has changed since you opened it; look at it again.")
         revision, seconds, calls = slot.revision + 1, change.seconds, change.calls
-        where = change.who, change.subject, change.slot, revision
-        return LedgerEntry(number, at, *where, slot.value, change.after, seconds=seconds, calls=calls)
+        fields = change.who, change.subject, change.slot, revision
+        return LedgerEntry(number, at, *fields, slot.value, change.after, seconds=seconds, calls=calls)
 
     def undo_entry(self, subject: str, name: str, who: str, *, number: int, at: float) -> LedgerEntry:
-        """The entry that undoes the newest one of a slot, which must have the same author."""
+        """The entry that undoes the newest entry of a slot; only its author may undo it."""
         slot = self.slot(subject, name)
         if not slot.entries:
             raise StaleError(f"{subject}: there is nothing to undo.")
         newest = slot.entries[-1]
         if newest.who != who:
             raise StaleError(f"{subject}: the newest judgement is by another annotator, and only they can undo it.")
-        before_it = slot.entries[-2].after if len(slot.entries) > 1 else None
-        return LedgerEntry(number, at, who, subject, name, slot.revision + 1, newest.after, before_it, newest.revision)
+        previous = slot.entries[-2].after if len(slot.entries) > 1 else None
+        return LedgerEntry(number, at, who, subject, name, slot.revision + 1, newest.after, previous, newest.revision)

@@ -1,4 +1,4 @@
-"""What an operator should do next: whom to invite, which command to run."""
+"""The operator's next steps: whom to invite, which command to run."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from trace_ves.construction.exposure import Exposures
     from trace_ves.construction.project import BuildSettings
 
-MOST_NAMES: Final = 5  # items and videos that a sentence names at most
+MOST_NAMES: Final = 5  # items and videos named in a sentence
 
 
 def next_steps(ledger: Ledger, queue: AssignmentQueue, folder: str) -> list[str]:
-    """What to do now, the most pressing first, each as a sentence with its command."""
+    """The next steps, the most urgent first, each as a sentence with its command."""
     waiting = list_items(ledger)
     stages = [judged.state.waits_at for judged in waiting]
     if not waiting:
@@ -42,14 +42,14 @@ def next_steps(ledger: Ledger, queue: AssignmentQueue, folder: str) -> list[str]
         steps.append(f"Let annotators judge {_items(count)}: trace-ves build serve {folder}")
     if not steps and any(judged.state.accepted for judged in waiting):
         steps.append(f"Export the bench: trace-ves build export {folder} OUT")
-    return steps or ["No item was accepted; propose others, or put more footage into the build."]
+    return steps or ["No item was accepted; propose others, or add more videos to the build."]
 
 
 def fewest_annotators(items: Iterable[JudgedItem], settings: BuildSettings) -> int:
-    """How many annotators the undecided items need: the number for the video that needs most.
+    """The number of annotators that the undecided items need: the maximum over videos.
 
-    Two annotators see a whole video. Each partial set of it needs two more who have seen nothing of it, and who have
-    seen something afterwards; without blindness, two are enough for all of them.
+    Two annotators watch a whole video. Each partial set of it needs two others who have seen nothing of it, and who
+    cannot judge another one of the video afterwards. With `allow_not_blind`, two others are enough for all of them.
     """
     needs: dict[str, int] = defaultdict(int)
     waiting: set[str] = set()
@@ -66,7 +66,7 @@ def fewest_annotators(items: Iterable[JudgedItem], settings: BuildSettings) -> i
 def find_shortages(
     items: Iterable[JudgedItem], exposures: Exposures, annotators: Sequence[str]
 ) -> Iterator[tuple[str, list[str], int]]:
-    """Videos with too few people who have seen nothing of them, the items that wait, and how many more are needed."""
+    """Yield each video with too few annotators who have not seen it, its waiting items, and how many are missing."""
     needed: dict[str, dict[str, int]] = defaultdict(dict)
     for judged in items:
         if judged.state.waits_at is Stage.LEAVE_ONE_OUT:
@@ -80,7 +80,7 @@ def find_shortages(
 
 
 def _invitations(ledger: Ledger, items: list[JudgedItem], queue: AssignmentQueue, folder: str) -> Iterator[str]:
-    """Whom to invite: enough annotators for each video, and some who have seen nothing of the videos that wait."""
+    """Suggest invitations, so that every waiting item has annotators who may judge it."""
     annotators = active_names(ledger, Role.ANNOTATOR)
     shortages = [] if queue.settings.allow_not_blind else [*find_shortages(items, queue.exposures, annotators)]
     needed = fewest_annotators(items, queue.settings)
@@ -93,12 +93,12 @@ def _invitations(ledger: Ledger, items: list[JudgedItem], queue: AssignmentQueue
         yield f"Invite {people}{why}: trace-ves build invite {folder} NAME..."
         if not queue.settings.allow_not_blind:
             yield (
-                f"Or need fewer: propose fewer items per video, use more videos, or set allow_not_blind = true in"
+                f"To need fewer, propose fewer items per video, use more videos, or set allow_not_blind = true in"
                 f" {folder}/build.toml (then {2 * VERDICTS_NEEDED} are enough, and the report counts the answers of"
                 " annotators who had seen other clips of the video)"
             )
     if stuck := [item for item, _ in queue.stuck() if item not in names]:
-        yield f"Invite annotators who may judge {_items(len(stuck))} that no one here may judge: {_names(stuck)}"
+        yield f"Invite annotators for {_items(len(stuck))} that no current annotator may judge: {_names(stuck)}"
 
 
 def _names(names: Sequence[str]) -> str:

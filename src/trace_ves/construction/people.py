@@ -1,4 +1,4 @@
-"""Who may judge: annotators, adjudicators and operators, each with a token. Only its digest is stored."""
+"""The people of a build: annotators, adjudicators and operators. Each has a token, of which only a digest is stored."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RefusedError(TraceVesError):
 
 
 class Role(StrEnum):
-    """What someone may do in a build."""
+    """The role of someone in a build."""
 
     ANNOTATOR = "annotator"
     ADJUDICATOR = "adjudicator"
@@ -36,21 +36,21 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Someone who was invited."""
+    """Someone who was invited to the build."""
 
     name: str
     role: Role
-    token_sha256: str  # empty after the access was revoked
-    signed_out_at: float = 0.0  # sessions that began before this moment have ended
+    token_sha256: str  # empty after access was revoked
+    signed_out_at: float = 0.0  # earlier sessions have ended
 
     def require(self, role: Role) -> None:
-        """Refuse callers with another role."""
+        """Raise a `RefusedError` for another role."""
         if self.role is not role:
             raise RefusedError(f"Only an {role.value} may do this.")
 
 
 def invite(store: Store, name: str, role: Role) -> str:
-    """Invite someone; returns a new token, which ends the previous one."""
+    """Invite someone; returns a new token, which replaces the previous one."""
     if _NAME.fullmatch(name) is None:
         raise InputError(
             f"{name!r} is not a valid name: use up to 40 letters, digits, dots and dashes, starting with a letter."
@@ -74,7 +74,7 @@ def find_person(ledger: Ledger, name: str) -> Person | None:
 
 
 def list_people(ledger: Ledger) -> list[Person]:
-    """Everyone who was invited, those without access included."""
+    """Everyone who was invited, including those whose access was revoked."""
     names = [subject.removeprefix("person:") for subject in ledger.subjects(PERSON_SLOT)]
     return [person for name in names if (person := find_person(ledger, name))]
 
@@ -85,13 +85,13 @@ def active_names(ledger: Ledger, role: Role) -> list[str]:
 
 
 def revoke(store: Store, name: str) -> None:
-    """End someone's access: token and sessions. Their judgements stay."""
+    """Revoke the token and end the sessions of someone. Their judgements stay."""
     after = {"role": _require_person(store, name).role.value, "token_sha256": ""}
     store.append([Change(_subject(name), PERSON_SLOT, MACHINE, after)])
 
 
 def sign_out_everywhere(store: Store, name: str, by: str) -> None:
-    """End all of someone's sessions, on every server; their token stays."""
+    """End all sessions of someone, on every server. Their token stays valid."""
     _require_person(store, name)
     store.append([Change(_subject(name), SIGN_OUT_SLOT, by, {})])
 
@@ -104,10 +104,10 @@ def _require_person(store: Store, name: str) -> Person:
 
 
 def authenticate(ledger: Ledger, name: str, token: str) -> Person | None:
-    """The person with this name and token. A wrong name takes as long as a wrong token."""
+    """The person with this name and token. The time does not reveal whether the name exists."""
     person = find_person(ledger, name)
-    right = hmac.compare_digest(digest_secret(token), (person.token_sha256 if person else "") or _NO_DIGEST)
-    return person if right else None
+    is_right = hmac.compare_digest(digest_secret(token), (person.token_sha256 if person else "") or _NO_DIGEST)
+    return person if is_right else None
 
 
 def _subject(name: str) -> str:
@@ -120,5 +120,5 @@ def new_secret() -> str:
 
 
 def digest_secret(secret: str) -> str:
-    """What is stored and looked up instead of a token or a cookie."""
+    """The digest that is stored instead of a token or a cookie."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,6 +1,6 @@
-"""Stages 3 and 4: whether a model solves an item from partial evidence, or without looking.
+"""Stages 3 and 4: whether a model solves an item from partial evidence, or without the video.
 
-A first answer without looking that is right must be right more often than by chance in a held-out repeat.
+Without the video, a model solves an item if it is right at first and then more often than by chance when asked again.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from trace_ves.construction.store import Store
     from trace_ves.records.base import Record
 
-DRAWS: Final = 3  # a partial set decides for the model when it is right in all, with the options in another order each
+DRAWS: Final = 3  # with different orders of the options; the model solves a partial set if it is right in all
 LOOK: Final = ObservationStrategy(fps=2.0, height=360)
-MOST_FRAMES: Final = 24  # frames of each interval, at most
-REPEATS: Final = 4  # draws of the held-out repeat: with four options, every option takes every place once
+MOST_FRAMES: Final = 24  # per interval
+REPEATS: Final = 4  # draws of the held-out repeat; with four options, each option takes every place once
 
 
 def rotate_options(question: Question, draw: int) -> Question:
-    """The question with its options rotated by one place per draw, so that a bias for a letter is not knowledge."""
+    """Rotate the options by one place per draw, so that a preference for a letter does not count as knowledge."""
     turn = draw % len(question.options)
     return replace(question, options=(*question.options[turn:], *question.options[:turn]))
 
 
 def original_letter(letter: str | None, draw: int, question: Question) -> str | None:
-    """The letter that an option of a rotated question has in the question itself."""
+    """Map a letter of the rotated question to the letter in the original question."""
     if letter is None:
         return None
     letters = question.letters
@@ -46,7 +46,7 @@ def original_letter(letter: str | None, draw: int, question: Question) -> str | 
 def ask_rotated(
     question: Question, stage: str, observer: Observer, draws: Sequence[int], *clips: Clip, **more: str
 ) -> tuple[str | None, ...] | ModelFault:
-    """The model's answer in each draw, by the question's own letters; or the first fault."""
+    """Ask with rotated options; returns the answers as original letters, or the first fault."""
     requests, answers = [], []
     for draw in draws:
         rotated = rotate_options(question, draw)
@@ -60,7 +60,7 @@ def ask_rotated(
 
 
 def reply_change(item: str, slot: str, reply: Record | ModelFault, observer: Observer) -> Change:
-    """The change that notes a model's judgement and its calls; a fault has its own slot, so that it is asked again."""
+    """The change that records a reply and its calls; a fault goes to another slot, so that the model is asked again."""
     calls = list_calls(observer)
     if isinstance(reply, ModelFault):
         return Change(item, f"fault/{slot}", MACHINE, {"fault": reply.reason}, calls=calls)
@@ -68,7 +68,7 @@ def reply_change(item: str, slot: str, reply: Record | ModelFault, observer: Obs
 
 
 def needs_probe(judged: JudgedItem) -> bool:
-    """Whether the model has not answered yet without each interval of an item at this stage."""
+    """Whether an item waits for the model's answers about its partial sets."""
     evidence = judged.state.evidence
     return judged.state.waits_at is Stage.LEAVE_ONE_OUT and len(judged.probes_about(evidence)) < len(evidence)
 
@@ -76,7 +76,7 @@ def needs_probe(judged: JudgedItem) -> bool:
 def probe_leave_one_out(
     project: Project, store: Store, backbone: Backbone, *, on_progress: Callable[[int, int], None]
 ) -> int:
-    """Ask the vision model about every partial set that waits for it; returns the number of items."""
+    """Ask the vision model about every waiting partial set; returns the number of items."""
     waiting = [judged for judged in list_items(store.ledger()) if needs_probe(judged)]
     for done, judged in enumerate(waiting, 1):
         question, evidence = judged.proposal.question(judged.id), judged.state.evidence
@@ -99,23 +99,24 @@ def probe_leave_one_out(
 def probe_shortcuts(
     store: Store, language: Backbone, gist: Backbone, *, on_progress: Callable[[int, int], None]
 ) -> tuple[int, int]:
-    """Ask both models about every item that waits; returns the number of items, and of those without a summary."""
+    """Ask both models about every waiting item; returns the number of items, and of those without a summary."""
     ledger = store.ledger()
     waiting = [judged for judged in list_items(ledger) if judged.state.waits_at is Stage.SHORTCUT]
-    lacking = 0
+    without_summary = 0
     for done, judged in enumerate(waiting, 1):
         probes: list[tuple[Shortcut | None, str, str, Backbone, dict[str, str]]]
         probes = [(judged.language, LANGUAGE_SLOT, "language-only-probe", language, {})]
         if (summary := ledger.caption(judged.proposal.video)) is None:
-            lacking += 1
+            without_summary += 1
         else:
             probes.append((judged.gist, GIST_SLOT, "gist-probe", gist, {"summary": summary}))
-        for known, slot, stage, backbone, more in probes:
-            if known is None:
+        for answered, slot, stage, backbone, variables in probes:
+            if answered is None:
                 observer = Observer(NoFootage(), backbone)
-                store.append([reply_change(judged.id, slot, _ask_blind(judged, stage, observer, **more), observer)])
+                reply = _ask_blind(judged, stage, observer, **variables)
+                store.append([reply_change(judged.id, slot, reply, observer)])
         on_progress(done, len(waiting))
-    return len(waiting), lacking
+    return len(waiting), without_summary
 
 
 def _ask_blind(judged: JudgedItem, stage: str, observer: Observer, **more: str) -> Shortcut | ModelFault:
@@ -132,5 +133,5 @@ def _ask_blind(judged: JudgedItem, stage: str, observer: Observer, **more: str) 
 
 
 def above_chance(repeat: Sequence[str | None], gold: str, options: int) -> bool:
-    """Whether the right option was chosen more often than a blind draw would choose it."""
+    """Whether the right option was chosen more often than by chance."""
     return sum(answer == gold for answer in repeat) * options > len(repeat)

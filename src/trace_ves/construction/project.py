@@ -1,4 +1,4 @@
-"""A build's folder: footage under `videos/`, settings in `build.toml`, guidelines, and usually the database."""
+"""The folder of a build: `videos/`, `build.toml`, `guidelines.md`, and usually the database."""
 
 import json
 import secrets
@@ -18,22 +18,22 @@ from trace_ves.core.files import write_atomic
 
 
 class BuildSettings(BaseModel):
-    """The settings of a build; a build of version 0.1 has only a database and audited models."""
+    """The settings of a build; builds of version 0.1 only have `database` and `audited`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     id: str = Field(default="", pattern=r"^([0-9a-f]{16})?$")  # distinguishes this build's tables in a shared database
     database: str = ""  # URL of the database; empty for a SQLite file in the folder
-    audited: tuple[str, ...] = ()  # specs of the backbones that the bench will audit; no stage should use one of them
+    audited: tuple[str, ...] = ()  # backbones that the bench will audit; no stage should use one of them
     gold_share: float = Field(default=0.0, ge=0, le=0.5)  # share of an annotator's assignments that are gold items
-    # An annotator with fewer gold items right does not count in the closure statement.
+    # Judgements of annotators with a lower accuracy on gold items do not count for the closure statement.
     gold_accuracy: float = Field(default=0.8, ge=0, le=1)
-    watched_share: float = Field(default=0.95, gt=0, le=1)  # of every interval that must be played before a judgement
-    # A judgement that took less than this part of the clips' length does not count for the closure statement.
+    watched_share: float = Field(default=0.95, gt=0, le=1)  # share of each interval to play before a judgement
+    # Judgements faster than this multiple of the clips' length do not count for the closure statement.
     least_pace: float = Field(default=0.5, ge=0)
-    # Whether a partial set may go to an annotator who has seen other clips of its video, when no other is left.
+    # Whether an annotator who has seen other clips of a video may judge its partial sets if no other annotator is left.
     allow_not_blind: bool = False
-    seat_hours: float = Field(default=24.0, gt=0)  # an assignment goes back to the queue after this many idle hours
+    seat_hours: float = Field(default=24.0, gt=0)  # idle hours after which an assignment returns to the queue
 
     def to_toml(self) -> str:
         """The content of `build.toml`; TOML writes these values as JSON does."""
@@ -62,28 +62,28 @@ class Project:
         return self.settings.database or f"sqlite:///{(self.folder / DATABASE_FILE).resolve()}"
 
     def open_store(self) -> Store:
-        """The store of this build; a link that leads to a database elsewhere is refused."""
-        if not self.settings.database and not self._holds(self.folder / DATABASE_FILE):
+        """Open the store; a link to a database outside the folder is refused."""
+        if not self.settings.database and not self._is_inside(self.folder / DATABASE_FILE):
             raise InputError(f"{self.folder / DATABASE_FILE}: this link leads out of the build's folder; remove it.")
         return Store(self.url, self.settings.id)
 
     def guidelines(self) -> str:
         """The guidelines for annotators in Markdown: the file in the folder, or the default text."""
         path = self.folder / GUIDELINES_FILE
-        if self._holds(path) and path.is_file():
+        if self._is_inside(path) and path.is_file():
             return path.read_text(encoding="utf-8", errors="replace")
         return files(__package__).joinpath("texts", GUIDELINES_FILE).read_text(encoding="utf-8")
 
-    def _holds(self, path: Path) -> bool:
-        """Whether a file or the target of a link lies in the folder, which others may have written."""
+    def _is_inside(self, path: Path) -> bool:
+        """Whether a file, after resolving links, is in the folder; the folder may be untrusted."""
         return path.resolve().is_relative_to(self.folder.resolve())
 
     def files(self) -> list[Path]:
-        """The files of a build beside its footage; some may not exist."""
+        """The files of a build except its videos; some may not exist."""
         return [self.folder / name for name in BUILD_FILES]
 
     def videos(self) -> list[str]:
-        """Paths of the footage below the folder, in order; links that lead out of it are left out."""
+        """Paths of the videos relative to the folder, sorted; links that lead out of it are left out."""
         paths = sorted((self.folder / VIDEOS).rglob("*"))
         names = [path.relative_to(self.folder).as_posix() for path in paths if path.suffix.lower() in VIDEO_SUFFIXES]
         return [name for name in names if self.path_of(name) is not None and name.isprintable()]
@@ -96,26 +96,25 @@ class Project:
             real = (self.folder / video).resolve(strict=True)
         except (OSError, ValueError, RuntimeError):
             return None
-        inside = real.is_file() and real.is_relative_to((self.folder / VIDEOS).resolve())
-        return real if inside else None
+        is_inside = real.is_file() and real.is_relative_to((self.folder / VIDEOS).resolve())
+        return real if is_inside else None
 
     def need_path(self, video: str) -> Path:
         """The file of a video; an `InputError` if it is missing."""
         path = self.path_of(video)
         if path is None:
-            raise InputError(f"{self.folder / video}: this video is not in the build's folder any more; put it back.")
+            raise InputError(f"{self.folder / video}: this video is no longer in the build's folder; put it back.")
         return path
 
 
 def create_project(folder: Path, settings: BuildSettings | None = None) -> Project:
-    """Make a build of a folder with footage: write `build.toml`, the guidelines and the store."""
-    chosen = settings or BuildSettings()
-    project = Project(folder, chosen.model_copy(update={"id": secrets.token_hex(8)}))
+    """Create a build in a folder with videos: write `build.toml`, the guidelines and the store."""
+    project = Project(folder, (settings or BuildSettings()).model_copy(update={"id": secrets.token_hex(8)}))
     file = folder / SETTINGS_FILE
     if file.exists():
         raise InputError(f"{file} exists already; this folder is a build.")
     if not project.videos():
-        raise InputError(f"{folder / VIDEOS}: no videos here; put your footage into this folder first.")
+        raise InputError(f"{folder / VIDEOS}: no videos here; put your videos into this folder first.")
     project.open_store().close()
     if not (folder / GUIDELINES_FILE).exists():
         write_atomic(folder / GUIDELINES_FILE, project.guidelines())
@@ -124,12 +123,12 @@ def create_project(folder: Path, settings: BuildSettings | None = None) -> Proje
 
 
 def open_project(folder: Path, *, database: str = "") -> Project:
-    """The build in a folder. It may come from others: a database that its settings name must be named here too."""
+    """Open a build. Its folder may be untrusted, so `database` must repeat the database of its settings."""
     project = Project(folder, read_settings(folder))
-    if (named := project.settings.database) != database:
-        hint = f"if it is yours, add --database {shlex.quote(named)}" if named else "leave out --database"
+    if (own := project.settings.database) != database:
+        hint = f"if it is yours, add --database {shlex.quote(own)}" if own else "leave out --database"
         file = folder / SETTINGS_FILE
-        raise InputError(f"{file}: this build names {f'the database {named!r}' if named else 'no database'}; {hint}.")
+        raise InputError(f"{file}: this build names {f'the database {own!r}' if own else 'no database'}; {hint}.")
     return project
 
 

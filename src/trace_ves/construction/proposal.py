@@ -1,6 +1,6 @@
-"""Stage 1: dense captions of every window of a video, a coarse gist of the whole, and items drafted from captions.
+"""Stage 1: captions of every window of a video, a summary of the whole video, and items drafted from the captions.
 
-Each window and each family is one entry of the history, so that a stopped run continues.
+Each window and each family is an entry of the history, so that an interrupted run can continue.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ PROPOSAL_STAGE: Final = "item-proposal"
 WINDOW_SECONDS: Final = 30.0
 OVERLAP_SECONDS: Final = 5.0
 LOOK: Final = ObservationStrategy(fps=1.0, height=360)
-GIST_FRAMES: Final = 16  # frames of the coarse look that the global summary is written from
-BATCH: Final = 4  # windows captioned at once; a kill loses no more than these
+GIST_FRAMES: Final = 16  # frames for the summary of a video
+BATCH: Final = 4  # windows captioned at once; an interruption loses at most these
 
 OPTIONS: Final = 4
 FEWEST_INTERVALS: Final = 2
 MOST_INTERVALS: Final = 24
-SHORTEST_SECONDS: Final = 1.0  # a shorter proposed interval is widened, so that there is something to play
+SHORTEST_SECONDS: Final = 1.0  # shorter proposed intervals are widened
 
 LEAST_SECONDS: Final = 0.1  # the shortest interval that an annotator may set
 LONGEST_SHARE: Final = 0.5  # the longest interval, as a share of its video
 
-SCHEMAS: Final = {  # the instructions about each family for the proposing model
+SCHEMAS: Final = {  # instructions for the proposing model, by family
     TEMPORAL_ORDERING: (
         "Ask for the relative order of two or more events that happen once each. The options are four different orders "
         "of the same events. The evidence has one interval for each event, in order of time."
@@ -67,7 +67,7 @@ class NoFootage:
     duration = 0.0
 
     def frames_at(self, seconds: Sequence[float], *, height: int | None = None) -> tuple[Any, ...]:
-        """There are no frames here."""
+        """Raise: a request without frames must not ask for any."""
         raise RuntimeError(f"a request without footage asked for {len(seconds)} frames of height {height}")
 
 
@@ -94,11 +94,11 @@ class DraftsReply(BaseModel):
 
 
 class DraftError(ValueError):
-    """A draft breaks its family's schema; the message is a clause."""
+    """A draft breaks a rule of its family; the message is a clause."""
 
 
 def check_draft(draft: ItemDraft, *, video: str, duration: float, family: str) -> ProposedItem:
-    """The draft as a proposal, or a `DraftError` that says which rule it breaks."""
+    """Turn a draft into a proposal; a `DraftError` names the rule that it breaks."""
     options = tuple(option.strip() for option in draft.options)
     if len(options) != OPTIONS or len({option.casefold() for option in options}) != OPTIONS or not all(options):
         raise DraftError(f"it needs {OPTIONS} different options, found {len(options)}")
@@ -127,7 +127,7 @@ def _widen(pair: list[float], duration: float) -> Interval:
 
 
 def check_evidence(evidence: Sequence[Interval], duration: float) -> None:
-    """A `DraftError` where intervals are too few, many, short or long, overlap, or leave the video."""
+    """Raise a `DraftError` if intervals are too few, many, short or long, overlap, or exceed the video."""
     if not FEWEST_INTERVALS <= len(evidence) <= MOST_INTERVALS:
         raise DraftError(f"it needs {FEWEST_INTERVALS} to {MOST_INTERVALS} intervals, found {len(evidence)}")
     for interval in evidence:
@@ -141,7 +141,7 @@ def check_evidence(evidence: Sequence[Interval], duration: float) -> None:
 
 
 def check_count(family: str, right: str, evidence: Sequence[Interval]) -> None:
-    """A `DraftError` where a counting item's right option is not the number of its intervals."""
+    """Raise a `DraftError` if the right option of a counting item is not the number of its intervals."""
     number = re.search(r"\d+", right)
     if family == EVENT_COUNTING and (number is None or int(number[0]) != len(evidence)):
         raise DraftError(f"the right count is {right[:20]!r}, but there are {len(evidence)} intervals")
@@ -154,7 +154,7 @@ class CaptionReply(BaseModel):
 
 
 def list_windows(duration: float) -> list[Interval]:
-    """Windows of 30 s with 5 s of overlap; the last one ends with the video."""
+    """Windows of 30 s with 5 s of overlap; the last window ends with the video."""
     windows: list[Interval] = []
     start = 0.0
     while not windows or windows[-1].end < duration:
@@ -166,7 +166,7 @@ def list_windows(duration: float) -> list[Interval]:
 def caption_video(
     store: Store, video: str, source: VideoSource, backbone: Backbone, *, on_progress: Callable[[int, int], None]
 ) -> None:
-    """Caption every window that has no caption yet, and the whole video from a few frames."""
+    """Caption every window that has no caption yet, and summarise the whole video from a few frames."""
     subject, ledger = video_subject(video), store.ledger()
     windows = list_windows(source.duration)
     missing = [place for place in range(len(windows)) if ledger.caption(video, f"caption/{place}") is None]
@@ -201,10 +201,10 @@ def _caption_clips(store: Store, subject: str, slots: Sequence[str], clips: Sequ
 
 
 def propose_items(store: Store, video: str, duration: float, family: str, backbone: Backbone) -> tuple[int, list[str]]:
-    """Draft items of a family from a video's captions, once; returns their number, and why others were refused."""
+    """Draft items of a family from a video's captions, once; returns their number and why other drafts were refused."""
     subject, ledger = video_subject(video), store.ledger()
-    done = ledger.value(subject, f"proposed/{family}")
-    if done is not None and "fault" not in done:
+    earlier = ledger.value(subject, f"proposed/{family}")
+    if earlier is not None and "fault" not in earlier:
         return 0, []
     captions = [
         {"start": span.start, "end": span.end, "caption": caption}
@@ -240,13 +240,13 @@ def propose_items(store: Store, video: str, duration: float, family: str, backbo
 
 
 def new_item_id() -> str:
-    """A random id: what an annotator sees of it does not tell when, how or why the item was proposed."""
+    """A random id, which does not reveal when, how or why the item was proposed."""
     return f"c{secrets.token_hex(4)}"
 
 
 def dependence_warning(ledger: Ledger, spec: str) -> str | None:
-    """A warning for a probe whose model helped to propose the items; None for an independent one."""
-    proposed = {used for used, call in ledger.calls() if call.stage in {CAPTION_STAGE, PROPOSAL_STAGE}}
-    if model_of(spec) not in map(model_of, proposed):
+    """A warning if the model of a probe also proposed the items, else None."""
+    proposers = {backbone for backbone, call in ledger.calls() if call.stage in {CAPTION_STAGE, PROPOSAL_STAGE}}
+    if model_of(spec) not in map(model_of, proposers):
         return None
     return f"{spec} helped to propose these items; the leave-one-out probe should be an independent model"

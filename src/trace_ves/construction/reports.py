@@ -1,4 +1,4 @@
-"""The numbers of a build, as in the paper's appendix: rejections, agreement, time, annotators, what is guaranteed."""
+"""The report of a build, as in the paper's appendix: rejections, agreement, time, annotators, guarantees."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from trace_ves.construction.gold import gold_results
 from trace_ves.construction.judged_item import SUFFICIENCY, JudgedItem, list_all_items, list_items, mean_iou
 from trace_ves.construction.ledger import Ledger, Stage
 from trace_ves.construction.project import BuildSettings
-from trace_ves.ves.table import Column, Row, Section, Table, Value, number
+from trace_ves.ves.table import Column, Row, Section, Table, Value, as_value
 
 if TYPE_CHECKING:
     from trace_ves.construction.looking import Looking
 
-STAGE_NAMES: Final = {  # the stages that reject, in the order of the paper's funnel
+STAGE_NAMES: Final = {  # the stages that reject items, in the order of the paper
     Stage.VERIFICATION: "2 visual verification",
     Stage.LEAVE_ONE_OUT: "3 leave-one-out",
     Stage.SHORTCUT: "4 shortcut probe",
     Stage.ADJUDICATION: "5 adjudication",
 }
-TIMED: Final = ("verification/", "without/")  # slots whose time counts, as in the paper
+TIMED: Final = ("verification/", "without/")  # slots that count for the time per item, as in the paper
 
 
 @dataclass
 class AnnotatorRecord:
-    """One annotator's work in numbers."""
+    """Statistics of one annotator."""
 
     shares: list[float] = field(default_factory=list)
     hurried: int = 0  # judgements that took less time than the clips are long
@@ -39,21 +39,21 @@ class AnnotatorRecord:
 
     @property
     def watched_share(self) -> float | None:
-        """Mean share of the intervals that were played before a judgement."""
+        """The mean played share of the least played interval before a judgement."""
         return _mean(self.shares)
 
     @property
     def gold_accuracy(self) -> float | None:
-        """Share of the gold items that were judged right."""
+        """The share of gold items judged correctly."""
         return self.gold_right / self.gold_judged if self.gold_judged else None
 
     @property
     def minutes_per_item(self) -> float | None:
-        """Mean time on an item."""
+        """Mean time per item."""
         return _mean([seconds / 60 for seconds in self.seconds.values()])
 
     def to_json(self) -> dict[str, Any]:
-        """The numbers, without a name."""
+        """The statistics as JSON, without a name."""
         return {
             "judgements": len(self.shares),
             "watched_share": _round(self.watched_share, 3),
@@ -66,7 +66,7 @@ class AnnotatorRecord:
 
 
 def annotator_records(ledger: Ledger) -> dict[str, AnnotatorRecord]:
-    """Every annotator's numbers, by name."""
+    """The statistics of every annotator, by name."""
     records: dict[str, AnnotatorRecord] = defaultdict(AnnotatorRecord)
     for judged in list_all_items(ledger):
         looks = [(who, verdict.looking) for who, verdict in judged.verifications.items()]
@@ -87,7 +87,7 @@ def annotator_records(ledger: Ledger) -> dict[str, AnnotatorRecord]:
 
 
 def why_unproven(judged: JudgedItem, annotators: Mapping[str, AnnotatorRecord], settings: BuildSettings) -> str:
-    """Why it is not proven that people looked at an accepted item; empty if it is."""
+    """Why the closure statement does not cover an accepted item; empty if it does."""
     looks: list[tuple[str, Looking | None]] = [
         (who, verdict.looking) for who, verdict in judged.verifications.items() if verdict.accepted
     ]
@@ -108,27 +108,27 @@ def why_unproven(judged: JudgedItem, annotators: Mapping[str, AnnotatorRecord], 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The numbers of a build."""
+    """The report of a build."""
 
     proposed: int
     rejected: Mapping[Stage, int]
     waiting: Mapping[Stage, int]
     accepted: int
     settled: int  # accepted items that an adjudicator decided about
-    settled_sufficiency: int  # accepted items on whose sufficiency two people disagreed until an adjudicator decided
-    iou: float | None  # mean agreement of two annotators' edges, over the accepted items that two annotators accepted
+    settled_sufficiency: int  # accepted items on whose sufficiency an adjudicator decided
+    iou: float | None  # mean IoU of two annotators' intervals, over accepted items that both accepted
     agreement: float | None  # percent of partial sets on which annotator and model agree about sufficiency
-    minutes_per_item: float | None  # mean over items and annotators, verification and leave-one-out together
-    hours: float  # of all people, adjudication included
+    minutes_per_item: float | None  # mean over items and annotators, for verification and leave-one-out together
+    hours: float  # of all people, including adjudication
     backbones: Mapping[str, tuple[str, ...]]  # the backbones that each stage called
     annotators: Mapping[str, AnnotatorRecord] = field(default_factory=dict)
-    unproven: Mapping[str, str] = field(default_factory=dict)  # accepted items, with why nothing is guaranteed
+    unproven: Mapping[str, str] = field(default_factory=dict)  # why accepted items have no guarantee, by id
     not_blind: int = 0  # answers about partial sets by people who had seen other clips of the video
     partial_answers: int = 0  # answers of people about partial sets
 
     @property
     def after(self) -> dict[Stage, int]:
-        """Items that no stage up to this one rejected."""
+        """The number of items left after each stage."""
         left, after = self.proposed, {}
         for stage in STAGE_NAMES:
             left -= self.rejected[stage]
@@ -137,12 +137,12 @@ class Report:
 
     @property
     def accept_rate(self) -> float | None:
-        """Percent of the proposed items that were accepted; None before the first one is decided."""
+        """The percentage of proposed items that are accepted; None before the first decision."""
         decided = self.accepted + sum(self.rejected.values())
         return 100 * self.accepted / self.proposed if decided else None
 
     def to_json(self) -> dict[str, Any]:
-        """The numbers for machines."""
+        """The report as JSON."""
         return {
             "proposed": self.proposed,
             "after": dict(self.after),
@@ -167,7 +167,7 @@ class Report:
 
 
 def make_report(ledger: Ledger, settings: BuildSettings | None = None) -> Report:
-    """The numbers of a history; `settings` say which judgements count as looked at."""
+    """Make the report of a history; `settings` define which judgements count for the closure statement."""
     settings = settings or BuildSettings()
     items = list_items(ledger)
     annotators = annotator_records(ledger)
@@ -205,14 +205,14 @@ def make_report(ledger: Ledger, settings: BuildSettings | None = None) -> Report
 
 
 def closure_statement(report: Report) -> str:
-    """What the accepted items guarantee, and what they do not, in the paper's scope."""
+    """State what the accepted items guarantee, and what they do not, in the paper's scope."""
     if not report.accepted:
         return f"None of {report.proposed} proposed items is accepted yet, so nothing is guaranteed yet."
     withheld = settled = seen_before = ""
     if count := len(report.unproven):
         reasons = Counter(report.unproven.values()).most_common()
-        words = "; ".join(f"{reason} ({items})" for reason, items in reasons)
-        withheld = f" The statement is withheld for {count} accepted item{'s' if count > 1 else ''}: {words}."
+        reasons_text = "; ".join(f"{reason} ({items})" for reason, items in reasons)
+        withheld = f" The statement is withheld for {count} accepted item{'s' if count > 1 else ''}: {reasons_text}."
     if count == report.accepted:
         return withheld.lstrip()
     if report.settled_sufficiency:
@@ -225,9 +225,9 @@ def closure_statement(report: Report) -> str:
             f" In {report.not_blind} of {report.partial_answers} answers about a partial set, the annotator had seen"
             " other clips of the video before."
         )
-    which = f"{report.accepted - count} of them" if count else "each of them"
+    subject = f"{report.accepted - count} of them" if count else "each of them"
     return (
-        f"{report.accepted} of {report.proposed} proposed items are accepted.{withheld} For {which}, annotators who"
+        f"{report.accepted} of {report.proposed} proposed items are accepted.{withheld} For {subject}, annotators who"
         " played every clip and a vision model judged independently, from the evidence without one interval, that no"
         f" such partial set determines the right option.{settled}{seen_before} Each was also asked without the video:"
         " from its text only and from a coarse summary of the video; on a held-out repeat neither model chose the"
@@ -238,7 +238,7 @@ def closure_statement(report: Report) -> str:
 
 
 def _agreements(judged: JudgedItem) -> list[bool]:
-    """For each partial set and person: whether the model says the same about it."""
+    """For each annotator's answer about a partial set: whether the model agrees."""
     evidence, gold = judged.state.evidence, judged.state.answer or judged.proposal.answer
     probes = judged.probes_about(evidence)
     return [
@@ -258,7 +258,7 @@ def _round(value: float | None, digits: int) -> float | None:
 
 
 def funnel_table(report: Report) -> Table:
-    """One row for each stage: how many items it rejected, how many are left, how many wait."""
+    """The table of stages: items rejected, left and waiting."""
     numbers: list[tuple[str, ...]] = [("1 proposal", "", f"{report.proposed:,}", "")]
     for stage, name in STAGE_NAMES.items():
         counts = (report.rejected[stage], report.after[stage], report.waiting[stage])
@@ -269,13 +269,13 @@ def funnel_table(report: Report) -> Table:
 
 
 def list_facts(report: Report) -> list[tuple[str, str]]:
-    """The other numbers of the paper's appendix, each with a name."""
+    """The other figures of the paper's appendix, each with a name."""
     waiting = sum(report.waiting.values())
     return [
         ("accepted", f"{report.accepted:,}" + (f", {waiting:,} in progress" if waiting else "")),
         ("accept rate", _with_unit(report.accept_rate, "%")),
         ("settled by an adjudicator", f"{report.settled:,} of the accepted"),
-        ("inter-annotator IoU", number(report.iou, "{:.2f}".format).text),
+        ("inter-annotator IoU", as_value(report.iou, "{:.2f}".format).text),
         ("human/model agreement without one interval", _with_unit(report.agreement, "%")),
         ("mean time per item and annotator", _with_unit(report.minutes_per_item, "minutes")),
         ("time of all people", f"{report.hours:.1f} hours"),
@@ -284,5 +284,5 @@ def list_facts(report: Report) -> list[tuple[str, str]]:
 
 
 def _with_unit(value: float | None, unit: str) -> str:
-    text = number(value).text
+    text = as_value(value).text
     return text if value is None else f"{text} {unit}"

@@ -1,6 +1,6 @@
-"""The store of a build: an append-only history in SQLite or PostgreSQL, and the ledger that follows from it.
+"""The store of a build: an append-only history in SQLite or PostgreSQL, and the ledger read from it.
 
-Entries are never changed or deleted. A kill at any moment loses only what was not yet reported as written.
+Entries are never changed or deleted. A crash loses only writes that were not yet confirmed.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     Check = Callable[[Ledger], None]
 
-BUSY_SECONDS: Final = 30  # how long a writer waits for the one before it
-_LOCK_KEY: Final = 0x7472616365  # names the lock of PostgreSQL's writers
+BUSY_SECONDS: Final = 30  # how long a writer waits for the lock
+_LOCK_KEY: Final = 0x7472616365  # the advisory lock of writers on PostgreSQL
 
 METADATA: Final = sa.MetaData()
 # Every judgement, append-only. `before`, `after` and `calls` are JSON in ASCII, the same bytes on both databases.
@@ -48,7 +48,7 @@ HISTORY: Final = sa.Table(
     sa.Column("calls", sa.Text(), nullable=False),
     sa.UniqueConstraint("subject", "slot", "revision", name="one_entry_for_each_revision"),
 )
-WATCHED: Final = sa.Table(  # what was played of each held assignment, as JSON
+WATCHED: Final = sa.Table(  # what annotators have played, as JSON, by assignment
     "watched",
     METADATA,
     sa.Column("item", sa.Text(), primary_key=True),
@@ -58,7 +58,7 @@ WATCHED: Final = sa.Table(  # what was played of each held assignment, as JSON
     sa.Column("spans", sa.Text(), nullable=False),
 )
 
-# The id of the build whose database this is; empty for a build of version 0.1, which had none.
+# The id of the build of this database; empty for builds of version 0.1.
 BUILD: Final = sa.Table("build", METADATA, sa.Column("id", sa.Text(), primary_key=True))
 _FORBIDDEN: Final = "the history is append-only"
 _APPEND_ONLY: Final = (
@@ -91,10 +91,10 @@ def open_engine(url: str, build: str = "") -> sa.Engine:
     except ArgumentError:
         raise StoreError("The database URL is not valid; write it as postgresql://user@host/name.") from None
     if parsed.password is not None:  # URLs end up in files and messages
-        raise StoreError("The database URL holds a password; give it in PGPASSWORD or ~/.pgpass instead.")
+        raise StoreError("The database URL contains a password; put it in PGPASSWORD or ~/.pgpass instead.")
     kind = parsed.get_backend_name()
     if kind not in {"sqlite", "postgresql"}:
-        raise StoreError(f"There is no store on {kind!r}; use a SQLite file or postgresql://user@host/name.")
+        raise StoreError(f"{kind!r} databases are not supported; use a SQLite file or postgresql://user@host/name.")
     try:
         if kind == "postgresql":
             schema = {"options": f"-csearch_path=build_{build}"} if build else {}
@@ -102,7 +102,7 @@ def open_engine(url: str, build: str = "") -> sa.Engine:
             engine = sa.create_engine(driver, pool_pre_ping=True, pool_size=10, max_overflow=20, connect_args=schema)
         else:
             if parsed.database and parsed.database != ":memory:":
-                # Created before SQLite does it, so that only its owner can read it; other files take its mode.
+                # Create the file before SQLite does, readable only by its owner; SQLite's other files copy its mode.
                 with suppress(OSError):
                     os.close(os.open(parsed.database, os.O_CREAT | os.O_RDWR, 0o600))
             engine = sa.create_engine(parsed, connect_args={"timeout": BUSY_SECONDS})
@@ -135,7 +135,7 @@ def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
 
 @contextmanager
 def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """A connection that only reads and never waits for a writer."""
+    """A connection for reading; it never waits for a writer."""
     with _translate_errors(), engine.connect() as connection:
         yield connection
 
@@ -152,13 +152,13 @@ def _translate_errors() -> Iterator[None]:
 
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:
-    connection.isolation_level = None  # transactions begin where we say so
+    connection.isolation_level = None  # so that transactions begin only in `_begin_sqlite`
     use_write_ahead_log(connection, BUSY_SECONDS)
     connection.execute("PRAGMA synchronous=FULL").close()
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:
-    if connection.get_execution_options().get("writes", False):  # one statement reads a snapshot by itself
+    if connection.get_execution_options().get("writes", False):  # a read is one statement and needs no transaction
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
@@ -188,25 +188,25 @@ class Store:
             return len(self._ledger.entries)
 
     def ledger(self) -> Ledger:
-        """The history up to now. The ledger grows in place; nothing in it changes."""
+        """The current history. The returned ledger grows in place."""
         with self._lock, reading(self._engine) as connection:
             self._catch_up(connection)
             return self._ledger
 
     def append(self, changes: Sequence[Change], *, check: Check | None = None) -> None:
-        """Write changes of different slots, all or none; `check` sees the history under the lock, and may raise."""
+        """Write changes of different slots, all or none; `check` may raise after it has seen the history."""
         with self._writing(check) as connection:
             self._insert(connection, changes)
 
-    def append_made(self, make: Callable[[Ledger], Sequence[Change]]) -> bool:
-        """Write the changes that `make` derives from the history under the lock; says whether there are any."""
+    def append_derived(self, make: Callable[[Ledger], Sequence[Change]]) -> bool:
+        """Write the changes that `make` derives from the history, under the lock; returns whether there are any."""
         with self._writing() as connection:
             changes = make(self._ledger)
             self._insert(connection, changes)
             return bool(changes)
 
     def undo(self, subject: str, slot: str, who: str, *, check: Check | None = None) -> LedgerEntry:
-        """Undo the newest judgement in a slot by one more entry; only its author may."""
+        """Append an entry that undoes the newest judgement in a slot; only its author may."""
         with self._writing(check) as connection:
             number = self._ledger.last_number + 1
             entry = self._ledger.undo_entry(subject, slot, who, number=number, at=self.clock())
@@ -214,15 +214,15 @@ class Store:
             return entry
 
     def watched(self, item: str, assignment: str, who: str) -> tuple[float, dict[str, Any]]:
-        """The time of someone's last report of playing an assignment, and all that they reported."""
+        """The time of an annotator's last playback report for an assignment, and what they have played."""
         with reading(self._engine) as connection:
             return _read_watched(connection, item=item, assignment=assignment, who=who)
 
     def note_watched(
         self, item: str, assignment: str, who: str, change: Callable[[float, dict[str, Any]], dict[str, Any]]
     ) -> dict[str, Any]:
-        """Replace what an annotator has played by the result of `change`, which also gets the last report's time."""
-        # One transaction, because players report several clips at the same moment.
+        """Update what an annotator has played: `change` gets the time of the last report and the old value."""
+        # One transaction, because a page reports several clips at the same time.
         key = {"item": item, "assignment": assignment, "who": who}
         with self._lock, writing(self._engine) as connection:
             played = change(*_read_watched(connection, **key))
@@ -231,7 +231,7 @@ class Store:
             return played
 
     def last_watched(self) -> dict[tuple[str, str, str], float]:
-        """The time of the last report for each item, assignment and person."""
+        """The time of the last report, by item, assignment and annotator."""
         with reading(self._engine) as connection:
             rows = connection.execute(sa.select(WATCHED.c.item, WATCHED.c.assignment, WATCHED.c.who, WATCHED.c.at))
             return {(row.item, row.assignment, row.who): row.at for row in rows}
@@ -250,7 +250,7 @@ class Store:
             connection.execute(HISTORY.insert(), rows)
 
     def _catch_up(self, connection: sa.Connection) -> None:
-        """Read the entries that any process wrote since the last call."""
+        """Read the entries that any process has written since the last call."""
         query = sa.select(HISTORY).where(HISTORY.c.number > self._ledger.last_number).order_by(HISTORY.c.number)
         for row in connection.execute(query).mappings():
             try:

@@ -37,7 +37,7 @@ from trace_ves.ves.audit import RESAMPLES
 from trace_ves.ves.paper import paper
 from trace_ves.ves.rows import row_of_prediction
 from trace_ves.ves.statistics import bootstrap, percentile_interval
-from trace_ves.ves.table import Column, Row, Section, Table, Value, number
+from trace_ves.ves.table import Column, Row, Section, Table, Value, as_value
 
 if TYPE_CHECKING:
     from trace_ves.benches import Bench
@@ -343,6 +343,6 @@ def flip_table(summary: Summary, run: str, backbone: str = "") -> Table:
 
 def _row(name: str, rate: FlipRate, paper: float) -> Row:
     half = None if rate.ci95 is None or rate.questions < 2 else (rate.ci95[1] - rate.ci95[0]) / 2
-    parts = map(number, (rate.another, rate.no_answer, paper))
-    cells = (Value(str(rate.questions)), number(rate.percent, half=half), *parts)
+    parts = map(as_value, (rate.another, rate.no_answer, paper))
+    cells = (Value(str(rate.questions)), as_value(rate.percent, half=half), *parts)
     return Row(name, tuple((cell,) for cell in cells))

@@ -63,19 +63,19 @@ class Results:
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the results to a file: .json with runs and cost, any other suffix as the audit writes it."""
-        from trace_ves.ves.renderers import as_json  # only needed for writing
+        from trace_ves.ves.renderers import dump_json  # only needed for writing
 
         file = Path(path)
         refuse_inputs([file], inputs=[run.path for run in self.runs])
         if file.suffix != ".json":
             return self.audit.save(file)
-        write_output(file, as_json(self.to_json()))
+        write_output(file, dump_json(self.to_json()))
         return file
 
     def _repr_html_(self) -> str:
-        from trace_ves.ves.renderers import html_table, report_html, text  # as above
+        from trace_ves.ves.renderers import escape_html, html_table, report_html  # as above
 
-        warnings = "".join(f"<p><b>warning:</b> {text(sentence)}</p>" for sentence in self.warnings)
+        warnings = "".join(f"<p><b>warning:</b> {escape_html(sentence)}</p>" for sentence in self.warnings)
         return report_html(self.audit) + html_table(cost_table(self.costs)) + warnings
 
     def __str__(self) -> str:

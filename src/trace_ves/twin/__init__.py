@@ -1,1 +1,1 @@
-"""The offline world: synthetic films with known evidence, and the backbones `glance` and `lab` that see them."""
+"""The offline world: synthetic videos with known evidence, and the backbones `glance` and `lab` for them."""

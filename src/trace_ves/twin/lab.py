@@ -1,4 +1,4 @@
-"""`lab`: glance's rules over simulated eyes, on twins without videos. For work on policies.
+"""`lab`: the rules of glance over a simulated detector, on twins without videos, to compare policies.
 
 It is a simulation: its answers show how a policy spends its frames, and nothing about vision.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from trace_ves.core.observation import Picture
     from trace_ves.twin.glance.prompt_reading import CallContext
 
-TICKS_A_SECOND: Final = 10240  # The time base of a twin's MP4 files
+TICKS_PER_SECOND: Final = 10240  # the time base of a twin's MP4 files
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +45,13 @@ class WorldPicture:
     truth: VideoTruth = field(repr=False, compare=False)
 
     def jpeg(self, quality: int = 90) -> NoReturn:  # noqa: ARG002  the protocol's signature
-        """Never: there are no pixels."""
+        """Raise a `VideoError`, because there are no pixels."""
         raise VideoError(
             f"{self.truth.video}: this video was not drawn, so its frames have no pixels; use the lab backbone."
         )
 
     def rgb(self) -> NoReturn:
-        """Never: there are no pixels."""
+        """Raise a `VideoError`, because there are no pixels."""
         self.jpeg()
 
 
@@ -63,27 +63,27 @@ class WorldVideo:
         self.duration: Final = truth.frames / truth.fps
 
     def frames_at(self, seconds: Sequence[float], *, height: int | None = None) -> tuple[Frame, ...]:
-        """The frame on screen at each of these moments, one for each, in the order asked."""
+        """The frame on screen at each of these moments, in their order."""
         rows = HEIGHT if height is None else min(height, HEIGHT)
         width = max(1, round(WIDTH * rows / HEIGHT))
         return tuple(self._frame(moment, width, rows) for moment in seconds)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing."""
 
     def _frame(self, moment: float, width: int, rows: int) -> Frame:
         truth = self._truth
         if not 0 <= moment <= self.duration:
             raise VideoError(f"{truth.video}: no frame at {moment} s; give a moment from 0 to {self.duration} s.")
         number = min(int(moment * truth.fps) + 1, truth.frames - 1)
-        while number / truth.fps > moment:  # compare floats as the decoder does, so that a frame's own time finds it
+        while number / truth.fps > moment:  # compares floats as the decoder does, so that a frame's own time matches
             number -= 1
         picture = WorldPicture(number, width, rows, truth.digest, truth)
-        return Frame(number * TICKS_A_SECOND // truth.fps, number / truth.fps, picture)
+        return Frame(number * TICKS_PER_SECOND // truth.fps, number / truth.fps, picture)
 
 
 class ShownFigures(BaseModel):
-    """Measurements of things of which at least a part is visible."""
+    """Measurements of objects of which at least `from_part` is visible."""
 
     from_part: float
     size_ratios: tuple[float, ...]  # Quantiles of the reported size, as a ratio to the true one
@@ -138,8 +138,8 @@ class SimulatedEyes:
 
     def __init__(self, seed: int = 0) -> None:
         self._seed = seed
-        shipped = (files(__package__) / "eyes.toml").read_text(encoding="utf-8")
-        self._figures = Figures.model_validate(tomllib.loads(shipped))
+        text = (files(__package__) / "eyes.toml").read_text(encoding="utf-8")
+        self._figures = Figures.model_validate(tomllib.loads(text))
         self._seen = lru_cache(MOST_VIEWS)(self._view)
 
     def __call__(self, picture: Picture, factor: float) -> View:
@@ -177,7 +177,7 @@ class SimulatedEyes:
         return Sighting(there.sprite, score, _misplace(there.box, ratio, *off))
 
     def _misnamed(self, name: str, there: Presence, mistakes: PictureFigures) -> Sighting:
-        """A wrong name for a visible thing, the same in all its frames."""
+        """A visible thing under a wrong name, which is the same in all its frames."""
         alike = _lookalikes(there.sprite)
         pool = (
             alike if alike and self._uniform(name, "alike") < self._figures.lookalikes else tuple(vocabulary().sprites)
@@ -187,7 +187,7 @@ class SimulatedEyes:
         return Sighting(other, score, there.box)
 
     def _phantom(self, place: str, mistakes: PictureFigures) -> Sighting:
-        """Something that is not there, the same throughout a scene, like a misread prop."""
+        """A thing that is not there, the same throughout a scene, like a misread prop."""
         pool = tuple(vocabulary().sprites)
         name = pool[int(self._uniform(place, "phantom name") * len(pool))]
         left = 0.9 * self._uniform(place, "phantom place")
@@ -224,14 +224,14 @@ def _lookalikes(name: str) -> tuple[str, ...]:
 
 
 def _misread(moment: Moment, misread: Sequence[tuple[Visit, str | None]]) -> Moment:
-    """The moment without what is missed, and with wrong names for what is mistaken."""
+    """Remove missed things from a moment, and rename mistaken ones."""
     wrong = {visit.name: taken for visit, taken in misread if visit.start <= moment.seconds <= visit.end}
     names = ((sighting, wrong.get(sighting.name, sighting.name)) for sighting in moment.view.sightings)
     sightings = tuple(replace(sighting, name=name) for sighting, name in names if name is not None)
     return replace(moment, view=replace(moment.view, sightings=sightings))
 
 
-MOST_WORLDS: Final = 4  # World files in memory
+MOST_WORLDS: Final = 4  # world files in memory
 
 
 class Lab(RuleBackbone):

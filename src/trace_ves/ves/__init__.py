@@ -1,4 +1,4 @@
-"""VES-Bench's audit: which evidence the frames of a method really covered. Needs no decoder and no model client."""
+"""The VES-Bench audit: which evidence the frames of a method covered. Needs no decoder and no model client."""
 
 from trace_ves.records.run_file import Run, load_run, load_runs
 from trace_ves.ves.audit import audit, summarise

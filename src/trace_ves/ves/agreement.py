@@ -1,6 +1,6 @@
 """Agreement between runs: how often their answers, responses and frames are the same.
 
-This reveals a method whose frames never reached the model, or do not depend on the question.
+High agreement reveals methods whose frames never reached the model or do not depend on the question.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SUSPICIOUS_PERCENT: Final = 99.0
 _SAME_INPUTS: Final = "these runs are almost certainly the same inputs"
-SUSPICIONS: Final = (  # For answers, responses and frames: fewer questions can agree by chance
+SUSPICIONS: Final = (  # for answers, responses and frames: least number of questions, verb and explanation
     (50, "gave the same answer to", _SAME_INPUTS),
     (20, "gave the same response to", _SAME_INPUTS),
     (20, "looked at the same frames for", "the methods do not differ in what the model was shown"),
@@ -35,7 +35,7 @@ _FIXED: Final = re.compile(r"(uniform|linspace|inner|step|fps|vote|random|blind)
 def measure_agreement(
     items: Sequence[Item], runs: Sequence[ScoredRun]
 ) -> tuple[tuple[AgreementFigures, ...], list[str]]:
-    """Every pair of runs, and a warning for runs that are too similar or ignore the question."""
+    """Compare every pair of runs; also returns warnings about runs that are too similar or ignore the question."""
     facts = {run.name: _hashes(run) for run in runs}
     methods = {run.name: run.method for run in runs}
     figures, suspects = [], [dict[tuple[str, str], float]() for _ in SUSPICIONS]
@@ -47,7 +47,7 @@ def measure_agreement(
         if not counts.any():
             continue
         figures.append(AgreementFigures(a, b, int(counts.max()), *shares))
-        # Answers count if responses are not logged, and frames if the methods should differ.
+        # Compare answers only if responses are not logged, and frames only if the methods should differ.
         relevant = (not counts[1], True, methods[a] != methods[b] or not methods[a])
         for at, (fewest, _, _) in enumerate(SUSPICIONS):
             if relevant[at] and counts[at] >= fewest and (share := shares[at] or 0.0) > SUSPICIOUS_PERCENT:
@@ -61,7 +61,7 @@ def measure_agreement(
 
 
 def _hashes(run: ScoredRun) -> NDArray[np.float64]:
-    """A number for the answer, the response and the frames of each question; NaN where there is none."""
+    """Hashes of the answer, response and frames of each question; NaN if one is missing."""
     has_frames = run.is_selection or not run.reconstruction
     facts = [
         (
@@ -75,7 +75,7 @@ def _hashes(run: ScoredRun) -> NDArray[np.float64]:
 
 
 def _clusters(pairs: dict[tuple[str, str], float]) -> list[list[str]]:
-    """The names that are linked by pairs, each group in the order of the runs."""
+    """Group the names that pairs link, each group in the order of the runs."""
     clusters: list[list[str]] = []
     for pair in pairs:
         linked = [cluster for cluster in clusters if not {*pair}.isdisjoint(cluster)]
@@ -91,17 +91,17 @@ def _describe(names: list[str], shares: list[float], verb: str, meaning: str) ->
 
 
 def _fixed_frames(items: Sequence[Item], run: ScoredRun) -> str | None:
-    """A warning for a run whose frames do not depend on the question; a schedule's need not."""
+    """A warning if the frames of a run do not depend on the question, unless its method is a fixed schedule."""
     if (run.reconstruction and not run.is_selection) or _FIXED.fullmatch(run.method or run.name):
         return None
     views: dict[str, list[int]] = defaultdict(list)
     for item, row in zip(items, run.rows, strict=True):
         if row.frames is not None:
             views[item.question.video].append(row.frames)
-    several = [seen for seen in views.values() if len(seen) > 1]
-    if sum(map(len, several)) < FEWEST_VIEWS or any(len(set(seen)) > 1 for seen in several):
+    repeated = [hashes for hashes in views.values() if len(hashes) > 1]
+    if sum(map(len, repeated)) < FEWEST_VIEWS or any(len(set(hashes)) > 1 for hashes in repeated):
         return None
     return (
-        f"{run.name}: all questions about a video were answered from the same frames ({len(several)} videos with "
+        f"{run.name}: all questions about a video were answered from the same frames ({len(repeated)} videos with "
         "several questions); its frames do not depend on the question."
     )

@@ -1,4 +1,4 @@
-"""The audit: a bench and the predictions of some runs become a report. It reads no files and draws nothing."""
+"""The audit: makes a report from a bench and predictions. It reads no files and draws nothing."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ def audit(
     unlimited: frozenset[str] = frozenset(),
     on_progress: Progress | None = None,
 ) -> AuditReport:
-    """Check which evidence the frames of each run really covered.
+    """Check which evidence the frames of each run covered.
 
-    `runs` maps a name to its predictions; a plain list of predictions is one run. Runs that are too large for memory
-    come from `score_files`. `samplers` are schedules to audit without a model: frame counts of centred uniform ones, or
-    names such as `linspace-32`, which choose among the frames that `frame_times` gives for an item, or that its
-    duration has at `fps` frames a second. Predictions for the ids in `left_out` are skipped and counted.
-    `unlimited` names runs of methods that state no frame budget, so that the table can say so.
+    `runs` maps a name to its predictions; a plain list of predictions is one run. For runs that are too large for
+    memory, use `score_files`. `samplers` are schedules to audit without a model: a frame count (centred uniform) or a
+    name such as `linspace-32`. They choose among the frames that `frame_times` returns for an item; the default assumes
+    `fps` frames per second. Predictions for the ids in `left_out` are skipped and counted. `unlimited` names runs of
+    methods without a frame budget, which the table notes.
     """
     _check_arguments(items, k=k, resamples=resamples, seed=seed)
-    items = sorted(items, key=lambda item: item.question.id)  # whatever the order of lines
+    items = sorted(items, key=lambda item: item.question.id)  # so that the order of lines has no effect
     scored = _score(items, runs, left_out)
     rows = {run.name: run.rows for run in scored}
     sampled, exact_times = score_samplers(
@@ -73,14 +73,14 @@ def audit(
     by_name = {run.name: run for run in scored}
     bench = summarise(items)
     is_measured = [bool(item.evidence) or not bench.measured for item in items]
-    measured_items = [item for item, chosen in zip(items, is_measured, strict=True) if chosen]
+    measured_items = [item for item, included in zip(items, is_measured, strict=True) if included]
     measured = [item.question for item in measured_items]
     masks = class_masks(measured_items) if bench.measured else {}
     families = {name: np.array([question.family == name for question in measured]) for name in bench.families}
     videos = {name: at for at, name in enumerate(dict.fromkeys(question.video for question in measured))}
     columns = {
         name: Columns(
-            [row for row, chosen in zip(of_run, is_measured, strict=True) if chosen],
+            [row for row, included in zip(of_run, is_measured, strict=True) if included],
             bench.ep_ref,
             k,
             frames_known=name not in by_name or by_name[name].frames_known,
@@ -151,7 +151,7 @@ def audit(
 
 
 def summarise(items: Sequence[Item]) -> BenchFigures:
-    """The bench's own numbers, EP_ref among them."""
+    """The figures of the bench, including EP_ref."""
     items = sorted(items, key=lambda item: item.question.id)
     with_evidence = [item for item in items if item.evidence]
     shares = [min(1.0, union_length(item.evidence) / item.duration) for item in with_evidence]
@@ -184,30 +184,30 @@ def _check_arguments(items: Sequence[Item], *, k: int, resamples: int, seed: int
 
 
 def _score(items: Sequence[Item], runs: Runs, left_out: frozenset[str]) -> tuple[ScoredRun, ...]:
-    """The runs with their rows, under names that no two share."""
+    """Score the runs, and give each a distinct name."""
     if isinstance(runs, Mapping):
         return tuple(score_run(items, Run(name, predictions), left_out) for name, predictions in runs.items())
     scored = [run for run in runs if isinstance(run, ScoredRun)]
-    named = [run for run in runs if isinstance(run, Run)]
+    in_memory = [run for run in runs if isinstance(run, Run)]
     predictions = [run for run in runs if not isinstance(run, (Run, ScoredRun))]
     if predictions:
         run = Run("run", predictions)
-        named.append(Run(run.method or run.name, predictions))
-    return distinct_names(scored) + tuple(score_run(items, run, left_out) for run in distinct_names(named))
+        in_memory.append(Run(run.method or run.name, predictions))
+    return distinct_names(scored) + tuple(score_run(items, run, left_out) for run in distinct_names(in_memory))
 
 
 def _describe_times(runs: Sequence[ScoredRun], sampler_times: frozenset[bool], fps: float) -> dict[str, str]:
-    """What the signature says of timestamps that no run logged: the schedules, and the frames they chose among."""
-    made = [run.reconstruction for run in runs if run.reconstruction]
-    names = ",".join(sorted({each.sampler for each in made}))
+    """The signature's entries about timestamps that were not logged: their schedules and the frames they used."""
+    reconstructions = [run.reconstruction for run in runs if run.reconstruction]
+    names = ",".join(sorted({each.sampler for each in reconstructions}))
     facts = {"timestamps": f"reconstructed({names})"} if names else {}
-    if exact := sampler_times.union(*(each.exact_times for each in made)):
+    if exact := sampler_times.union(*(each.exact_times for each in reconstructions)):
         facts["frames-of"] = frame_times_word(exact, fps)
     return facts
 
 
 def bench_hash(items: Sequence[Item]) -> str:
-    """Twelve hex digits over everything an audit depends on; the order of the questions does not matter."""
+    """Twelve hex digits over everything an audit depends on, independent of the order of the questions."""
     digest = hashlib.sha256()
     for item in sorted(items, key=lambda item: item.question.id):
         question = item.question

@@ -1,4 +1,4 @@
-"""The paper's metrics as per-question columns: the value of a metric is the mean of its column, in percent."""
+"""The paper's metrics as per-question columns. A metric is the mean of its column, in percent."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-DENSITIES: Final = (1, 2, 3)  # The density levels k that every report shows
+DENSITIES: Final = (1, 2, 3)  # the density levels k in every report
 HEADLINE_DENSITY: Final = 2
 
 
 def densities(k: int) -> tuple[int, ...]:
-    """1, 2, 3 and the headline density where it is another."""
+    """1, 2, 3 and the headline density, if it is not one of these."""
     return tuple(sorted({*DENSITIES, k}))
 
 
@@ -33,7 +33,7 @@ class Columns:
     """The metrics of one run, question by question, in the order of the bench."""
 
     def __init__(self, rows: Sequence[AuditRow], ep_ref: float | None, k: int, *, frames_known: bool) -> None:
-        """`ep_ref` is in percent; None says that the bench has no evidence."""
+        """`ep_ref` is in percent; None if the bench has no evidence."""
         self.ep_ref, self.k, self._frames_known = ep_ref, k, frames_known
         self.questions = len(rows)
         self._is_scored = all(row.correct is not None for row in rows)
@@ -45,7 +45,7 @@ class Columns:
 
     @property
     def metrics(self) -> dict[str, bool]:
-        """Every metric in its order, and whether it has a meaning for this run."""
+        """All metrics in order, and whether each applies to this run."""
         decoded = self.ep_ref is not None and self._has_frames
         joint = self._is_scored and self.ep_ref is not None
         levels = densities(self.k)
@@ -62,7 +62,7 @@ class Columns:
         }
 
     def column(self, metric: str) -> Floats:
-        """The values of a metric that has a meaning for this run."""
+        """The values of a metric that applies to this run."""
         kind, _, level = metric.partition("@")
         match kind:
             case "Fr":
@@ -74,12 +74,12 @@ class Columns:
         counted = _SHARES[kind](self._correct, self._density >= int(level or 0))
         return 100 * counted.astype(np.float64)
 
-    def means(self, chosen: NDArray[np.bool_] | None = None) -> dict[str, float | None]:
-        """Each metric over all questions, or over those of a mask."""
+    def means(self, mask: NDArray[np.bool_] | None = None) -> dict[str, float | None]:
+        """The mean of each metric over all questions, or over those of a mask."""
         means: dict[str, float | None] = {}
-        for metric, has_meaning in self.metrics.items():
-            column = self.column(metric) if has_meaning else None
-            means[metric] = None if column is None else float(np.mean(column if chosen is None else column[chosen]))
+        for metric, applies in self.metrics.items():
+            column = self.column(metric) if applies else None
+            means[metric] = None if column is None else float(np.mean(column if mask is None else column[mask]))
         return means
 
 
@@ -91,21 +91,21 @@ _SHARES: Final[dict[str, Callable[[NDArray[np.bool_], NDArray[np.bool_]], NDArra
     "Cov-Corr": np.logical_and,
     "Uncov-Corr": lambda correct, covered: correct & ~covered,
 }
-"""Which questions a metric counts, of those with a right answer and those that were covered."""
+"""The questions that a metric counts, from the masks of correct and of covered questions."""
 
 
 def family_order(families: Iterable[str]) -> list[str]:
-    """Each family once: the paper's two as the paper has them, then others by the alphabet."""
+    """Sort families: the paper's two in the paper's order, then others alphabetically."""
     paper = (TEMPORAL_ORDERING, EVENT_COUNTING)
     return sorted(set(families), key=lambda name: (paper.index(name) if name in paper else len(paper), name))
 
 
 LONGEST_SECONDS: Final = {"under 2 min": 120.0, "2 to 15 min": 900.0, "15 to 60 min": 3600.0, "over 60 min": math.inf}
-"""Duration classes of a bench that states none, and where each ends."""
+"""The default duration classes, with their upper limits."""
 
 
 def class_masks(items: Sequence[Item]) -> dict[str, dict[str, NDArray[np.bool_]]]:
-    """The questions of each duration class and of each number of evidence intervals; a single class is left out."""
+    """Masks of the questions by duration class and by number of evidence intervals, if there are several classes."""
 
     def duration_class(item: Item) -> str:
         stated = item.extra.get("duration_group")
@@ -124,7 +124,7 @@ def class_masks(items: Sequence[Item]) -> dict[str, dict[str, NDArray[np.bool_]]
 
 
 def group_accuracy(items: Sequence[Item], rows: Sequence[AuditRow]) -> GroupFigures | None:
-    """The share of question groups with every answer right; None for a bench without `question_group`."""
+    """The share of question groups with only correct answers; None for a bench without `question_group`."""
     groups: dict[str, list[AuditRow]] = {}
     for item, row in zip(items, rows, strict=True):
         if (name := item.extra.get("question_group")) not in (None, ""):
@@ -136,18 +136,18 @@ def group_accuracy(items: Sequence[Item], rows: Sequence[AuditRow]) -> GroupFigu
 
 
 def accuracy(rows: Sequence[AuditRow]) -> GroupFigures:
-    """Accuracy in percent over these rows; None where there are no answers to score."""
+    """Accuracy in percent over these rows; None if there are no answers to score."""
     if not rows or any(row.correct is None for row in rows):
         return GroupFigures(len(rows), None)
     return GroupFigures(len(rows), 100 * sum(bool(row.correct) for row in rows) / len(rows))
 
 
 GROUP_KEYS: Final = ("duration_group", "domain", "category", "question_types")
-"""Keys of a bench line whose values are words or whole numbers, or lists of them for a question of several groups."""
+"""Keys of a bench line that name groups; a value is a string or an integer, or a list for several groups."""
 
 
 def accuracy_by_group(items: Sequence[Item], rows: Sequence[AuditRow]) -> dict[str, dict[str, GroupFigures]]:
-    """For each group key of the bench, accuracy over the questions of each of its values."""
+    """Accuracy by the values of each group key of the bench."""
     groups: dict[str, dict[str, list[AuditRow]]] = {}
     for item, row in zip(items, rows, strict=True):
         stated = item.extra if any(key in item.extra for key in GROUP_KEYS) else row.groups or {}
@@ -165,7 +165,7 @@ _ORDER: Final = {name: at for at, name in enumerate(("short", "medium", "long", 
 
 
 def _natural(entry: tuple[str, object]) -> tuple[int, int, str]:
-    """Numbers by size, short before long, other words by the alphabet."""
+    """A sort key: numbers by size, short before medium before long, other words alphabetically."""
     name = entry[0]
     if name.isascii() and name.isdigit():
         return (0, int(name[:18]), name)

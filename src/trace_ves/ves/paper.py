@@ -1,4 +1,4 @@
-"""The paper's numbers, and its main table beside ours. `tools/tables.py` makes its other tables."""
+"""The paper's figures, and its main table next to ours. `tools/tables.py` makes the other tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.core.display import simulation_notes
 from trace_ves.ves.metrics import DENSITIES
-from trace_ves.ves.table import Column, Row, Section, Table, Value, number
+from trace_ves.ves.table import Column, Row, Section, Table, Value, as_value
 from trace_ves.ves.tables import in_paper_order
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ NOTE: Final = (
 
 @cache
 def paper() -> dict[str, Any]:
-    """Everything in `paper.toml`."""
+    """The content of `paper.toml`."""
     return tomllib.loads(files("trace_ves.ves").joinpath("paper.toml").read_text(encoding="utf-8"))
 
 
 def paper_main_table(report: AuditReport) -> Table:
-    """The main audit; without sections if the report has none of its methods."""
+    """The paper's main table next to ours; without sections if the report has none of its methods."""
     metrics = ("Fr", "Acc", "EP", "AR", *(f"{name}@{level}" for name in ("Cov", "ECA") for level in DENSITIES))
     ours = {run.name: run.metrics for run in report.runs}
     runs = runs_of(report, MAIN_METHODS)
@@ -53,7 +53,7 @@ def compare(
     theirs: Mapping[str, Mapping[str, Any]],
     ours: Mapping[str, Mapping[str, float | None]],
 ) -> Table:
-    """A table with a row for each run; `theirs` is by method, `ours` by the name of the run."""
+    """A table with a row for each run; `theirs` has a method as key, `ours` the name of a run."""
     rows = tuple(
         Row(run.name, tuple(_cell(metric, ours[run.name].get(metric), theirs[run.method]) for metric in metrics))
         for run in runs
@@ -76,4 +76,4 @@ def _cell(metric: str, ours: float | None, theirs: Mapping[str, Any]) -> tuple[V
     shape = "{:.2f}".format if metric == "AR" else "{:.1f}".format
     name, _, level = metric.partition("@")
     value = theirs.get(name)
-    return number(ours, shape), number(value[int(level) - 1] if value is not None and level else value, shape)
+    return as_value(ours, shape), as_value(value[int(level) - 1] if value is not None and level else value, shape)

@@ -35,28 +35,28 @@ REQUIRED: Final = ("questions.jsonl", VIDEOS, "README.md", "LICENSE.md")
 
 
 def check_release(folder: Path) -> tuple[int, list[str]]:
-    """How many files a release has or should have, and what is wrong with them: one sentence each."""
+    """Check a release; returns the number of its files, and a clause for each problem."""
     sums = _read_sums(folder / RELEASE_SUMS)
     named = dict.fromkeys((*sums, *REQUIRED))
-    wrong = [f"{name}: {reason}" for name in named if (reason := _fault(folder, name, sums.get(name)))]
-    trusted = not any(sentence.startswith(f"{VIDEOS}: ") for sentence in wrong)
+    problems = [f"{name}: {reason}" for name in named if (reason := _fault(folder, name, sums.get(name)))]
+    trusted = not any(problem.startswith(f"{VIDEOS}: ") for problem in problems)
     videos: dict[str, str | None] = {}
     try:
         for line in read_jsonl(folder / VIDEOS) if trusted else ():
             video = ReleasedVideo.from_json(line.record)
             videos[video.video] = video.sha256
     except FieldError as error:
-        raise InputError(f"{folder / VIDEOS}: {error}; it is not what trace-ves release wrote.") from None
-    added = sorted({path.relative_to(folder).as_posix() for path in files_in(folder)} - named.keys() - {RELEASE_SUMS})
-    for name in added:
-        expected = videos.get(name)  # a release without videos takes those that are put beside it
+        raise InputError(f"{folder / VIDEOS}: {error}; this is not a file of trace-ves release.") from None
+    extras = sorted({path.relative_to(folder).as_posix() for path in files_in(folder)} - named.keys() - {RELEASE_SUMS})
+    for name in extras:
+        expected = videos.get(name)  # videos may be added later to a release without videos
         if expected is None or (folder / name).is_symlink() or digest(folder / name) != expected:
-            wrong.append(f"{name}: is not a file of this release")
-    return len(named) + len(added), wrong
+            problems.append(f"{name}: is not a file of this release")
+    return len(named) + len(extras), problems
 
 
 def files_in(folder: Path) -> Iterator[Path]:
-    """Every file below a folder; a link counts as a file, wherever it leads."""
+    """Yield every file below a folder; links count as files."""
     for parent, folders, names in os.walk(folder):
         yield from (Path(parent) / name for name in names)
         yield from (Path(parent) / name for name in folders if (Path(parent) / name).is_symlink())
@@ -74,17 +74,17 @@ def _read_sums(path: Path) -> dict[str, str]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise InputError(f"{path}: cannot be read: {reason}; is this a release?") from None
-    found: dict[str, str] = {}
+    sums: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
         match = re.fullmatch(r"([0-9a-f]{64})  (.+)", line)
-        if match is None or match[2] in found:
+        if match is None or match[2] in sums:
             raise InputError(f"{path}:{number}: expected a SHA-256 and a file name, each file once.")
-        found[match[2]] = match[1]
-    return found
+        sums[match[2]] = match[1]
+    return sums
 
 
 def _fault(folder: Path, name: str, expected: str | None) -> str | None:
-    """What is wrong with one file of a release."""
+    """The problem of one file of a release; None if it has none."""
     if not stays_inside(name):
         return "leads out of the release"
     path = folder / name
@@ -102,31 +102,31 @@ ELLIPSIS: Final = "…"
 _ABSOLUTE: Final = re.compile(
     r"(?<![\w.:/\\~@…])(?:~|[A-Za-z]:)?[/\\](?:[^\s/\\:;,'\"<>|()]+[/\\])+(?=[^\s/\\:;,'\"<>|()])"
 )
-"""The folders of an absolute path in a text, on any system; `/x` by itself and a URL do not count."""
+"""The folders of an absolute path of any system in a text; not a plain `/x` and not a URL."""
 
 
 class Scrubber:
-    """Replaces this machine's folders in texts by an ellipsis, so that the file's name stays."""
+    """Replaces the folders of paths in texts with an ellipsis, and keeps the file names."""
 
     def __init__(self, folders: Iterable[Path]) -> None:
-        ours = [
+        own_folders = [
             Path.cwd(),
             Path.home(),
             Path(tempfile.gettempdir()),
             Path(sys.prefix),
             Path(sysconfig.get_path("purelib")),
         ]
-        known = {str(each) for folder in (*folders, *ours) for each in (folder.absolute(), folder.resolve())}
+        known = {str(each) for folder in (*folders, *own_folders) for each in (folder.absolute(), folder.resolve())}
         longest_first = sorted(known - {"/"}, key=len, reverse=True)
         self._folders = re.compile("|".join(rf"{re.escape(name)}(?![\w.-])" for name in longest_first))
 
     def text(self, text: str, *, quoted: bool = False) -> str:
-        """A text without the folders known here; with `quoted`, without those of any absolute path."""
-        found = self._folders.sub(ELLIPSIS, text)
-        return _ABSOLUTE.sub(f"{ELLIPSIS}/", found) if quoted else found
+        """Scrub this machine's folders from a text; with `quoted`, the folders of every absolute path."""
+        scrubbed = self._folders.sub(ELLIPSIS, text)
+        return _ABSOLUTE.sub(f"{ELLIPSIS}/", scrubbed) if quoted else scrubbed
 
     def record(self, record: Mapping[str, object]) -> dict[str, object]:
-        """The same for a JSON object; texts under `error` or `fault` quote paths of any machine."""
+        """Scrub every text of a JSON object; texts under the keys in `QUOTING` may contain any path."""
         return {name: self._value(value, name) for name, value in record.items()}
 
     def _value(self, value: object, key: str) -> object:
@@ -140,15 +140,15 @@ class Scrubber:
 
 
 QUOTING: Final = frozenset({"error", "fault", "exception", "traceback", "message", "reason"})
-"""Keys whose texts quote other programs, and so the paths of the machine they ran on."""
+"""Keys whose texts quote other programs, with paths of the machine that they ran on."""
 
 
 def make_release(
     bench: Bench, runs: Sequence[Run], out: Path, *, with_videos: bool, license_note: str
 ) -> tuple[int, list[str]]:
-    """Pack a bench and runs into a new folder, which appears whole or not at all.
+    """Pack a bench and runs into a new folder, which is created completely or not at all.
 
-    Returns how many files it has, and the videos of the bench that are not on this machine.
+    Returns the number of its files, and the videos of the bench that are not on this machine.
     """
     paths = [run.path for run in runs if run.path is not None]
     if bench.path is None or len(paths) < len(runs):
@@ -160,7 +160,7 @@ def make_release(
         if not stays_inside(item.question.video):
             raise InputError(
                 f"question {item.question.id!r}: the video {item.question.video!r} is outside the bench; a release "
-                "names videos by their place below it."
+                "names videos relative to it."
             )
     scrubber = Scrubber([bench.path.parent, out.parent, *(path.parent for path in paths)])
     try:
@@ -176,7 +176,7 @@ def make_release(
                 report = audit(bench.items, packed, left_out=bench.left_out)
                 (partial / "AUDIT.txt").write_text(scrubber.text(f"{report}\n"), encoding="utf-8")
             missing = _pack_videos(bench, bench.path.parent, runs, partial, with_videos=with_videos)
-            _write_words(partial, bench, runs, license_note, with_videos=with_videos)
+            _write_readme(partial, bench, runs, license_note, with_videos=with_videos)
             sums = [f"{digest(path)}  {path.relative_to(partial).as_posix()}\n" for path in sorted(files_in(partial))]
             (partial / RELEASE_SUMS).write_text("".join(sums), encoding="utf-8")
             partial.replace(out)
@@ -195,13 +195,13 @@ def _copy_run(run: Path, folder: Path, scrubber: Scrubber) -> None:
         raise InputError(f"two runs are called {run.name}; give each a different file name.")
     _copy_lines(run, target, scrubber)
     if configuration := read_configuration(run):
-        # The bench's path on this machine is private; in the release it lies one folder up.
+        # The bench's path on this machine is private; in the release, the bench is one folder up.
         backbone = scrubber.text(configuration.backbone or "") or None
         write_configuration(target, replace(configuration, bench="../questions.jsonl", backbone=backbone))
 
 
 def _copy_lines(source: Path, target: Path, scrubber: Scrubber) -> None:
-    """Copy a file of JSON objects without this machine's paths; a line that has none keeps its bytes."""
+    """Copy a file of JSON objects without this machine's paths; lines without such paths are copied byte by byte."""
     with source.open("rb") as lines, target.open("wb") as out:
         for raw in lines:
             if not raw.strip():
@@ -209,30 +209,30 @@ def _copy_lines(source: Path, target: Path, scrubber: Scrubber) -> None:
             try:
                 record = parse_object(raw)
             except ValueError:
-                continue  # a last line that was cut off; reading the run has warned about it
-            released = scrubber.record(record)
-            out.write(raw if released == record and raw.endswith(b"\n") else dump_line(released))
+                continue  # an incomplete last line; reading the run has warned about it
+            scrubbed = scrubber.record(record)
+            out.write(raw if scrubbed == record and raw.endswith(b"\n") else dump_line(scrubbed))
 
 
 def _pack_videos(bench: Bench, folder: Path, runs: Sequence[Run], out: Path, *, with_videos: bool) -> list[str]:
-    """Note the checksum of every video, ours or else the one that a run noted; copy the files if asked."""
-    noted = _run_checksums(bench, runs)
+    """List the videos with checksums of the files or of the runs; with `with_videos`, copy the files."""
+    recorded = _run_checksums(bench, runs)
     lines, missing = [], []
     for name in _videos(bench):
         source = folder / name
-        found = checksum(source) if source.is_file() else None
-        known = noted.get(name, set()) | ({found} if found else set())
+        actual = checksum(source) if source.is_file() else None
+        known = recorded.get(name, set()) | ({actual} if actual else set())
         if len(known) > 1:
             raise InputError(f"{source} is not the video that the runs were made on; their checksums differ.")
-        if found is None:
+        if actual is None:
             missing.append(name)
             if with_videos:
                 raise InputError(f"{source} is missing; get the video, or release without videos.")
         elif with_videos:
             (out / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, out / name)
-        sure = next(iter(known), None)
-        lines.append(ReleasedVideo(name, sure.bytes, sure.sha256) if sure else ReleasedVideo(name))
+        checked = next(iter(known), None)
+        lines.append(ReleasedVideo(name, checked.bytes, checked.sha256) if checked else ReleasedVideo(name))
     (out / VIDEOS).write_bytes(b"".join(dump_line(line.to_json()) for line in lines))
     return missing
 
@@ -246,14 +246,14 @@ def _run_checksums(bench: Bench, runs: Iterable[Run]) -> dict[str, set[Checksum]
     return checksums
 
 
-def _write_words(out: Path, bench: Bench, runs: Sequence[Run], license_note: str, *, with_videos: bool) -> None:
-    words = files("trace_ves.ves").joinpath("readme.md").read_text(encoding="utf-8")
-    listed = "\n".join(f"- `runs/{run.path.name}`: {run.name}" for run in runs if run.path) or "- none"
-    text = words.format(
+def _write_readme(out: Path, bench: Bench, runs: Sequence[Run], license_note: str, *, with_videos: bool) -> None:
+    template = files("trace_ves.ves").joinpath("readme.md").read_text(encoding="utf-8")
+    run_list = "\n".join(f"- `runs/{run.path.name}`: {run.name}" for run in runs if run.path) or "- none"
+    text = template.format(
         version=__version__,
         questions=len(bench.items),
         videos=len(_videos(bench)),
-        runs=listed,
+        runs=run_list,
         with_videos="are in this folder" if with_videos else "are not in this folder",
     )
     (out / "README.md").write_text(text, encoding="utf-8")

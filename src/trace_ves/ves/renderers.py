@@ -1,4 +1,4 @@
-"""Reports and tables as HTML, Markdown, LaTeX, CSV and JSON. Text from files is escaped in each of them."""
+"""Reports and tables as HTML, Markdown, LaTeX, CSV and JSON. Text from files is escaped in every format."""
 
 import csv
 import json
@@ -13,7 +13,7 @@ from typing import Final
 
 from trace_ves.core.errors import InputError
 from trace_ves.core.files import write_output
-from trace_ves.ves.report import AuditReport, Bounds, rounded
+from trace_ves.ves.report import AuditReport, Bounds, round_rate
 from trace_ves.ves.table import Table, Value, ValueMark
 from trace_ves.ves.tables import tables
 from trace_ves.ves.terminal import printable
@@ -26,57 +26,58 @@ _NOTE: Final = 'style="opacity:.7;margin:.2em 0 1.2em;max-width:60em"'
 
 
 def report_html(report: AuditReport) -> str:
-    """Every table of a report, its warnings and its signature."""
+    """Render every table of a report, its warnings and its signature."""
     parts = [html_table(table) for table in tables(report)]
-    parts += [f"<p><b>warning:</b> {text(warning)}</p>" for warning in report.warnings]
-    return "".join([*parts, f"<p {_NOTE}><code>{text(report.signature)}</code></p>"])
+    parts += [f"<p><b>warning:</b> {escape_html(warning)}</p>" for warning in report.warnings]
+    return "".join([*parts, f"<p {_NOTE}><code>{escape_html(report.signature)}</code></p>"])
 
 
 def html_table(table: Table) -> str:
-    """One table under its title; it scrolls within itself where it is wider than the page."""
-    heads = ["<br>".join(text(line) for line in (column.title, column.unit) if line) for column in table.columns]
-    head = "".join(f"<th {_NUMBER}>{words}</th>" for words in heads)
-    rows = [f"<tr><th {_NAME}>{text(table.first_column)}</th>{head}</tr>"]
+    """Render one table under its title; it scrolls horizontally if it is wider than the page."""
+    heads = ["<br>".join(escape_html(line) for line in (column.title, column.unit) if line) for column in table.columns]
+    head = "".join(f"<th {_NUMBER}>{line}</th>" for line in heads)
+    rows = [f"<tr><th {_NAME}>{escape_html(table.first_column)}</th>{head}</tr>"]
     if groups := _groups(table):
-        over = [f'<th colspan="{count}" style="text-align:center">{text(name)}</th>' for name, count in groups]
+        over = [f'<th colspan="{count}" style="text-align:center">{escape_html(name)}</th>' for name, count in groups]
         rows.insert(0, f"<tr><th></th>{''.join(over)}</tr>")
     body = []
     for section in table.sections:
         if section.heading:
-            body.append(f'<tr><td {_NAME} colspan="{len(table.columns) + 1}"><i>{text(section.heading)}</i></td></tr>')
+            heading, width = escape_html(section.heading), len(table.columns) + 1
+            body.append(f'<tr><td {_NAME} colspan="{width}"><i>{heading}</i></td></tr>')
         for row in section.rows:
-            cells = [f"<td {_NUMBER}>{_cell(cell, HTML_MARKS, _HTML_HALF, text)}</td>" for cell in row.cells]
-            body.append(f"<tr><td {_NAME}>{text(row.name)}</td>{''.join(cells)}</tr>")
-    note = f"<p {_NOTE}>{text(table.note)}</p>" if table.note else ""
+            cells = [f"<td {_NUMBER}>{_cell(cell, HTML_MARKS, _HTML_HALF, escape_html)}</td>" for cell in row.cells]
+            body.append(f"<tr><td {_NAME}>{escape_html(row.name)}</td>{''.join(cells)}</tr>")
+    note = f"<p {_NOTE}>{escape_html(table.note)}</p>" if table.note else ""
     return (
-        f'<p style="margin:1em 0 .2em"><b>{text(table.title)}</b></p><div style="overflow-x:auto">'
+        f'<p style="margin:1em 0 .2em"><b>{escape_html(table.title)}</b></p><div style="overflow-x:auto">'
         f"<table><thead>{''.join(rows)}</thead><tbody>{''.join(body)}</tbody></table></div>{note}"
     )
 
 
 def html_page(title: str, body: str) -> str:
-    """A whole file around a part, which may load nothing and run nothing."""
+    """Wrap HTML in a page that may neither load nor run anything."""
     policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
     style = "font:15px/1.5 system-ui,sans-serif;max-width:75em;margin:2em auto;padding:0 1em"
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" '
-        f'content="{policy}"><title>{text(title)}</title><body style="{style}">{body}</body></html>\n'
+        f'content="{policy}"><title>{escape_html(title)}</title><body style="{style}">{body}</body></html>\n'
     )
 
 
-def text(words: str) -> str:
-    """Text from outside, escaped so that it cannot turn into markup."""
-    return escape(printable(words))
+def escape_html(text: str) -> str:
+    """Escape text for HTML."""
+    return escape(printable(text))
 
 
 def _groups(table: Table) -> list[tuple[str, int]]:
-    """The words over groups of columns, each once, and over how many; empty where no column has one."""
+    """The titles of column groups with the numbers of their columns; empty if there are no groups."""
     groups = [(name, len(list(columns))) for name, columns in groupby(column.group for column in table.columns)]
     return groups if any(name for name, _ in groups) else []
 
 
 def _cell(cell: tuple[Value, ...], marks: Mapping[ValueMark, str], half: str, escape: Callable[[str], str]) -> str:
-    """The values of a cell, marked and each with half of its interval; `half` is how that is written."""
+    """Format the values of a cell with their marks; `half` is the format of half of an interval."""
     return " / ".join(
         marks[value.mark].format(escape(value.text))
         + (half.format(escape(value.plus_minus)) if value.plus_minus is not None else "")
@@ -88,7 +89,7 @@ MARKDOWN_MARKS: Final = {ValueMark.PLAIN: "{}", ValueMark.BEST: "**{}**", ValueM
 
 
 def report_markdown(report: AuditReport) -> str:
-    """Every table of a report, its warnings and its signature."""
+    """Render every table of a report, its warnings and its signature."""
     parts = [markdown_table(table) for table in tables(report)]
     return "\n".join(
         [*parts, *(f"- {escape_markdown(warning)}" for warning in report.warnings), f"`{report.signature}`", ""]
@@ -96,7 +97,7 @@ def report_markdown(report: AuditReport) -> str:
 
 
 def markdown_table(table: Table) -> str:
-    """One table under its title."""
+    """Render one table under its title."""
     heads = [" ".join(filter(None, (column.group, column.title, column.unit))) for column in table.columns]
     lines = [
         f"### {escape_markdown(table.title)}",
@@ -118,7 +119,7 @@ def _markdown_line(cells: list[str]) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Text from outside, escaped for Markdown."""
+    """Escape text for Markdown."""
     safe = printable(text).replace("\\", "\\\\")
     for character in "|*_`<>[]":
         safe = safe.replace(character, f"\\{character}")
@@ -157,12 +158,12 @@ ESCAPES: Final = {character: f"\\{character}" for character in "{}$&#_%"} | {
 
 
 def report_latex(report: AuditReport) -> str:
-    """Every table of a report, with the signature as a comment over them."""
+    """Render every table of a report, after the signature as a comment."""
     return "\n".join([HEAD, f"% {report.signature}", *(latex_table(table) for table in tables(report)), TAIL])
 
 
 def latex_table(table: Table) -> str:
-    """One table environment, as wide as the text."""
+    """Render one table environment, as wide as the text."""
     width = len(table.columns) + 1
     caption = escape_latex(f"{table.title}." + (f" {table.note}" if table.note else ""))
     lines = [
@@ -208,33 +209,33 @@ def _latex_line(cells: list[str]) -> str:
 
 
 def escape_latex(text: str) -> str:
-    """Text from a file as LaTeX shows it: ASCII and Latin letters with accents; any other becomes a question mark."""
-    known = re.sub(r"[^\x00-\x7f±↑…À-ÖØ-öø-ÿ]", "?", printable(text))
-    return "".join(ESCAPES.get(character, character) for character in known)
+    """Escape text for LaTeX; other characters than ASCII and accented Latin letters become question marks."""
+    supported = re.sub(r"[^\x00-\x7f±↑…À-ÖØ-öø-ÿ]", "?", printable(text))
+    return "".join(ESCAPES.get(character, character) for character in supported)
 
 
 HEADER: Final = ("run", "family", "questions", "metric", "value", "ci95_low", "ci95_high", "signature")
 
 
 def report_csv(report: AuditReport) -> str:
-    """The report as CSV; an empty value is `--`, an empty family is the whole bench.
+    """Render the report as CSV; an empty value is `--` in the tables, an empty family is the whole bench.
 
-    A `family` such as `duration: under 2 min` is another part of the bench. A pair of runs is `a minus b`.
+    A `family` such as `duration: under 2 min` is another subset of the bench. A pair of runs is `a minus b`.
     """
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(HEADER)
 
     def write(run: str, part: str, questions: int, metric: str, value: float | None, *, bounds: Bounds = None) -> None:
-        numbers = map(rounded, (value, *(bounds or (None, None))))
+        numbers = map(round_rate, (value, *(bounds or (None, None))))
         writer.writerow((plain_cell(run), plain_cell(part), questions, metric, *numbers, report.signature))
 
     for run in report.runs:
         for metric, value in run.metrics.items():
             write(run.name, "", run.questions, metric, value, bounds=run.ci95[metric])
         write(run.name, "", run.answer_only.questions, "Acc (all questions)", run.answer_only.acc)
-        if together := run.question_groups:
-            write(run.name, "", together.questions, "Whole groups", together.acc)
+        if question_groups := run.question_groups:
+            write(run.name, "", question_groups.questions, "Whole groups", question_groups.acc)
         parts = {name: (report.bench.families[name], of) for name, of in run.families.items()}
         for key, classes in (run.classes or {}).items():
             parts |= {f"{key}: {word}": (each.questions, dict(each.metrics)) for word, each in classes.items()}
@@ -255,31 +256,31 @@ def report_csv(report: AuditReport) -> str:
 
 
 def plain_cell(text: str) -> str:
-    """Text that no spreadsheet runs as a formula, with control characters escaped."""
+    """Make text safe for spreadsheets: mark it as text if it would be a formula, and escape control characters."""
     safe = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
     return f"'{safe}" if safe.lstrip().startswith(("=", "+", "-", "@")) else safe
 
 
-def as_json(value: object) -> str:
-    """As `--json` writes it."""
+def dump_json(value: object) -> str:
+    """Serialise a value as `--json` does."""
     return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 REPORT_FORMATS: Final[Mapping[str, Callable[[AuditReport], str]]] = {
-    ".json": lambda report: as_json(report.to_json()),
+    ".json": lambda report: dump_json(report.to_json()),
     ".csv": report_csv,
     ".md": report_markdown,
     ".tex": report_latex,
     ".html": lambda report: html_page("VES audit", report_html(report)),
     ".txt": lambda report: f"{report}\n",
 }
-"""How a report is written, by the suffix of the file."""
+"""The renderer of each file suffix."""
 
 
 def save_report(report: AuditReport, path: str | PathLike[str]) -> Path:
     """Write a report; an unknown suffix is an `InputError`."""
     file = Path(path)
     if file.suffix not in REPORT_FORMATS:
-        raise InputError(f"{file}: the name of a report ends with one of {', '.join(REPORT_FORMATS)}.")
+        raise InputError(f"{file}: the name of a report must end with one of {', '.join(REPORT_FORMATS)}.")
     write_output(file, REPORT_FORMATS[file.suffix](report))
     return file

@@ -1,4 +1,4 @@
-"""What an audit found: readable with `print`, and as `audit --json` writes it."""
+"""The types of an audit report. `print` shows a report as tables; `audit --json` writes it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,12 +15,12 @@ from trace_ves.ves.rows import AuditRow
 JSON_DECIMALS: Final = 6
 
 
-def rounded(value: float | None) -> float | None:
-    """A number without the noise of its last bits."""
+def round_rate(value: float | None) -> float | None:
+    """Round a number to remove floating-point noise."""
     return None if value is None else round(value, JSON_DECIMALS)
 
 
-Rate = Annotated[float, Strict(), PlainSerializer(rounded)]
+Rate = Annotated[float, Strict(), PlainSerializer(round_rate)]
 Rates = dict[str, Rate | None]
 Bound = Annotated[Rate, WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "null"}]})]  # as version 0.1.0 had it
 Bounds = tuple[Bound, Bound] | None
@@ -29,7 +29,7 @@ OrAbsent = WrapSerializer(lambda value, write: write(value) if value else None) 
 
 @dataclass(frozen=True, slots=True)
 class BenchFigures(Record):
-    """The benchmark itself: its size, and the constant that targeting is compared with."""
+    """The figures of the bench: its size, and EP_ref, which EP is compared with."""
 
     questions: Count
     measured: Annotated[Count, Field(alias="questions_with_evidence")]
@@ -37,18 +37,18 @@ class BenchFigures(Record):
     ep_ref: Annotated[Rate | None, Field(alias="EP_ref")]
     """Mean share of a video that is evidence, in percent."""
     families: dict[str, Count]
-    """Questions of each family, of those with evidence."""
+    """Number of questions with evidence in each family."""
     mean_duration: Rate | None
     """Seconds."""
     mean_intervals: Rate | None
-    """Evidence intervals of a question."""
+    """Mean number of evidence intervals per question."""
     mean_interval_length: Rate | None
     """Seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupFigures(Record):
-    """Accuracy over some of the questions."""
+    """Accuracy over a subset of the questions."""
 
     questions: Count
     acc: Annotated[Rate | None, Field(alias="Acc")]
@@ -56,7 +56,7 @@ class GroupFigures(Record):
 
 @dataclass(frozen=True, slots=True)
 class ClassFigures(Record):
-    """Every metric over some of the questions with evidence."""
+    """Every metric over a subset of the questions with evidence."""
 
     questions: Count
     metrics: Rates
@@ -70,41 +70,41 @@ class RunFigures(SparseRecord):
     method: str
     backbone: str
     is_sampler: Annotated[Flag, Field(alias="sampler")]
-    """A schedule without a model: nothing was answered."""
+    """Whether this is a schedule without a model, which has no answers."""
     signature: str
-    """Version, bench and settings of the audit: numbers of one signature can be compared."""
+    """Version, bench and settings of the audit; figures with the same signature are comparable."""
     questions: Count
-    """Questions that the metrics are over."""
+    """Questions that the metrics cover."""
     metrics: Rates
     ci95: dict[str, Bounds]
     ci95_by_video: dict[str, Bounds]
     """The same intervals with whole videos resampled."""
     families: dict[str, Rates]
     answer_only: GroupFigures
-    """Accuracy over every question of the bench, evidence or not."""
+    """Accuracy over all questions of the bench, with or without evidence."""
     unanswered: Count | None = None
     """Questions of the bench without an answer; they count as wrong. Version 0.1.0 did not count them."""
     missing: Count | None = None
     """Questions of the bench without a line in the run."""
     groups: Annotated[dict[str, dict[str, GroupFigures]] | None, OrAbsent] = None
-    """Accuracy by the group keys of the bench, or of the log where the bench has none."""
+    """Accuracy by the group keys of the bench, or of the log if the bench has none."""
     question_groups: GroupFigures | None = None
-    """Questions that belong together, such as those of Video-MME-v2: the share of groups with every answer right."""
+    """Share of question groups, such as those of Video-MME-v2, with only correct answers."""
     classes: Annotated[dict[str, dict[str, ClassFigures]] | None, OrAbsent] = None
     """Every metric by duration class and by number of evidence intervals."""
     read_by: Annotated[dict[str, Count] | None, OrAbsent] = None
-    """How many answers each rule read from the text of a log, and how many could not be read."""
+    """Number of answers that each rule read from the text of a log, and of those that no rule could read."""
     frames_by_stage: Annotated[Rates | None, OrAbsent] = None
-    """Supplied frames by the stage of the call, where the run logged its calls."""
+    """Supplied frames by the stage of the call, if the run logged its calls."""
     reconstructed: str | None = None
-    """Where the timestamps were not logged: what they were computed from."""
+    """What the timestamps were computed from, if they were not logged."""
     has_budget: Annotated[SkipJsonSchema[bool], Field(exclude=True)] = True
-    """False for a custom method that ran without a limit on its frames."""
+    """Whether the method has a frame budget."""
     rows: Annotated[SkipJsonSchema[Sequence[AuditRow]], Field(exclude=True)] = field(default=(), repr=False)
-    """Every question of the bench, in order of its id."""
+    """One row for each question of the bench, sorted by id."""
 
     def half_width(self, metric: str, *, by_video: bool = False) -> float | None:
-        """Half of the 95% interval of a metric: the number after the plus-minus sign."""
+        """Half of the width of a metric's 95% interval, which tables show after the plus-minus sign."""
         bounds = (self.ci95_by_video if by_video else self.ci95).get(metric)
         return None if bounds is None else (bounds[1] - bounds[0]) / 2
 
@@ -124,38 +124,38 @@ class ComparisonFigures(Record):
 
 @dataclass(frozen=True, slots=True)
 class AgreementFigures(Record):
-    """How often two runs agree, in percent of the questions that both have a value for."""
+    """How often two runs agree, in percent of the questions for which both have a value."""
 
     a: str
     b: str
     questions: Count
     answers: Rate | None
     responses: Rate | None
-    """What the model wrote, where both logs have it."""
+    """What the model wrote, if both runs recorded it."""
     frames: Rate | None
-    """The set of distinct timestamps, where both runs recorded it."""
+    """The set of distinct timestamps, if both runs recorded it."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditReport(Record):
-    """The whole audit. `print` it to read it."""
+    """The result of an audit. `print` shows its tables."""
 
     signature: str
     bench: BenchFigures
     runs: tuple[RunFigures, ...]
     comparisons: tuple[ComparisonFigures, ...]
     warnings: tuple[str, ...]
-    """What was counted but not refused, one sentence each."""
+    """Problems that did not stop the audit, one sentence each."""
     k: Annotated[SkipJsonSchema[int], Field(exclude=True)]
     agreement: tuple[AgreementFigures, ...] = ()
-    """Of every pair of runs."""
+    """Agreement of every pair of runs."""
 
     def run(self, name: str) -> RunFigures:
         """The run of this name."""
         return next(run for run in self.runs if run.name == name)
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write the report to a file; its suffix says how: .json, .csv, .md, .tex, .html or .txt."""
+        """Write the report to a file; its suffix selects the format: .json, .csv, .md, .tex, .html or .txt."""
         from trace_ves.ves.renderers import save_report  # needed only for writing
 
         return save_report(self, path)

@@ -1,4 +1,4 @@
-"""Audit rows: what the audit says about each question of a run. Every metric is a mean over rows."""
+"""Audit rows: the per-question results of a run. Every metric is a mean over rows."""
 
 from __future__ import annotations
 
@@ -28,61 +28,61 @@ SHOWN_IDS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
-    """One question of one run: was it right, and what was looked at."""
+    """One question of one run: whether it is correct, and how many frames hit the evidence."""
 
     question_id: str
-    correct: bool | None  # None for a sampler without a model: there is no answer to score
+    correct: bool | None  # None for a sampler without a model, which has no answers
     frames_supplied: int
-    frames_distinct: int  # |F|: distinct source timestamps that were decoded for the model
-    frames_inside: int  # of those, the ones inside any evidence interval
+    frames_distinct: int  # |F|: distinct source timestamps of the supplied frames
+    frames_inside: int  # distinct timestamps inside any evidence interval
     density: int
-    """Frames inside the least observed evidence interval: Cov@k asks for density >= k. 0 where there is no evidence."""
-    termination: str | None = None  # how the search ended, where the run says so
+    """Frames inside the least observed evidence interval; Cov@k needs density >= k. 0 without evidence."""
+    termination: str | None = None  # how the search ended, if recorded
     answer: str | None = field(default=None, compare=False, repr=False)
     response: int | None = field(default=None, compare=False, repr=False)
-    """A hash of what the model wrote, where the run has it: two runs of the same inputs write the same."""
+    """A hash of what the model wrote, if recorded."""
     frames: int | None = field(default=None, compare=False, repr=False)
-    """A hash of the distinct timestamps; None where nothing was decoded."""
+    """A hash of the distinct timestamps; None without frames."""
     groups: dict[str, object] | None = field(default=None, compare=False, repr=False)
-    """The group keys that a log states, for a bench that has none."""
+    """The group keys of a log, for a bench that has none."""
     undetermined: bool = False
-    """Whether the answer was a draw among options that fit equally well, where the run says so."""
+    """Whether the answer was drawn from options that fit equally well, if recorded."""
 
     @property
     def precision(self) -> float:
-        """The share of the distinct frames that is inside the evidence; 0 where nothing was decoded."""
+        """The share of distinct frames inside the evidence; 0 without frames."""
         return self.frames_inside / self.frames_distinct if self.frames_distinct else 0.0
 
 
 def count_frames(evidence: Iterable[Interval], frames: Sequence[float]) -> tuple[int, int, int]:
-    """How many frames there are, lie inside the evidence, and lie inside its least observed interval.
+    """Count all frames, those inside the evidence, and those inside its least observed interval.
 
-    Intervals are closed; `frames` are distinct and in order of time.
+    Intervals are closed; `frames` are distinct and sorted.
     """
     ranges = sorted(
         [(bisect_left(frames, interval.start), bisect_right(frames, interval.end)) for interval in evidence]
     )
     inside = counted = 0
-    for first, after in ranges:  # a frame in two intervals is inside once
+    for first, after in ranges:  # count a frame in two intervals once
         inside += max(0, after - max(first, counted))
         counted = max(counted, after)
     return len(frames), inside, min([after - first for first, after in ranges], default=0)
 
 
 def row_of_prediction(item: Item, prediction: Prediction | None) -> AuditRow:
-    """Audit one prediction; a missing one is wrong and unobserved. An impossible one is a `FieldError`."""
+    """Audit one prediction; None counts as wrong and unobserved, an invalid one is a `FieldError`."""
     if prediction is None:
         return AuditRow(
             item.question.id, correct=False, frames_supplied=0, frames_distinct=0, frames_inside=0, density=0
         )
     frames = sorted(set(prediction.timestamps))
     _check_frames(item, frames, prediction.frames_supplied)
-    answer, response, groups = answered(item, prediction), prediction.extra.get("response"), None
-    if prediction.extra and isinstance(stated := prediction.extra.get("groups"), dict):
-        groups = stated
+    answer, response, groups = parse_answer(item, prediction), prediction.extra.get("response"), None
+    if prediction.extra and isinstance(logged_groups := prediction.extra.get("groups"), dict):
+        groups = logged_groups
     return AuditRow(
         item.question.id,
-        None if prediction.extra.get("selection") is True else is_right(item, answer),
+        None if prediction.extra.get("selection") is True else is_correct(item, answer),
         prediction.frames_supplied,
         *count_frames(item.evidence, frames),
         prediction.termination,
@@ -95,19 +95,19 @@ def row_of_prediction(item: Item, prediction: Prediction | None) -> AuditRow:
 
 
 def row_of_sampler(item: Item, count: int) -> AuditRow:
-    """Audit the centred uniform schedule of `count` frames: fixed by the bench, the same for every model."""
+    """Audit the centred uniform schedule of `count` frames, which only depends on the bench."""
     return row_of_schedule(item, centred_uniform(Interval(0.0, item.duration), count))
 
 
 def row_of_schedule(item: Item, timestamps: Sequence[float]) -> AuditRow:
-    """Audit the frames that a schedule without a model chose; one that it chose twice was supplied twice."""
+    """Audit the frames of a schedule without a model; a frame that it chose twice counts as supplied twice."""
     frames = sorted(set(timestamps))
     counts = count_frames(item.evidence, frames)
     return AuditRow(item.question.id, None, len(timestamps), *counts, frames=hash(tuple(frames)) if frames else None)
 
 
-def is_right(item: Item, answer: str | None) -> bool:
-    """Whether this is the right letter; for an open question, one of the accepted wordings, compared by their words."""
+def is_correct(item: Item, answer: str | None) -> bool:
+    """Whether this is the right letter; for an open question, whether its words are those of an accepted answer."""
     if answer is None or not item.question.is_open:
         return answer == item.answer
     return _words(answer) in [_words(each) for each in (item.answer, *(item.accepted or ()))]
@@ -117,8 +117,8 @@ def _words(text: str) -> list[str]:
     return [word for word in re.findall(r"\w+", text.casefold()) if word not in {"a", "an", "the"}]
 
 
-def answered(item: Item, prediction: Prediction) -> str | None:
-    """The letter that was answered, None for no answer; anything else is a `FieldError`."""
+def parse_answer(item: Item, prediction: Prediction) -> str | None:
+    """The letter of the answer, the text of an open answer, or None; anything else is a `FieldError`."""
     if prediction.answer is None or item.question.is_open:
         return prediction.answer
     letter = prediction.answer.strip().upper()
@@ -151,24 +151,24 @@ def _check_frames(item: Item, frames: Sequence[float], frames_supplied: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class ScoredRun:
-    """One run against a bench: its rows, and what is reported about it as a whole."""
+    """A run scored on a bench: its rows and the facts about the whole run."""
 
     name: str
-    rows: Sequence[AuditRow]  # every question of the bench, in order of its id
+    rows: Sequence[AuditRow]  # one for each question of the bench, sorted by id
     path: Path | None = None
-    method: str = ""  # the method of all lines, or nothing where they differ
+    method: str = ""  # the method of all lines; empty if they differ
     backbone: str = ""
     frames_by_stage: Mapping[str, int] | None = None
-    """Frames supplied to the calls of each stage, where the run logged its calls."""
+    """Frames supplied to the calls of each stage, if the run logged its calls."""
     unanswered: int = 0  # questions of the bench without an answer
     left_out: int = 0  # predictions for questions that were left out of the bench
     missing: Sequence[str] = ()  # questions of the bench without a prediction
-    failed: int = 0  # predictions with an error that the method raised
+    failed: int = 0  # predictions with an error of the method
     file_warnings: tuple[str, ...] = ()
     reconstruction: Reconstruction | None = None
-    frames_known: bool = True  # False where a log does not say which frames were looked at for some question
+    frames_known: bool = True  # False if the frames of some question are unknown
     read_by: Mapping[str, int] = field(default_factory=dict)
-    """How many answers each rule read from free text, where the run comes from a log."""
+    """Number of answers that each rule read from free text, if the run comes from a log."""
     scans: int = 0  # questions whose recorded looks mostly read consecutive frames
 
     @property
@@ -178,7 +178,7 @@ class ScoredRun:
 
     @property
     def warnings(self) -> list[str]:
-        """What was counted but not refused, one sentence each."""
+        """Problems that did not stop the audit, one sentence each."""
         warnings = list(self.file_warnings)
         if self.left_out:
             warnings.append(
@@ -194,11 +194,11 @@ class ScoredRun:
                 + ("." if self.is_selection else f"; of the other {lines}, {right:.1f}% are correct.")
             )
         if self.failed:
-            warnings.append(f"{self.name}: {self.failed} predictions have an error that the method raised.")
+            warnings.append(f"{self.name}: {self.failed} predictions have an error raised by the method.")
         if 2 * self.scans > len(self.rows) - len(self.missing):
             warnings.append(
                 f"{self.name}: most recorded looks ({self.scans} questions) read consecutive frames. If the program "
-                "kept only some of them, record which with trace_ves.frame_log.keep()."
+                "used only some of them, record which with trace_ves.frame_log.keep()."
             )
         return warnings
 
@@ -210,7 +210,7 @@ def _score(
     lines: Iterable[tuple[int, Prediction]],
     left_out: frozenset[str],
 ) -> ScoredRun:
-    """Score predictions, each with its number in the file or the list."""
+    """Score predictions, each given with its line or position."""
 
     def refuse(reason: str) -> InputError:
         if path is not None:
@@ -228,7 +228,7 @@ def _score(
         question, extra = prediction.question_id, prediction.extra
         if question in numbers:
             place = f"{'line' if path else 'prediction'} {numbers[question]}"
-            raise refuse(f"question {question!r} was already predicted in {place}; keep one of the two")
+            raise refuse(f"question {question!r} already has a prediction in {place}; remove one of the two")
         numbers[question] = number
         if question not in left_out:
             if question not in known:
@@ -266,7 +266,7 @@ def _score(
 
 
 def score_run(items: Sequence[Item], run: Run, left_out: frozenset[str] = frozenset()) -> ScoredRun:
-    """Score a run that is in memory; an impossible prediction is an `InputError`."""
+    """Score a run in memory; an invalid prediction is an `InputError`."""
     numbers = run.lines if run.path else range(1, len(run.predictions) + 1)
     scored = _score(items, run.name, run.path, zip(numbers, run.predictions, strict=True), left_out)
     return replace(scored, file_warnings=run.warnings, reconstruction=run.reconstruction)
@@ -279,9 +279,9 @@ def score_files(
     left_out: frozenset[str] = frozenset(),
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> tuple[ScoredRun, ...]:
-    """Score run files, or every `*.jsonl` of a folder. Each is read once, and only its rows stay in memory.
+    """Score run files, or every `*.jsonl` of a folder. Each file is read once, and only its rows stay in memory.
 
-    A run is named after its method, or after the file if the lines do not agree on one.
+    A run is named after its method, or after its file if the methods of the lines differ.
     """
     runs = []
     for path in run_files(paths):
@@ -298,21 +298,22 @@ def score_files(
 def score_samplers(
     items: Sequence[Item], samplers: Sequence[int | str], frame_times: Callable[[Item], FrameTimes]
 ) -> tuple[dict[str, list[AuditRow]], frozenset[bool]]:
-    """The rows of each schedule, and whether they chose among frames of the videos (True) or of an assumed rate."""
+    """The rows of each schedule, and whether it used the frame times of the videos (True) or an assumed rate."""
     names = dict.fromkeys(f"uniform-{each}" if isinstance(each, int) else each for each in samplers)
-    endless = next((item for item in items if not math.isfinite(item.duration)), None)
-    if names and endless is not None:
+    without_duration = next((item for item in items if not math.isfinite(item.duration)), None)
+    if names and without_duration is not None:
         raise InputError(
-            f"question {endless.question.id!r} has no duration in this bench, so no sampler can be placed on it."
+            f"question {without_duration.question.id!r} has no duration in this bench, so no sampler applies to it."
         )
     rows: dict[str, list[AuditRow]] = {}
     exact: set[bool] = set()
     for name in names:
-        chosen = schedule(name)
-        if uniform := re.fullmatch(r"uniform-(\d+)", name):  # fixed by durations: the paper's own rows
+        sampler = schedule(name)
+        if uniform := re.fullmatch(r"uniform-(\d+)", name):  # only depends on durations, as in the paper
             rows[name] = [row_of_sampler(item, int(uniform[1])) for item in items]
             continue
         times = [frame_times(item) for item in items]
         exact.update(each.is_exact for each in times)
-        rows[name] = [row_of_schedule(*pair) for pair in zip(items, map(chosen.timestamps, times), strict=True)]
+        frames = map(sampler.timestamps, times)
+        rows[name] = [row_of_schedule(*pair) for pair in zip(items, frames, strict=True)]
     return rows, frozenset(exact)

@@ -1,4 +1,4 @@
-"""Bootstrap over questions and over videos; all runs share the same resamples, which makes p-values paired."""
+"""Bootstrap over questions and over videos. All runs share the same resamples, so comparisons are paired."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int, int], None]
 
-RESAMPLES_AT_ONCE: Final = 64  # Resamples whose weights are in memory at one time
+RESAMPLES_AT_ONCE: Final = 64  # resamples whose weights are in memory at a time
 LARGEST_PRODUCT: Final = 2**18
-"""Multiplications in one matrix product: OpenBLAS computes it in the calling thread up to this size. Its own threads
-wait for each other by spinning, and on a busy machine that takes many times what the product does."""
+"""Multiplications in one matrix product. Up to this size, OpenBLAS uses only the calling thread; for larger products,
+its threads busy-wait for each other, which is many times slower on a loaded machine."""
 CONFIDENCE_PERCENTILES: Final = (2.5, 97.5)
-NO_DIFFERENCE: Final = 1e-9  # A smaller difference of two means is rounding, and counts as none
+NO_DIFFERENCE: Final = 1e-9  # smaller differences of means are rounding errors and count as 0
 
 
 def bootstrap(
@@ -36,7 +36,7 @@ def bootstrap(
     clusters: NDArray[np.int64] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Matrix:
-    """Means of the columns of `values`, a row for each resample; with `clusters`, whole groups of rows are drawn."""
+    """The means of the columns of `values`, one row per resample; with `clusters`, whole clusters are drawn."""
     count, width = values.shape
     units = count if clusters is None else int(clusters.max()) + 1
     generator = np.random.default_rng(seed)
@@ -54,7 +54,7 @@ def bootstrap(
 
 
 def _product(weights: Matrix, values: Matrix) -> Matrix:
-    """Weights times values, some rows at a time."""
+    """Multiply weights and values, a block of rows at a time."""
     sums = np.zeros((len(weights), values.shape[1]))
     rows = max(1, LARGEST_PRODUCT // sums.size)
     for at in range(0, len(values), rows):
@@ -63,29 +63,29 @@ def _product(weights: Matrix, values: Matrix) -> Matrix:
 
 
 def percentile_interval(values: Matrix) -> tuple[float, float]:
-    """The values between which the middle 95% lie."""
+    """The 2.5th and 97.5th percentile."""
     low, high = np.percentile(values, CONFIDENCE_PERCENTILES)
     return float(low), float(high)
 
 
 def paired_difference(a: Matrix, b: Matrix) -> Matrix:
-    """The means of a minus those of b, resample by resample."""
+    """The difference a - b per resample."""
     difference = a - b
     difference[np.abs(difference) < NO_DIFFERENCE] = 0.0
     return difference
 
 
 def two_sided_p(differences: Matrix) -> float:
-    """Twice the smaller share of resamples on the other side of zero, one imagined resample added to each side.
+    """Twice the smaller share of resamples on one side of zero, with one resample added to each side.
 
-    The smallest value with B resamples is 2 / (B + 1); resamples with no difference count for both sides.
+    The smallest value with B resamples is 2 / (B + 1); resamples without a difference count for both sides.
     """
     smaller = min(int(np.sum(differences <= 0)), int(np.sum(differences >= 0)))
     return min(1.0, 2 * (smaller + 1) / (len(differences) + 1))
 
 
 class Statistics:
-    """The bootstraps of all runs at once, and the column of each metric in them."""
+    """The bootstraps of all runs, computed together."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Statistics:
         seed: int,
         on_progress: Progress | None = None,
     ) -> None:
-        """`videos` numbers the video of each question from 0 on."""
+        """`videos` is the index of each question's video, from 0."""
         self.table = table
         self.means = {name: columns.means() for name, columns in table.items()}
         keys = [(name, metric) for name, of in table.items() for metric, has in of.metrics.items() if has]
@@ -114,12 +114,12 @@ class Statistics:
     def intervals(self, name: str, means: Matrix) -> dict[str, tuple[float, float] | None]:
         """The 95% interval of every metric of a run."""
         return {
-            metric: percentile_interval(means[:, self._at[name, metric]]) if has_meaning else None
-            for metric, has_meaning in self.table[name].metrics.items()
+            metric: percentile_interval(means[:, self._at[name, metric]]) if applies else None
+            for metric, applies in self.table[name].metrics.items()
         }
 
     def comparisons(self) -> tuple[ComparisonFigures, ...]:
-        """Every pair of runs in every metric but the buckets, which repeat Acc and ECA."""
+        """Compare every pair of runs in every metric except the buckets, which follow from Acc and ECA."""
         return tuple(
             self._compare(a, b, metric)
             for a, b in combinations(self.table, 2)

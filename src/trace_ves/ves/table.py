@@ -1,4 +1,4 @@
-"""A table as plain values: columns, sections, and cells with their marks. It does not know what is measured."""
+"""Tables as plain values: columns, sections, cells and marks, independent of metrics and of output formats."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -19,17 +19,17 @@ class ValueMark(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One number of a cell as it is shown."""
+    """One formatted number of a cell."""
 
     text: str
     plus_minus: str | None = None  # half of its 95% interval
     mark: ValueMark = ValueMark.PLAIN
-    ranked: bool = False  # whether it competes with the others of its column for the marks
+    ranked: bool = False  # whether `mark_best` ranks it in its column
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its title, the unit below, and the group it belongs to."""
+    """A column: its title, its unit and its group."""
 
     title: str
     unit: str = ""
@@ -38,7 +38,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line of a table; a cell holds one value or several, shown as `1.0 / 2.0 / 3.0`."""
+    """A row; a cell has one or several values, shown as `1.0 / 2.0 / 3.0`."""
 
     name: str
     cells: tuple[tuple[Value, ...], ...]
@@ -54,7 +54,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A whole table, ready to be rendered."""
+    """A table, ready to render."""
 
     key: str
     title: str
@@ -64,31 +64,31 @@ class Table:
     first_column: str = "Method"
 
 
-def number(value: float | None, shape: Callable[[float], str] = "{:.1f}".format, half: float | None = None) -> Value:
-    """A value as it is shown, `--` where there is none."""
+def as_value(value: float | None, shape: Callable[[float], str] = "{:.1f}".format, half: float | None = None) -> Value:
+    """Format a value; None becomes `--`."""
     if value is None:
         return Value(MISSING)
     return Value(shape(value), None if half is None else f"{half:.1f}")
 
 
-def ranked(value: float | None, shape: Callable[[float], str] = "{:.1f}".format) -> Value:
-    """A value that competes for bold and underline."""
-    return replace(number(value, shape), ranked=value is not None)
+def as_ranked(value: float | None, shape: Callable[[float], str] = "{:.1f}".format) -> Value:
+    """Format a value that `mark_best` ranks."""
+    return replace(as_value(value, shape), ranked=value is not None)
 
 
-def transposed(table: Table, first_column: str) -> Table:
-    """The same cells with methods as columns, for a table that would be too wide."""
+def transpose(table: Table, first_column: str) -> Table:
+    """Swap rows and columns, for a table that would be too wide."""
     rows = [row for section in table.sections for row in section.rows]
     columns = (Column("Questions"), *(Column(row.name) for row in rows))
-    turned = tuple(
+    transposed = tuple(
         Row(column.title, ((Value(column.unit.removeprefix("n = ")),), *(row.cells[index] for row in rows)))
         for index, column in enumerate(table.columns)
     )
-    return replace(table, first_column=first_column, columns=columns, sections=(Section("", turned),))
+    return replace(table, first_column=first_column, columns=columns, sections=(Section("", transposed),))
 
 
 def select_columns(table: Table, places: Sequence[int]) -> Table:
-    """The table with only the columns at these places."""
+    """Keep only the columns at these positions."""
     sections = tuple(
         replace(section, rows=tuple(replace(row, cells=tuple(row.cells[at] for at in places)) for row in section.rows))
         for section in table.sections
@@ -96,16 +96,16 @@ def select_columns(table: Table, places: Sequence[int]) -> Table:
     return replace(table, columns=tuple(table.columns[at] for at in places), sections=sections)
 
 
-def marked(parts: tuple[Section, ...]) -> tuple[Section, ...]:
-    """The same sections with the best and second-best of every column marked."""
-    shown: dict[tuple[int, int], list[float]] = defaultdict(list)
+def mark_best(parts: tuple[Section, ...]) -> tuple[Section, ...]:
+    """Mark the best and second-best ranked value of every column."""
+    values_at: dict[tuple[int, int], list[float]] = defaultdict(list)
     for section in parts:
         for row in section.rows:
             for column, cell in enumerate(row.cells):
                 for position, value in enumerate(cell):
                     if value.ranked:
-                        shown[column, position].append(float(value.text))
-    marks = {place: _marks(values) for place, values in shown.items()}
+                        values_at[column, position].append(float(value.text))
+    marks = {place: _marks(values) for place, values in values_at.items()}
 
     def mark(column: int, cell: tuple[Value, ...]) -> tuple[Value, ...]:
         return tuple(
@@ -120,7 +120,7 @@ def marked(parts: tuple[Section, ...]) -> tuple[Section, ...]:
 
 
 def _marks(values: Sequence[float]) -> dict[float, ValueMark]:
-    """Which shown values are best and second-best; none if all are the same."""
+    """The marks of the best and second-best value; none if all values are equal."""
     best, *others = sorted(set(values), reverse=True)
     if not others:
         return {}

@@ -1,4 +1,4 @@
-"""Tables for a terminal, by rich; the same text without colour is what `print(report)` shows."""
+"""Tables for a terminal, by rich; `print(report)` shows the same text without colour."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 STYLES: Final = {ValueMark.PLAIN: "", ValueMark.BEST: "bold", ValueMark.SECOND: "underline"}
 PLAIN_WIDTH: Final = 120
-WIDEST: Final = 10_000  # Columns of the terminal that a table is measured for
+WIDEST: Final = 10_000  # columns of the imaginary terminal in which tables are measured
 
 
 def print_report(report: AuditReport, console: Console) -> None:
@@ -37,7 +37,7 @@ def print_report(report: AuditReport, console: Console) -> None:
 
 
 def print_table(table: Table, console: Console) -> None:
-    """Print a table and its note. In a narrow terminal, headings fold first; then columns move to another table."""
+    """Print a table and its note. In a narrow terminal, first headings are folded, then the table is split."""
     for part in _split_to_width(table, console) if console.is_terminal else [table]:
         if part.title != table.title:
             console.print()
@@ -54,7 +54,7 @@ def print_table(table: Table, console: Console) -> None:
 
 
 def _split_to_width(table: Table, console: Console) -> list[Table]:
-    """The table in as few parts as the terminal is wide for, each with the names of the rows."""
+    """Split a table by columns into as few parts as fit the terminal, each with the names of the rows."""
     parts: list[Table] = []
     first, count = 0, len(table.columns)
     while first < count:
@@ -70,7 +70,7 @@ def _split_to_width(table: Table, console: Console) -> list[Table]:
 
 
 def _columns(table: Table, first: int, after: int) -> Table:
-    """Some columns of a table under its names."""
+    """Some columns of a table."""
     if (first, after) == (0, len(table.columns)):
         return table
     title = table.title if first == 0 else f"{table.title} (continued)"
@@ -92,7 +92,7 @@ LONGEST_HEADING: Final = 28
 
 
 def rich_table(table: Table, *, narrow: int | None = None) -> RichTable:
-    """One table for a rich console; in a narrow one, headings fold and names take at most half of the width."""
+    """Convert a table for rich; if `narrow`, headings fold and names take at most half of that width."""
     rendered = RichTable(
         title=Text(printable(table.title)), title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False
     )
@@ -121,13 +121,13 @@ def rich_table(table: Table, *, narrow: int | None = None) -> RichTable:
 
 
 def _shorten(heading: str) -> str:
-    """The start and the end of a heading that is too long for a column."""
+    """Cut the middle of a heading that is too long for a column."""
     half = LONGEST_HEADING // 2 - 1
     return heading if len(heading) <= LONGEST_HEADING else f"{heading[:half]}…{heading[-half:]}"
 
 
 def _part_widths(table: Table) -> dict[tuple[int, int], int]:
-    """For each column and each position within its cells, the widest text: so that slashes line up."""
+    """The widest text by column and position in its cells, to align the slashes."""
     widths: dict[tuple[int, int], int] = defaultdict(int)
     for row in (row for section in table.sections for row in section.rows):
         for column, cell in enumerate(row.cells):
@@ -150,5 +150,5 @@ def _cell(cell: tuple[Value, ...], column: int, widths: dict[tuple[int, int], in
 
 
 def printable(text: str) -> str:
-    """Text from a file without the characters that would move the cursor or change its colour."""
+    """Replace unprintable characters, which could move the cursor or change colours."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)

@@ -1,4 +1,4 @@
-"""The frame on screen at any moment of a video file. Needs the extra `video`, loaded when a video is opened."""
+"""Exact frames of a video file at any moment. The extra `video` is loaded when a video is opened."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from trace_ves.video.video import Video
 
 
-Key = tuple[float, int | None]  # a height, and a moment, or the time of the frame that is on screen then
+Key = tuple[float, int | None]  # the time of a frame, or the requested moment if times are unknown; and a height
 
 __all__ = ["CachedVideo", "Video", "open"]
 
 
 def __getattr__(name: str) -> object:
-    """`Video`, the class, on first use: it needs the decoder."""
+    """Load the class `Video` on first use, because it needs the decoder."""
     if name == "Video":
-        from trace_ves.video.video import Video  # the decoder is loaded only where it is used
+        from trace_ves.video.video import Video
 
         return Video
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def open(path: str | PathLike[str], *, deadline_seconds: float = 120.0) -> Video:  # noqa: A001  video.open reads well
-    """Open the video in this file; opening it and each request to it stop after `deadline_seconds`."""
+    """Open a video file; opening it and each request fail after `deadline_seconds`."""
     try:
-        from trace_ves.video.video import Video  # the decoder is loaded only when a video is opened
+        from trace_ves.video.video import Video  # loads the decoder
     except ImportError as error:
         if error.name is not None and error.name.partition(".")[0] in {"av", "simplejpeg"}:
             raise MissingExtraError("Decoding video", "video") from error
@@ -42,7 +42,7 @@ def open(path: str | PathLike[str], *, deadline_seconds: float = 120.0) -> Video
 
 
 class CachedVideo:
-    """A video whose most recently used frames are cached, up to `max_bytes`."""
+    """A video with a cache of its most recently used frames, up to `max_bytes`."""
 
     def __init__(self, video: VideoSource, *, max_bytes: int = 256 << 20) -> None:
         self._video = video
@@ -61,7 +61,7 @@ class CachedVideo:
         keys = [(self._on_screen(moment), height) for moment in seconds]
         frames = self._load(keys)
         if len(frames) < len(set(keys)):
-            with self._decoding:  # another thread may have decoded some of them while this one waited
+            with self._decoding:  # another thread may have decoded some of them meanwhile
                 frames |= self._load([key for key in keys if key not in frames])
                 missing = list(dict.fromkeys(key for key in keys if key not in frames))
                 decoded = self._video.frames_at([moment for moment, _ in missing], height=height) if missing else ()
@@ -74,7 +74,7 @@ class CachedVideo:
         return tuple(frames[key] for key in keys)
 
     def _on_screen(self, moment: float) -> float:
-        """The time of the frame on screen at this moment where the video lists them, else the moment itself."""
+        """The time of the frame on screen at a moment; the moment itself if the times are unknown."""
         if len(self._timestamps) and 0 <= moment <= self.duration:
             return float(self._timestamps[max(0, bisect_right(self._timestamps, moment) - 1)])
         return moment
@@ -85,5 +85,5 @@ class CachedVideo:
 
 
 def _size(frame: Frame) -> int:
-    """Bytes that a frame may come to hold: planes of 12 bits a pixel, and a JPEG made from them."""
+    """The most bytes that a frame may use: planes of 12 bits per pixel, and a JPEG made from them."""
     return 2 * frame.picture.width * frame.picture.height

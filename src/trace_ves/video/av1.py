@@ -1,4 +1,4 @@
-"""Which frames of AV1 refer to which, as their headers say, so that frames that nothing wanted depends on are skipped.
+"""The references between AV1 frames, read from their headers, to skip frames that no wanted frame depends on.
 
 An AV1 frame takes pixels, probabilities, motion and grain only from the references that its header names.
 """
@@ -20,21 +20,21 @@ _SLOTS: Final = 8
 _REFERENCES: Final = 7
 _ALL_SLOTS: Final = (1 << _SLOTS) - 1
 _CHOSEN_BY_FRAME: Final = 2  # of a tool that each frame's header turns on or off
-_HEADER_BYTES: Final = 24  # more than what is read of a header takes
-_CONFIG_HEAD_BYTES: Final = 4  # in front of the headers that MP4 and Matroska keep apart from the frames
+_HEADER_BYTES: Final = 24  # more than the fields of a header that are read
+_CONFIG_HEAD_BYTES: Final = 4  # before the headers that MP4 and Matroska store separately
 
 _SLOTS_IN: Final = [1 << (bits >> 6) | 1 << (bits >> 3 & 7) | 1 << (bits & 7) for bits in range(1 << 9)]
-"""The slots that three references name, as a set of bits."""
+"""The slots of three references, as a bit set."""
 _SLOTS_OF: Final = [tuple(slot for slot in range(_SLOTS) if bits >> slot & 1) for bits in range(1 << _SLOTS)]
 
 
 class UnreadableHeaderError(Exception):
-    """A header that is damaged, or that only the decoder can read."""
+    """The header is damaged, or only the decoder can interpret it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Sequence:
-    """The facts of a stream that are needed to read the headers of its frames."""
+    """The fields of the sequence header that are needed to read frame headers."""
 
     screen_content: int
     integer_motion: int
@@ -42,7 +42,7 @@ class _Sequence:
 
 
 def _read_sequence(data: bytes) -> _Sequence:
-    """Read a sequence header; refuse one whose frames may be chosen or numbered in ways that only a decoder knows."""
+    """Read a sequence header; raise for features that only a decoder can follow, such as layers and frame numbers."""
     value, left = int.from_bytes(data, "big"), 8 * len(data)
 
     def take(count: int) -> int:
@@ -88,7 +88,7 @@ def _read_sequence(data: bytes) -> _Sequence:
 
 
 def _read_header(header: bytes, sequence: _Sequence) -> tuple[bool, int, int]:
-    """Whether a frame is a keyframe, the slots that it fills, and those that it refers to, as sets of bits."""
+    """Whether a frame is a keyframe, the slots that it fills and the slots that it refers to, as bit sets."""
     missing = 8 * (_HEADER_BYTES - len(header))
     bits = int.from_bytes(header, "big") << missing
     left = 8 * _HEADER_BYTES - 4
@@ -126,14 +126,14 @@ def _read_header(header: bytes, sequence: _Sequence) -> tuple[bool, int, int]:
 
 @dataclass(slots=True)
 class _Frame:
-    """A frame, or the showing of an earlier one."""
+    """A frame, or a repetition of an earlier one."""
 
     end: int  # where its data ends in its packet
     refers_to: tuple[int, ...]  # numbers of frames, in decode order
 
 
 class References:
-    """The frames of consecutive packets and what they refer to."""
+    """The frames of consecutive packets and their references."""
 
     def __init__(self, extradata: bytes | None) -> None:
         self._sequence: _Sequence | None = None
@@ -163,45 +163,45 @@ class References:
         self._packets[number] = first, frames
 
     def _read_frame(self, header: bytes) -> tuple[int, ...]:
-        """The frames that the next one refers to; it takes its place in the slots."""
+        """Return the references of the next frame, and put it into its slots."""
         sequence, slots = self._sequence, self._slots
         if sequence is None or not header:
             raise UnreadableHeaderError
         number, self._count = self._count, self._count + 1
         if header[0] & 0x80:
             shown = slots[header[0] >> 4 & 7]
-            if shown in self._keys:  # a keyframe that is shown late takes effect only then
+            if shown in self._keys:  # a keyframe shown later takes effect when it is shown
                 self._slots = [number] * _SLOTS
             return (shown,)
         is_key, refreshes, named = _read_header(header, sequence)
-        found = tuple([slots[slot] for slot in _SLOTS_OF[named]])
+        references = tuple([slots[slot] for slot in _SLOTS_OF[named]])
         if is_key:
             self._keys.add(number)
         for slot in _SLOTS_OF[refreshes]:
             slots[slot] = number
-        return found
+        return references
 
     def needed(self, wanted: Collection[int]) -> dict[int, int | None]:
-        """For each packet that must be decoded, how many of its bytes; None for all."""
+        """The packets that must be decoded, each with the number of bytes needed; None for all."""
         needs: set[int] = set()
-        found: dict[int, int | None] = {}
+        byte_counts: dict[int, int | None] = {}
         for number in reversed(self._packets):
             first, frames = self._packets[number]
             count = len(frames)
             if number in wanted or number in self._resets:
-                found[number] = None
+                byte_counts[number] = None
             else:
                 while count and first + count - 1 not in needs:
                     count -= 1
                 if count:
-                    found[number] = frames[count - 1].end
+                    byte_counts[number] = frames[count - 1].end
             for frame in frames[:count]:
                 needs.update(frame.refers_to)
-        return found
+        return byte_counts
 
 
 def _units(data: bytes) -> list[tuple[int, int, int]]:
-    """The units of a packet: kind, where the content starts and where it ends."""
+    """The units of a packet: type, start and end of the content."""
     found, at, length = [], 0, len(data)
     while at < length:
         head = data[at]
@@ -220,7 +220,7 @@ def _units(data: bytes) -> list[tuple[int, int, int]]:
 
 
 def _size(data: bytes, at: int) -> tuple[int, int]:
-    """A number of seven bits to a byte, the lowest first, and where the next thing starts."""
+    """Read a number with seven bits per byte, lowest first; returns it and the next position."""
     value = shift = 0
     while at < len(data) and shift < 56:
         byte = data[at]

@@ -1,4 +1,4 @@
-"""Headers inside the stream: where decoding may start and which pictures are missing, which containers do not say."""
+"""Headers in the stream, which show where decoding can start and which pictures are missing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ StartCheck = Callable[[memoryview], bool]  # whether decoding from a packet give
 SLICE: Final = 1
 IDR_SLICE: Final = 5  # these hold a part of a picture; a decoder forgets at the second kind what came before
 _SEI: Final = 6
-_RECOVERY_POINT: Final = 6  # the SEI message that says after how many frames a decoder that starts here is right
+_RECOVERY_POINT: Final = 6  # the SEI message with the number of frames after which a decoder that starts here is exact
 _HEVC_VPS: Final = 32
 _HEVC_FIRST_IRAP: Final = 16  # from here on: types of HEVC units from which a decoder may start
 _HEVC_LAST_IRAP: Final = 23
@@ -35,13 +35,13 @@ _NOT_INTRA_ONLY: Final = frozenset({"mss1", "mss2"})  # though FFmpeg says so
 
 
 def start_check(codec: str, extradata: bytes | None) -> StartCheck | None:
-    """The check for packets of this codec; None where its headers are not read here."""
+    """The check for packets of this codec; None if there is none."""
     make = _START_CHECKS.get(codec)
     return None if make is None else make(extradata)
 
 
 def flags_can_be_checked(codec: Codec) -> bool:
-    """Whether a wrong keyframe flag of the container shows without a decode of the whole file."""
+    """Whether a wrong keyframe flag of the container can be detected without decoding the whole file."""
     name = codec.canonical_name
     intra = name == "png" or (codec.intra_only and name not in _NOT_INTRA_ONLY)
     return intra or name in _START_CHECKS or name in _HONEST_DECODERS
@@ -79,7 +79,7 @@ def _hevc_start_check(extradata: bytes | None) -> StartCheck:
 
 
 def _after_start_code(code: bytes, is_intra: Callable[[bytes], bool]) -> Callable[[bytes | None], StartCheck]:
-    """Checks packets whose first picture header follows a start code, by the two bytes after it."""
+    """A check of packets whose first picture header follows a start code, by the two bytes after it."""
 
     def starts(packet: memoryview) -> bool:
         data = bytes(packet)
@@ -91,12 +91,12 @@ def _after_start_code(code: bytes, is_intra: Callable[[bytes], bool]) -> Callabl
 
 
 def _by_first_bytes(size: int, is_intra: Callable[[memoryview], bool]) -> Callable[[bytes | None], StartCheck]:
-    """Checks packets that begin with their picture header, of which this many bytes are needed."""
+    """A check of packets that begin with their picture header, of which this many bytes are needed."""
     return lambda _extradata: lambda packet: len(packet) >= size and is_intra(packet)
 
 
 def _bits(packet: memoryview, at: int, count: int) -> int:
-    """This many bits from this bit on, of the first 16 bytes."""
+    """Read `count` bits of the first 16 bytes, from bit `first`."""
     return (int.from_bytes(packet[:16].tobytes().ljust(16, b"\0"), "big") >> (128 - at - count)) & ((1 << count) - 1)
 
 
@@ -119,7 +119,7 @@ def _is_vp9_key(packet: memoryview) -> bool:
 
 
 def hevc_has_one_layer(extradata: bytes | None) -> bool:
-    """Whether the stream has one temporal layer: only then are pictures marked as unreferenced really that."""
+    """Whether the stream has only one temporal layer, so that pictures marked as unreferenced are unreferenced."""
     data = memoryview(extradata or b"")
     sets = _in_hvcc(data) if len(data) >= _HVCC_HEAD_BYTES and data[0] == 1 else _with_start_codes(data)
     layers = [(unit[3] >> 1) & 7 for unit in sets if len(unit) > 3 and unit[0] >> 1 == _HEVC_VPS]
@@ -127,13 +127,13 @@ def hevc_has_one_layer(extradata: bytes | None) -> bool:
 
 
 def avc_length_bytes(extradata: bytes | None) -> int:
-    """Bytes of the length before each unit of H.264 in MP4 and Matroska; 0 where units follow start codes."""
+    """Bytes of the length before each unit of H.264 in MP4 and Matroska; 0 if units follow start codes."""
     head = extradata or b""
     return (head[4] & 3) + 1 if len(head) > 6 and head[0] == 1 else 0
 
 
 def avc_parameter_sets(data: memoryview) -> Iterator[memoryview]:
-    """The parameter sets in the head that MP4 and Matroska keep for H.264, each after two bytes of length."""
+    """The parameter sets in the configuration of H.264 in MP4 and Matroska, each after two bytes of length."""
     at = 5
     for mask in (31, 255):
         count, at = data[at] & mask if at < len(data) else 0, at + 1
@@ -144,7 +144,7 @@ def avc_parameter_sets(data: memoryview) -> Iterator[memoryview]:
 
 
 def units(packet: memoryview, length_bytes: int) -> Iterator[memoryview]:
-    """The units of a packet of H.264 or HEVC: each after its length, or after a start code where that has no bytes."""
+    """The units of a packet of H.264 or HEVC, each after its length, or after a start code if there are no lengths."""
     if not length_bytes:
         yield from _with_start_codes(packet)
         return
@@ -156,7 +156,7 @@ def units(packet: memoryview, length_bytes: int) -> Iterator[memoryview]:
 
 
 def _in_hvcc(data: memoryview) -> Iterator[memoryview]:
-    """The parameter sets in the head that MP4 and Matroska keep: arrays of units, each after two bytes of length."""
+    """The parameter sets in the configuration in MP4 and Matroska: arrays of units, each after two bytes of length."""
     at = _HVCC_HEAD_BYTES
     while at + 3 <= len(data):
         count, at = int.from_bytes(data[at + 1 : at + 3], "big"), at + 3
@@ -167,7 +167,7 @@ def _in_hvcc(data: memoryview) -> Iterator[memoryview]:
 
 
 def _with_start_codes(packet: memoryview) -> Iterator[memoryview]:
-    """The units of a packet as streams carry them: each after the bytes 0, 0, 1."""
+    """The units of a packet with start codes, each after the bytes 0, 0, 1."""
     data = bytes(packet)
     at = data.find(b"\0\0\1")
     while at >= 0:
@@ -177,7 +177,7 @@ def _with_start_codes(packet: memoryview) -> Iterator[memoryview]:
 
 
 def _recovers_at_once(messages: memoryview) -> bool:
-    """Whether one of these SEI messages is a recovery point after no further frame: its first bit is then set."""
+    """Whether one of these SEI messages is an immediate recovery point, whose first bit is set."""
     at = 0
     while at + 2 < len(messages):
         kind, at = _sum_of_bytes(messages, at)
@@ -189,7 +189,7 @@ def _recovers_at_once(messages: memoryview) -> bool:
 
 
 def _sum_of_bytes(data: memoryview, at: int) -> tuple[int, int]:
-    """A number written as bytes of 255 and a last one below, and where the next thing starts."""
+    """Read a number stored as bytes of 255 and a smaller last byte; returns it and the next position."""
     total = 0
     while at < len(data):
         total += data[at]
@@ -223,10 +223,10 @@ _START_CHECKS: Final[Mapping[str, Callable[[bytes | None], StartCheck]]] = {
 
 _SPS: Final = 7
 _PPS: Final = 8
-_SET_BYTES: Final = 1024  # more than those fields of a parameter set take that are read here
+_SET_BYTES: Final = 1024  # more than the fields of a parameter set that are read
 _SLICE_HEAD_BYTES: Final = 16  # enough for the fields of a slice up to its picture's number
 _HIGH_PROFILES: Final = frozenset({44, 83, 86, 100, 110, 118, 122, 128, 134, 135, 138, 139, 144, 244})
-"""Profiles whose parameter sets say more about colours."""
+"""Profiles whose parameter sets have more fields about colours."""
 _PLANES_444: Final = 3
 
 
@@ -240,7 +240,7 @@ class _Numbering:
 
 
 class FrameNumbers:
-    """Follows the numbers of the first slice of each packet, as a decoder does that starts again."""
+    """Tracks the picture numbers in the first slice of each packet, like a restarted decoder."""
 
     def __init__(self, extradata: bytes | None) -> None:
         self._length_bytes = avc_length_bytes(extradata)
@@ -251,7 +251,7 @@ class FrameNumbers:
         self._first_slice(avc_parameter_sets(data) if self._length_bytes else units(data, 0))
 
     def has_gap(self, packet: memoryview, *, skips: bool) -> bool:
-        """Whether pictures are missing before this one; `skips` where the decoder skips unreferenced ones."""
+        """Whether pictures are missing before this one; `skips` if the decoder skips unreferenced ones."""
         at = self._length_bytes
         is_slice = 0 < at < len(packet) and packet[at] & 31 == SLICE  # nearly every packet of MP4 and Matroska
         unit = packet[at:] if is_slice else self._first_slice(units(packet, at))
@@ -285,7 +285,7 @@ class FrameNumbers:
 
 
 def _read_sps(bits: _Bits) -> tuple[int, _Numbering]:
-    """A sequence parameter set: its number, and how it numbers its pictures."""
+    """Read a sequence parameter set: its number, and how it numbers pictures."""
     profile = bits.take(8)
     bits.take(16)  # constraints and level
     own_number, colour_plane_bits = bits.golomb(), 0
@@ -321,7 +321,7 @@ def _pass_scaling_list(bits: _Bits, size: int) -> None:
 
 
 class _Bits:
-    """Reads a unit bit by bit; zeros follow its end."""
+    """Reads bits of a unit; zeros follow its end."""
 
     __slots__ = ("_left", "_rest")
 
@@ -341,11 +341,11 @@ class _Bits:
         return value
 
     def golomb(self) -> int:
-        """The next number of variable length: after as many zeros as there are bits behind its leading one."""
+        """Read an Exp-Golomb number: as many zeros as there are bits after its leading one, then the number."""
         return max(0, self.take(2 * (self._left - self._rest.bit_length()) + 1) - 1)
 
     def pass_golombs(self, count: int) -> None:
-        """Skip this many numbers of variable length."""
+        """Skip this many Exp-Golomb numbers."""
         left, rest = self._left, self._rest
         for _ in range(count):
             left = max(0, 2 * rest.bit_length() - left - 1)

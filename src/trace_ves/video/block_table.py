@@ -1,4 +1,4 @@
-"""The packets of a Matroska or WebM file from the heads of its blocks, without demuxing the media data.
+"""Read the packets of a Matroska or WebM file from the headers of its blocks, without demuxing the media data.
 
 Clusters are walked side by side: one step of numpy reads the next element of each. Covers plain files: one segment and
 clusters of known size, no additions, no laces of pictures, no stripped headers, no projection. All others are demuxed.
@@ -31,7 +31,7 @@ _OTHERS_IN_SEGMENT: Final = frozenset(  # seek head, info, cues, attachments, ch
 )
 _CHANGES_PACKETS: Final = frozenset({0x6D80, 0x23314F, 0x56AA, 0x7670})  # stripped headers, times, delay, projection
 _CODECS: Final = frozenset({b"V_VP8", b"V_VP9", b"V_AV1", b"V_MPEG4/ISO/AVC", b"V_MPEGH/ISO/HEVC"})
-"""Codecs whose blocks are handed out as they are stored."""
+"""Codecs whose packets are the stored blocks."""
 
 _TIMESTAMP: Final = 0xE7
 _SIMPLE_BLOCK: Final = 0xA3
@@ -62,7 +62,7 @@ _SIZE_MASK: Final = np.array(
     [(1 << 64 - bytes_) - 1 if bytes_ <= _WORD_BYTES else 0 for bytes_ in _SIZE_BYTES.tolist()], dtype=np.uint64
 )
 _SIZE_SHIFT: Final = np.array([max(0, 64 - 8 * bytes_) for bytes_ in _SIZE_BYTES.tolist()], dtype=np.uint64)
-"""What to keep of a word that starts with a size, and by how much to move it."""
+"""The mask and shift that extract the size from a word that starts with it."""
 _FIRST_OF_TWO_BYTES: Final = 0x40
 _KIND_BYTES: Final = np.array([1 if byte & 0x80 else 2 for byte in _BYTES])  # of an element's kind, by its first byte
 _STEPS_OVER: Final = np.array([0 if byte == _GROUP else 1 for byte in _BYTES])  # and not into, by its first byte
@@ -85,7 +85,7 @@ class _Elements:
 def read_block_table(
     path: Path, first_position: int, is_start: Callable[[memoryview], bool] | None, deadline: Deadline
 ) -> PacketTable | None:
-    """The packets of the track that has a block at this place, without dts and durations; None if it is not plain."""
+    """The packets of the track with a block at this position, without dts and durations; None if it is not plain."""
     try:
         with path.open("rb") as file:
             clusters, codecs = _segment(file, path.stat().st_size)
@@ -105,7 +105,7 @@ def read_block_table(
 
 
 def _segment(file: BufferedReader, file_bytes: int) -> tuple[list[tuple[int, int]], dict[int, bytes]]:
-    """Start and end of every cluster's content, and the codec of every track that is handed out as stored."""
+    """Start and end of every cluster's content, and the codec of every track whose packets are the stored blocks."""
     clusters: list[tuple[int, int]] = []
     codecs: dict[int, bytes] = {}
     _, _, end = _element(file, 0)
@@ -125,7 +125,7 @@ def _segment(file: BufferedReader, file_bytes: int) -> tuple[list[tuple[int, int
 
 
 def _element(file: BufferedReader, at: int) -> tuple[int, int, int]:
-    """The kind of the element at this place of the file, and where its content starts and ends."""
+    """The type of the element at this position, and the start and end of its content."""
     file.seek(at)
     kind, size, content = _head(file.read(12), 0)
     file.seek(at + content)
@@ -133,7 +133,7 @@ def _element(file: BufferedReader, at: int) -> tuple[int, int, int]:
 
 
 def _head(data: bytes, at: int) -> tuple[int, int, int]:
-    """Kind and size of the element at this place, and where its content starts."""
+    """The type and size of the element at this position, and the start of its content."""
     kind_bytes = _WORD_BYTES + 1 - data[at].bit_length()
     size_at = at + kind_bytes
     size_bytes = _WORD_BYTES + 1 - data[size_at].bit_length()
@@ -154,7 +154,7 @@ def _children(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _codecs(tracks: bytes) -> dict[int, bytes]:
-    """By track number; of tracks whose packets are not just their blocks, the name is left empty."""
+    """The codec by track number; empty for tracks whose packets are not just their blocks."""
     found: dict[int, bytes] = {}
     for kind, entry in _children(tracks):
         if kind == _TRACK_ENTRY:
@@ -166,7 +166,7 @@ def _codecs(tracks: bytes) -> dict[int, bytes]:
 
 
 def _batches(clusters: list[tuple[int, int]]) -> Iterator[tuple[int, list[tuple[int, int]]]]:
-    """Clusters that are read into memory together, each time with the number of the first."""
+    """Yield clusters that are read into memory together, with the number of the first."""
     first = 0
     for number, (_, end) in enumerate(clusters):
         require_plain(end - clusters[number][0] <= _BATCH_BYTES)
@@ -180,7 +180,7 @@ def _batches(clusters: list[tuple[int, int]]) -> Iterator[tuple[int, list[tuple[
 def _walked(
     file: BufferedReader, clusters: list[tuple[int, int]], first: int, data: NDArray[np.uint8], deadline: Deadline
 ) -> _Elements:
-    """The elements of these clusters, groups of blocks opened; all are read into `data`, as new memory takes time."""
+    """The elements of these clusters, including those inside block groups, read into the buffer `data`."""
     deadline.check()
     base, length = clusters[0][0], clusters[-1][1] - clusters[0][0]
     file.seek(base)
@@ -217,7 +217,7 @@ def _walked(
 def _check_nesting(
     kind: NDArray[np.int64], start: NDArray[np.int64], end: NDArray[np.int64], cluster_end: NDArray[np.int64]
 ) -> None:
-    """Elements must be of known kinds, each where it belongs, and groups must end where an element of theirs does."""
+    """Require elements of known types at their places, and groups that end with one of their elements."""
     is_group = kind == _GROUP
     group_end = np.maximum.accumulate(np.where(is_group, end, 0))
     inside = start < np.append(0, group_end[:-1])
@@ -228,7 +228,7 @@ def _check_nesting(
 def _table(
     file: BufferedReader, found: _Elements, clusters: int, first_position: int, codecs: dict[int, bytes]
 ) -> PacketTable:
-    """The blocks of the track that has one at this place."""
+    """The blocks of the track with a block at this position."""
     require_plain(np.all(found.size <= _MOST_BYTES[found.kind]))
     stamps = found.only(found.kind == _TIMESTAMP)
     require_plain(np.array_equal(stamps.cluster, np.arange(clusters)))
@@ -265,7 +265,7 @@ def _table(
 
 
 def _check_laces(file: BufferedReader, blocks: _Elements, flags: NDArray[np.int64]) -> None:
-    """Where the laces of any track do not add up, the demuxer also leaves out blocks behind them."""
+    """Require valid laces in all tracks, because the demuxer also drops blocks after invalid ones."""
     for position, size, flag in zip(blocks.position.tolist(), blocks.size.tolist(), flags.tolist(), strict=True):
         file.seek(position + _BLOCK_HEAD_BYTES)
         data = file.read(size - _BLOCK_HEAD_BYTES)
@@ -278,7 +278,7 @@ def _check_laces(file: BufferedReader, blocks: _Elements, flags: NDArray[np.int6
 
 
 def _xiph_laces(data: bytes) -> tuple[list[int], int]:
-    """The sizes of all laces but the last, and how many bytes the laces have."""
+    """The sizes of all laces but the last, and the number of bytes of the lace sizes."""
     sizes, at = [], 1
     for _ in range(data[0]):
         last = at
@@ -290,11 +290,11 @@ def _xiph_laces(data: bytes) -> tuple[list[int], int]:
 
 
 def _ebml_laces(data: bytes) -> tuple[list[int], int]:
-    """The same where each size but the first is stored as its difference to the one before."""
+    """The same for sizes stored as differences to the previous size."""
     sizes, at = [0], 1
     for number in range(data[0]):
         bytes_ = _WORD_BYTES + 1 - data[at].bit_length()
         value = int.from_bytes(data[at : at + bytes_], "big") - (1 << 7 * bytes_)
         sizes.append(sizes[-1] + value - ((1 << 7 * bytes_ - 1) - 1 if number else 0))
         at += bytes_
-    return sizes[1:] or [0], len(data) - at  # FFmpeg reads a size even where there is but one lace
+    return sizes[1:] or [0], len(data) - at  # FFmpeg reads a size even if there is only one lace

@@ -1,6 +1,6 @@
-"""A span of a video as a separate MP4, exact to the frame and without sound.
+"""Write a span of a video as an MP4, frame-exact and without sound.
 
-Packets are copied where a key frame begins the span and nothing beyond its end is needed; else frames are re-encoded.
+Packets are copied if a key frame begins the span and no later packet is needed; otherwise frames are re-encoded.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-COPIED_CODECS: Final = frozenset({"h264", "hevc", "av1", "vp9", "mpeg4"})  # what players expect to find in an MP4
+COPIED_CODECS: Final = frozenset({"h264", "hevc", "av1", "vp9", "mpeg4"})  # codecs that players expect in an MP4
 TICKS: Final = 90_000
 FRAMES_AT_ONCE: Final = 32
 DEADLINE_SECONDS: Final = 600.0
 
 
 def write_clip(path: Path, span: Interval, out: Path) -> bool:
-    """Write the frames of a span, those on screen at its ends included; whether they were copied without loss."""
+    """Write the frames of a span, including those on screen at its ends; returns whether they were copied."""
     with Video(path, deadline_seconds=DEADLINE_SECONDS) as video:
         first, last = (
             max(0, int(row) - 1) for row in np.searchsorted(video.timestamps, [span.start, span.end], "right")

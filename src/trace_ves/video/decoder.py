@@ -1,4 +1,4 @@
-"""Decodes rows of the index: in groups shared among readers, damaged ones with care. One request at a time."""
+"""Decode rows of the index in groups with several readers, and damaged groups sequentially. One request at a time."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
     from trace_ves.video.container import Deadline
     from trace_ves.video.survey import Survey
 
-_THREADING_GAIN: Final = 0.25  # of each further core that threads within a decoder turn into speed, for VP9 and AV1
+_THREADING_GAIN: Final = 0.25  # speedup per further core from threads within a decoder, for VP9 and AV1
 
-_MIN_PIXELS_FOR_THREADS: Final = 64_000_000  # less takes some 80 ms, of which threads within a decoder save little
+_MIN_PIXELS_FOR_THREADS: Final = 64_000_000  # fewer take about 80 ms, which threads hardly reduce
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Frames that one run of the decoder gives: from a start packet to the last one wanted."""
+    """Frames that are decoded together, from a start packet to the last wanted one."""
 
     start: int
     wanted: tuple[int, ...]  # packet numbers in decode order
 
     @property
     def packets(self) -> int:
-        """Packets that go through the decoder: what the group costs."""
+        """The number of packets to decode, which is the cost of the group."""
         return self.wanted[-1] - self.start + 1
 
 
 def plan(index: FrameIndex, rows: Iterable[int]) -> tuple[Group, ...]:
-    """The groups that give these frames, in decode order."""
+    """Group these rows by start packet, in decode order."""
     by_start: dict[int, set[int]] = {}
     for row in rows:
         by_start.setdefault(int(index.start[row]), set()).add(int(index.packet[row]))
@@ -50,7 +50,7 @@ def plan(index: FrameIndex, rows: Iterable[int]) -> tuple[Group, ...]:
 
 
 def readers_pay(groups: Sequence[Group], cores: int) -> bool:
-    """Whether readers side by side, one group at a time each, end before one reader with a thread for each core."""
+    """Whether several readers, each with one group at a time, are faster than one reader with a thread per core."""
     loads = [0] * cores
     for cost in sorted((group.packets for group in groups), reverse=True):
         loads[loads.index(min(loads))] += cost
@@ -58,13 +58,13 @@ def readers_pay(groups: Sequence[Group], cores: int) -> bool:
 
 
 def threads_pay(groups: Sequence[Group], frame_pixels: int) -> bool:
-    """Whether the decode is long enough for threads within a decoder to pay."""
+    """Whether there is enough to decode for threads within a decoder."""
     return sum(group.packets for group in groups) * frame_pixels >= _MIN_PIXELS_FOR_THREADS
 
 
 _MAX_READERS: Final = 4  # more readers would take more memory
-_FIRST_READER: Final = (0, 1)  # slot and threads of the reader that a survey leaves
-_CAREFUL_READER: Final = (-1, 1)  # reads damaged groups: it conceals damage instead of refusing packets
+_FIRST_READER: Final = (0, 1)  # slot and threads of the reader left open by a survey
+_CAREFUL_READER: Final = (-1, 1)  # for damaged groups; it conceals damage instead of refusing packets
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Shown:
 
     row: int  # the row of its frame: the requested one, or an earlier one if that cannot be decoded
     picture: YuvPicture
-    is_damaged: bool = False  # whether it was decoded from data of which a part is damaged
+    is_damaged: bool = False  # whether it was decoded from partly damaged data
 
 
 class FrameDecoder:
@@ -106,7 +106,7 @@ class FrameDecoder:
                 if missing := [lost[packet] for packet in group.wanted if packet in lost]:
                     shown |= self._decode_carefully(group, missing, height, deadline)
         except BaseException:
-            self.close()  # the position of a reader that was interrupted is unknown
+            self.close()  # the position of an interrupted reader is unknown
             raise
         if self._bad_starts:
             self._index = without_starts(self._index, self._bad_starts)
@@ -114,9 +114,9 @@ class FrameDecoder:
         return shown
 
     def _decode(self, groups: Sequence[Group], height: int | None, deadline: Deadline) -> dict[int, YuvPicture]:
-        """Pictures by packet number; those of groups with damage in them are left out."""
+        """Pictures by packet number, without those of damaged groups."""
         first = self._reader(_FIRST_READER, deadline)
-        # threads within a decoder cost more than they bring where most frames are skipped, or few are decoded
+        # threads within a decoder do not pay if most frames are skipped or few are decoded
         threads = 1 if first.skips or not threads_pay(groups, self._survey.width * self._survey.height) else self._cores
         if len(groups) < 2 or self._cores < 2 or not (threads == 1 or readers_pay(groups, self._cores)):
             return self._work(self._reader((0, threads), deadline), groups, height, deadline)
@@ -132,51 +132,51 @@ class FrameDecoder:
     def _work(
         self, reader: Reader, groups: Iterable[Group], height: int | None, deadline: Deadline
     ) -> dict[int, YuvPicture]:
-        """Decode groups one after the other, scaling each wanted frame as it comes."""
+        """Decode groups one after another, and scale each wanted frame."""
         scaler = Scaler(self._survey.orientation)
         pictures: dict[int, YuvPicture] = {}
         for group in groups:
             wanted = frozenset(group.wanted)
-            found: dict[int, YuvPicture] = {}
+            group_pictures: dict[int, YuvPicture] = {}
             try:
                 for number, frame in reader.frames(group.start, wanted, deadline):
                     if number in wanted and self._is_exact(number, frame):
-                        found[number] = scaler.picture(frame, height)
+                        group_pictures[number] = scaler.picture(frame, height)
                 damaged = reader.damaged
                 if reader.hides_damage and self._survey.checksums is None:
-                    damaged = damaged | self._find_hidden_damage(reader, group, found, height, deadline)
+                    damaged = damaged | self._find_hidden_damage(reader, group, group_pictures, height, deadline)
             except PacketsMovedError:
                 continue
             self._damaged |= damaged
-            inexact = self._survey.checksums is not None and len(found) < len(wanted)
+            inexact = self._survey.checksums is not None and len(group_pictures) < len(wanted)
             if reader.started_badly or (inexact and not damaged):
                 self._bad_starts.add(group.start)
             elif not damaged:
-                pictures |= found
+                pictures |= group_pictures
         return pictures
 
     def _find_hidden_damage(
-        self, reader: Reader, group: Group, found: dict[int, YuvPicture], height: int | None, deadline: Deadline
+        self, reader: Reader, group: Group, pictures: dict[int, YuvPicture], height: int | None, deadline: Deadline
     ) -> set[int]:
-        """Packets that are refused, or give another picture, when decoding starts a key frame earlier."""
+        """Packets that are refused or decoded differently if decoding starts a key frame earlier."""
         scaler = Scaler(self._survey.orientation)
-        held: deque[VideoFrame] = deque(maxlen=4)  # so that buffers have other old pixels
+        held: deque[VideoFrame] = deque(maxlen=4)  # so that the decoder uses buffers with other old pixels
         differing: set[int] = set()
         for number, frame in reader.frames(next(self._starts_before(group.start)), group.wanted, deadline):
             held.append(frame)
-            if number in found and scaler.picture(frame, height).digest() != found[number].digest():
+            if number in pictures and scaler.picture(frame, height).digest() != pictures[number].digest():
                 differing.add(number)
         return differing | {number for number in reader.damaged if number >= group.start}
 
     def _is_exact(self, number: int, frame: VideoFrame) -> bool:
-        """Whether a frame is what a sequential decode gave for its packet, where that is known."""
+        """Whether a frame equals the one from sequential decoding, if its checksum is known."""
         checksums = self._survey.checksums
         return checksums is None or int(checksums[number]) == checksum(frame)
 
     def _decode_carefully(
         self, group: Group, rows: Sequence[int], height: int | None, deadline: Deadline
     ) -> dict[int, Shown]:
-        """The pictures on screen at rows of a damaged group, decoded sequentially: one thread, nothing skipped."""
+        """Decode rows of a damaged group sequentially: one thread, no frame skipped."""
         reader = self._reader(_CAREFUL_READER, deadline)
         scaler = Scaler(self._survey.orientation)
         for start in self._starts_before(group.start):
@@ -184,7 +184,7 @@ class FrameDecoder:
                 best = self._last_shown(reader.frames(start, group.wanted, deadline, skip_unwanted=False), rows)
             except PacketsMovedError:
                 if start == 0:
-                    raise VideoError(f"{self._path}: its packets are not where they were; open it again.") from None
+                    raise VideoError(f"{self._path}: its packets have moved; open it again.") from None
                 continue
             if len(best) == len(rows) and not reader.started_badly:
                 self._damaged |= reader.damaged
@@ -201,7 +201,7 @@ class FrameDecoder:
     def _last_shown(
         self, frames: Iterable[tuple[int, VideoFrame]], rows: Sequence[int]
     ) -> dict[int, tuple[int, VideoFrame]]:
-        """For each row the frame that came for it; or for the nearest row before it, where it may be undecodable."""
+        """The frame of each row, or of the nearest row before it if the row cannot be decoded."""
         row_of = dict(zip(self._index.packet[: max(rows) + 1].tolist(), range(max(rows) + 1), strict=True))
         all_decodable = self._survey.checksums is not None
         best: dict[int, tuple[int, VideoFrame]] = {}
@@ -223,7 +223,7 @@ class FrameDecoder:
         yield 0
 
     def _reader(self, kind: tuple[int, int], deadline: Deadline) -> Reader:
-        """The reader of this slot and number of threads, opened when it is first needed."""
+        """The reader of this slot with this number of threads, opened on first use."""
         if kind not in self._readers:
             self._readers[kind] = Reader(
                 self._path,

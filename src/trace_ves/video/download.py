@@ -37,25 +37,25 @@ _HEADERS: Final = {"User-Agent": f"trace-ves/{__version__}", "Accept": "*/*", "A
 
 
 class UnknownHostError(InputError):
-    """A host name that does not resolve, because it is wrong or because there is no connection."""
+    """The host name does not resolve: it is wrong, or there is no connection."""
 
 
 class InterruptedTransferError(Exception):
-    """The connection failed or broke off; trying again may help. The message is a clause."""
+    """The connection failed; trying again may help. The message is a clause."""
 
 
 def is_address(text: str) -> bool:
-    """Whether a text is an address and not the path of a file."""
+    """Whether a text is an address and not a path."""
     return re.match(r"[a-z][a-z0-9+.-]*://", text, re.IGNORECASE | re.ASCII) is not None
 
 
 def without_query(address: object) -> str:
-    """An address for messages: without its query, which may hold a key."""
+    """An address for messages, without its query, which may contain a key."""
     return re.split(r"[?#]", str(address), maxsplit=1)[0][:200]
 
 
 def parse_address(text: str) -> httpx.URL:
-    """The http or https address in this text, without its fragment; an `InputError` says why there is none."""
+    """Parse an http or https address without its fragment; an `InputError` if it is invalid."""
     try:
         import httpx
     except ModuleNotFoundError:
@@ -76,7 +76,7 @@ def parse_address(text: str) -> httpx.URL:
 
 
 def resolve_redirect(url: httpx.URL, location: str) -> httpx.URL:
-    """The address that a redirect leads to. It never leads from https to http."""
+    """The target of a redirect; a redirect from https to http is refused."""
     import httpx
 
     try:
@@ -91,7 +91,7 @@ def resolve_redirect(url: httpx.URL, location: str) -> httpx.URL:
 
 
 def resolve_host(url: httpx.URL, *, allow_private: bool) -> list[str]:
-    """The IP addresses of a host. An `InputError` where any of them is private, unless that is allowed."""
+    """Resolve a host name; an `InputError` if an address is private, unless that is allowed."""
     host = url.raw_host.decode("ascii")
     try:
         infos = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
@@ -108,7 +108,7 @@ def resolve_host(url: httpx.URL, *, allow_private: bool) -> list[str]:
 
 
 def is_public(text: str) -> bool:
-    """Whether an IP address belongs to the public Internet, also where it wraps an IPv4 address."""
+    """Whether an IP address, or the IPv4 address in it, belongs to the public Internet."""
     address = ip_address(text.partition("%")[0])
     if isinstance(address, IPv6Address):
         nat64 = IPv4Address(int(address) & 0xFFFFFFFF) if address in _NAT64 else None
@@ -128,7 +128,7 @@ def get(url: httpx.URL, headers: Mapping[str, str], rules: FetchRules) -> Iterat
     deadline = time.monotonic() + rules.timeout_seconds
     for _ in range(MOST_REDIRECTS + 1):
         context = ssl.create_default_context() if url.scheme == "https" else False
-        # not a client, which would try to make sense of redirects itself
+        # a transport instead of a client, which would handle redirects itself
         transport = httpx.HTTPTransport(verify=context, trust_env=False)
         sent = (transport, url, headers, rules, deadline)
         with transport, _translate_errors(url), closing(_send(*sent)) as response:
@@ -137,7 +137,7 @@ def get(url: httpx.URL, headers: Mapping[str, str], rules: FetchRules) -> Iterat
                 return
             location = response.headers.get("Location")
         if not location:
-            raise InputError(f"{without_query(url)}: the server redirects to nowhere.")
+            raise InputError(f"{without_query(url)}: the server redirects without an address.")
         url = resolve_redirect(url, location)
     raise InputError(f"{without_query(url)}: more than {MOST_REDIRECTS} redirects.")
 
@@ -205,7 +205,7 @@ def _translate_errors(url: httpx.URL) -> Iterator[None]:
 
 
 def content_length(response: httpx.Response) -> int | None:
-    """Bytes of the body, as the server says."""
+    """The size of the body according to the server, in bytes."""
     text = response.headers.get("Content-Length")
     return None if text is None or "Transfer-Encoding" in response.headers else int(text)
 
@@ -220,12 +220,12 @@ class Version(SparseRecord):
 
     @classmethod
     def of(cls, response: httpx.Response, size: int | None) -> Self:
-        """The version that a response states."""
+        """The version in the headers of a response."""
         return cls(response.headers.get("ETag") or None, response.headers.get("Last-Modified") or None, size)
 
     @property
     def validator(self) -> str | None:
-        """What makes a range request safe: a strong ETag, or else a date. Without one, a transfer starts again."""
+        """The validator of a range request: a strong ETag or a date; without one, a transfer starts again."""
         if self.etag is not None:
             return None if self.etag.startswith("W/") else self.etag
         return self.last_modified
@@ -242,7 +242,7 @@ class Version(SparseRecord):
 
     @classmethod
     def read(cls, path: Path) -> Self | None:
-        """Read it from a file; None where that is missing or damaged."""
+        """Read it from a file; None if it is missing or damaged."""
         try:
             return cls.from_json(parse_object(path.read_bytes()))
         except (OSError, ValueError):
@@ -258,12 +258,12 @@ class FetchRules:
 
     allow_private: bool = False  # whether to connect to addresses of this machine and of private networks
     most_bytes: int = 8 * GIGABYTE  # a larger file is refused
-    cache_bytes: int = 32 * GIGABYTE  # the least recently used files are dropped where all together take more
-    timeout_seconds: float = 30.0  # until the response begins, redirects included, and for each wait for more bytes
+    cache_bytes: int = 32 * GIGABYTE  # the least recently used files are deleted if the cache is larger
+    timeout_seconds: float = 30.0  # until the response begins, including redirects, and between two reads
     slow_seconds: float = 60.0  # the transfer stops if the server sends less than `least_bytes` in this time
     least_bytes: int = 1 << 16
-    attempts: int = 4  # the transfer stops after this many in a row that bring less than `least_bytes`
-    wait_seconds: float = 0.5  # before the second attempt; it doubles from there
+    attempts: int = 4  # the transfer stops after this many consecutive attempts with less than `least_bytes`
+    wait_seconds: float = 0.5  # before the second attempt; doubles with each attempt
 
 
 _NOT_VIDEO: Final = re.compile(
@@ -272,15 +272,15 @@ _NOT_VIDEO: Final = re.compile(
     re.IGNORECASE,
 )
 _NOT_VIDEO_HEAD: Final = (b"<!doctype", b"<html", b"<?xml", b"<mpd", b"#extm3u", b"{", b"%pdf")
-_TRANSIENT: Final = frozenset({408, 425, 429, 500, 502, 503, 504})  # statuses that may change in a moment
+_TRANSIENT: Final = frozenset({408, 425, 429, 500, 502, 503, 504})  # statuses worth a retry
 
 
 class _ChangedError(Exception):
-    """The server has another version than the part on disk."""
+    """The version on the server differs from the part on disk."""
 
 
 def download(url: httpx.URL, part: Path, rules: FetchRules, on_progress: Callable[[int, int | None], None]) -> Version:
-    """Download a file to `part`, continuing what an earlier attempt left there; its version is written beside it."""
+    """Download a file to `part`, continuing an earlier attempt; its version is written next to it."""
     transfer = _Transfer(url, part, rules, on_progress)
     failures, best = 0, 0
     while True:
@@ -315,7 +315,7 @@ class _Transfer:
         return self.part.stat().st_size if self.part.is_file() else 0
 
     def attempt(self) -> Version:
-        """Download what is missing; the version of the whole file."""
+        """Download the missing bytes; returns the version of the whole file."""
         note = self.part.with_suffix(".json")
         noted, have = Version.read(note), self.have()
         validator = noted.validator if noted is not None else None
@@ -372,7 +372,7 @@ class _Transfer:
             )
 
     def copy(self, response: httpx.Response, have: int, total: int | None) -> int:
-        """Append the body to the part; the size that it then has."""
+        """Append the body to the part; returns its new size."""
         import httpx
 
         since, had = time.monotonic(), have
@@ -380,7 +380,7 @@ class _Transfer:
         try:
             with self.part.open("ab") as file:
                 for chunk in response.iter_raw():
-                    # refuse what is clearly not a video, whatever its type says, before gigabytes of it arrive
+                    # refuse what is clearly not a video before gigabytes of it arrive, whatever its content type
                     if not have and chunk[:64].lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(_NOT_VIDEO_HEAD):
                         raise InputError(f"{self.shown}: this is a page, a playlist or text, not a video file.")
                     have += len(chunk)
@@ -404,7 +404,7 @@ class _Transfer:
         return have
 
     def check_pace(self, received: int, seconds: float) -> None:
-        """Give up a server that keeps a connection open and sends next to nothing."""
+        """Raise if the server keeps the connection open but sends almost nothing."""
         if received < self.rules.least_bytes:
             raise InputError(
                 f"{self.shown}: the server sent only {received} bytes in {seconds:.0f} s; "
@@ -413,7 +413,7 @@ class _Transfer:
 
 
 def _total_bytes(response: httpx.Response, have: int) -> int | None:
-    """The size of the whole file, as the server says."""
+    """The size of the whole file according to the server."""
     if response.status_code == 200:
         return content_length(response)
     content_range = response.headers.get("Content-Range", "")
@@ -424,13 +424,13 @@ def _total_bytes(response: httpx.Response, have: int) -> int | None:
 
 
 def _is_same(noted: Version, now: Version) -> bool:
-    """Whether a range belongs to the version that was begun; headers that the server leaves out do not count."""
+    """Whether a range belongs to the version of the part; missing headers are ignored."""
     pairs = ((noted.etag, now.etag), (noted.last_modified, now.last_modified), (noted.bytes, now.bytes))
     return all(one is None or other is None or one == other for one, other in pairs)
 
 
 def too_large(size: int, rules: FetchRules) -> str:
-    """The clause on a file that is larger than allowed."""
+    """A clause about a file that is larger than allowed."""
     return (
         f"the file has {size_words(size)} or more, and {size_words(rules.most_bytes)} are allowed; "
         "allow more with --max-download-gb."
@@ -438,5 +438,5 @@ def too_large(size: int, rules: FetchRules) -> str:
 
 
 def size_words(size: int) -> str:
-    """A number of bytes in words."""
+    """Format a number of bytes."""
     return f"{size / GIGABYTE:.1f} GB" if size >= GIGABYTE else f"{size / 10**6:.1f} MB"

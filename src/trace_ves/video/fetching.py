@@ -1,6 +1,6 @@
-"""A video by its address: fetched into a cache and verified, then used like any other file.
+"""Fetch a video from an address into a cache, and verify it.
 
-Only addresses that the user gives are fetched: nothing in a bench, a run file or a saved answer leads here.
+Only addresses from the user are fetched, never one from a bench, a run file or a saved answer.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _LONGEST_NAME: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class FetchedVideo:
-    """A video that was fetched, now or before."""
+    """A fetched video, possibly from the cache."""
 
     path: Path
     sha256: str
     bytes: int
-    warning: str | None = None  # set where the server could not confirm that the file is still the same
+    warning: str | None = None  # set if the server could not confirm that the file is unchanged
 
 
 def fetch_video(
@@ -57,24 +57,24 @@ def fetch_video(
     rules: FetchRules | None = None,
     on_progress: Callable[[int, int | None], None] = lambda _done, _total: None,
 ) -> FetchedVideo:
-    """The file behind an address, from the cache where it is still the same; a partial file is continued.
+    """Fetch a file, or return it from the cache if it is unchanged; a partial file is continued.
 
-    `#sha256=…` at the end states its checksum. `on_progress` gets the bytes received and, if known, the size.
+    `#sha256=…` at the end of the address is its checksum. `on_progress` gets the bytes received and the size, if known.
     """
     limits = rules or FetchRules()
     address = parse_address(url)
-    wanted = _wanted_checksum(url)
+    stated = _parse_checksum(url)
     film = youtube.find_film(url)
-    folder, shown = cache_folder(film or str(address)), without_query(url)
+    folder, public_url = cache_folder(film or str(address)), without_query(url)
     with lock_folder(folder):
         stored = _load_stored(folder)
         if stored is not None:
             path, note = stored
-            # the page of a film has no versions: one that was fetched stays as it is
-            is_same, warning = (True, None) if film or wanted == note.sha256 else _check_version(address, note, limits)
+            # a YouTube video has no version to check, so the stored file is used
+            is_same, warning = (True, None) if film or stated == note.sha256 else _check_version(address, note, limits)
             if is_same:
-                if wanted not in {None, note.sha256}:
-                    raise InputError(f"{shown}: its checksum is {note.sha256}, not the one asked for.")
+                if stated not in {None, note.sha256}:
+                    raise InputError(f"{public_url}: its checksum is {note.sha256}, not the one in the address.")
                 return FetchedVideo(path, note.sha256, note.bytes or 0, warning)
         part = folder / PART
         if film:
@@ -83,9 +83,9 @@ def fetch_video(
             name, version = _file_name(address.path), download(address, part, limits, on_progress)
         with part.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if wanted not in {None, digest}:
+        if stated not in {None, digest}:
             part.unlink()
-            raise InputError(f"{shown}: its checksum is {digest}, not the one asked for; it is not kept.")
+            raise InputError(f"{public_url}: its checksum is {digest}, not the one in the address; it was deleted.")
         note = Note(version.etag, version.last_modified, version.bytes, name, digest)
         path = _store(folder, part, note)
         drop_oldest(folder.parent, most_bytes=limits.cache_bytes)
@@ -94,14 +94,14 @@ def fetch_video(
 
 @dataclass(frozen=True, slots=True)
 class Note(Version):
-    """What is known of a file that was fetched completely."""
+    """The facts about a completely fetched file."""
 
     name: str = ""  # the name of the file in its folder
     sha256: str = ""
 
 
 def cache_folder(key: str) -> Path:
-    """The folder of one video, by the address that identifies it."""
+    """The cache folder of a video, by its address."""
     return cache_dir() / "videos" / hashlib.sha256(key.encode()).hexdigest()[:32]
 
 
@@ -123,7 +123,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 
 def _load_stored(folder: Path) -> tuple[Path, Note] | None:
-    """The video of this folder, if it is complete and unchanged since it was fetched."""
+    """The video in this folder, if it is complete and unchanged since it was fetched."""
     note = Note.read(folder / _NOTE)
     if note is None or not note.name or "/" in note.name:
         return None
@@ -137,7 +137,7 @@ def _load_stored(folder: Path) -> tuple[Path, Note] | None:
 
 
 def _check_version(address: httpx.URL, note: Note, rules: FetchRules) -> tuple[bool, str | None]:
-    """Whether the server still has this version; where it cannot be asked, the stored file is used with a warning."""
+    """Whether the server still has this version; if it cannot be asked, the stored file is used with a warning."""
     try:
         with get(address, note.conditions, rules) as response:
             if response.status_code == 304:
@@ -145,16 +145,16 @@ def _check_version(address: httpx.URL, note: Note, rules: FetchRules) -> tuple[b
             if response.status_code == 200:
                 now = Version.of(response, content_length(response))
                 return now == Version(note.etag, note.last_modified, note.bytes), None
-            reason = f"the server answered {response.status_code}"
+            reason = f"the server responded with status {response.status_code}"
     except InterruptedTransferError as interruption:
         reason = str(interruption)
     except UnknownHostError:
-        reason = "its host is not known now"
-    return True, f"{without_query(address)}: the copy fetched before is used, since {reason}"
+        reason = "its host name does not resolve"
+    return True, f"{without_query(address)}: using the stored copy, because {reason}"
 
 
 def _store(folder: Path, part: Path, note: Note) -> Path:
-    """Rename a complete part to its name, and write the note on it."""
+    """Rename a complete part to its final name, and write its note."""
     path = folder / note.name
     try:
         with part.open("rb+") as file:
@@ -167,7 +167,7 @@ def _store(folder: Path, part: Path, note: Note) -> Path:
     return path
 
 
-def _wanted_checksum(url: str) -> str | None:
+def _parse_checksum(url: str) -> str | None:
     fragment = urlsplit(url).fragment
     if not fragment.startswith("sha256="):
         return None
@@ -178,6 +178,6 @@ def _wanted_checksum(url: str) -> str | None:
 
 
 def _file_name(path: str) -> str:
-    """A name for the file that resembles the address and is safe in a folder."""
+    """A safe file name that resembles the address."""
     plain = re.sub(r"[^\w.-]+", "_", PurePosixPath(path).name, flags=re.ASCII).lstrip(".")[-_LONGEST_NAME:]
     return plain if plain.strip("_.-") else "video"

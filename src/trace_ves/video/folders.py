@@ -1,4 +1,4 @@
-"""The videos of some folders, by name. Nothing outside the folders is found, wherever links lead."""
+"""Find videos in folders by name. Files outside the folders are not found, even through links."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ VIDEO_SUFFIXES: Final = frozenset(f".{suffix}" for suffix in _SUFFIXES.split())
 
 
 def walk_videos(folder: Path) -> Iterator[Path]:
-    """The files below a folder that end like a video, in order; hidden ones are left out."""
+    """Yield the files below a folder with a video suffix, sorted; hidden files are left out."""
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
@@ -22,42 +22,42 @@ def walk_videos(folder: Path) -> Iterator[Path]:
 
 
 class VideoFolders:
-    """Folders, and single files, whose videos may be opened."""
+    """The folders and files whose videos may be opened."""
 
-    def __init__(self, given: Sequence[Path]) -> None:
-        for path in given:
+    def __init__(self, paths: Sequence[Path]) -> None:
+        for path in paths:
             if not path.exists():
                 raise InputError(f"{path}: no such file or folder; name a video, or a folder with videos.")
-        self.given: Final = tuple(path.resolve() for path in given)
-        self.roots: Final = tuple(dict.fromkeys(path if path.is_dir() else path.parent for path in self.given))
-        """Where files may lie."""
+        self.paths: Final = tuple(path.resolve() for path in paths)
+        self.roots: Final = tuple(dict.fromkeys(path if path.is_dir() else path.parent for path in self.paths))
+        """The folders that files must be in."""
 
     def find(self, name: str) -> Path:
-        """The file of this name, relative to a folder or absolute; outside and missing are the same error."""
-        for given in self.given:
-            paths = [given] if name in {given.name, str(given)} else []
-            if given.is_dir():
-                paths = [given / name, *([given.parent / name] if name.startswith(f"{given.name}/") else [])]
-            for path in paths:
+        """Find a video by its absolute name or its name relative to a folder; an `InputError` if it is not allowed."""
+        for root in self.paths:
+            candidates = [root] if name in {root.name, str(root)} else []
+            if root.is_dir():
+                candidates = [root / name, *([root.parent / name] if name.startswith(f"{root.name}/") else [])]
+            for path in candidates:
                 try:
                     real = path.resolve(strict=True)
-                except (OSError, RuntimeError, ValueError):  # missing, a loop of links, too long, or with a zero byte
+                except (OSError, RuntimeError, ValueError):  # missing, a loop of links, too long, or a null byte
                     continue
-                if real.is_file() and any(real.is_relative_to(root) for root in self.roots):
+                if real.is_file() and any(real.is_relative_to(each) for each in self.roots):
                     return real
         raise InputError(f"there is no video {name[:200]!r} in these folders.")
 
     def names(self, most: int) -> list[str]:
-        """Names of at most `most` videos, each relative to its folder, after the folder's name where names collide."""
+        """Names of at most `most` videos, relative to their folders, with the folder's name if names collide."""
         return list(islice(self._names(), most))
 
     def _names(self) -> Iterator[str]:
-        for given in self.given:
-            for path in walk_videos(given) if given.is_dir() else [given]:
-                name = path.relative_to(given).as_posix() if given.is_dir() else path.name
-                for shown in (name, f"{given.name}/{name}"):
-                    if self._finds(shown, path):
-                        yield shown
+        for root in self.paths:
+            for path in walk_videos(root) if root.is_dir() else [root]:
+                name = path.relative_to(root).as_posix() if root.is_dir() else path.name
+                for candidate in (name, f"{root.name}/{name}"):
+                    if self._finds(candidate, path):
+                        yield candidate
                         break
 
     def _finds(self, name: str, path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Where each shown frame lies: its timestamp, its packet, and the packet to start decoding at. Pure arithmetic."""
+"""The index of shown frames: the timestamp of each, its packet, and the packet at which to start decoding."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FrameIndex:
-    """The shown frames in display order; row 0 is the first one on screen, at time 0."""
+    """The shown frames in display order; row 0 is the first frame, at time 0."""
 
     packets: PacketTable
-    time_base: Fraction  # seconds for each tick of `pts`
+    time_base: Fraction  # seconds per tick of `pts`
     pts: NDArray[np.int64]  # strictly increasing
-    packet: NDArray[np.int64]  # the number, in decode order, of the packet that holds the frame
-    start: NDArray[np.int64]  # the number of the packet from which decoding gives this frame exactly
-    seconds: NDArray[np.float64]  # the timestamps as the nearest floats, the first at 0
+    packet: NDArray[np.int64]  # the packet of the frame, numbered in decode order
+    start: NDArray[np.int64]  # the packet at which decoding must start to get this frame exactly
+    seconds: NDArray[np.float64]  # the timestamps as nearest floats, from 0
     duration: float  # seconds from the first frame to the end of the last
 
     def __len__(self) -> int:
         return len(self.pts)
 
     def locate(self, seconds: float) -> int:
-        """The row of the frame on screen at this moment, compared as floats so that a frame's own time finds it."""
+        """The row of the frame on screen at a moment; floats are compared, so that a frame's own time matches."""
         return max(0, int(np.searchsorted(self.seconds, seconds, side="right")) - 1)
 
 
@@ -42,14 +42,14 @@ def timestamps_can_be_trusted(packets: PacketTable) -> bool:
 
 
 def index_by_pts(packets: PacketTable, time_base: Fraction, rate: Fraction) -> FrameIndex:
-    """The index of a file whose packets all carry distinct timestamps: display order is their order."""
+    """The index of a file with distinct timestamps, which give the display order."""
     shown = np.flatnonzero(~packets.is_discard)
     packet = shown[np.argsort(packets.pts[shown], kind="stable")]
     return make_index(packets, time_base, packets.pts[packet], packet, rate)
 
 
 def index_by_output(packets: PacketTable, output: NDArray[np.int64], time_base: Fraction, rate: Fraction) -> FrameIndex:
-    """The index where timestamps are missing or shared: they are dealt out in the order the decoder gives frames in."""
+    """The index of a file with missing or repeated timestamps: they are sorted and assigned in decoder output order."""
     pts = _filled(packets.pts[output], time_base, rate)
     pts = np.sort(pts, kind="stable")
     last_at_its_moment = np.append(pts[1:] != pts[:-1], True) if len(pts) else np.zeros(0, dtype=np.bool_)
@@ -57,12 +57,12 @@ def index_by_output(packets: PacketTable, output: NDArray[np.int64], time_base: 
 
 
 def index_by_rate(packets: PacketTable, output: NDArray[np.int64], rate: Fraction) -> FrameIndex:
-    """The index of a stream without any timestamps: frames follow each other at the given rate."""
+    """The index of a stream without timestamps, from a constant frame rate."""
     return make_index(packets, 1 / rate, np.arange(len(output), dtype=np.int64), output, rate)
 
 
 def without_starts(index: FrameIndex, starts: Iterable[int]) -> FrameIndex:
-    """The index where decoding no longer starts at these packets, but at keyframes before them."""
+    """The index without these packets as starts; decoding then starts at earlier keyframes."""
     is_key = index.packets.is_key.copy()
     is_key[list(starts)] = False
     packets = replace(index.packets, is_key=is_key)
@@ -76,11 +76,11 @@ def make_index(
     packet: NDArray[np.int64],
     rate: Fraction,
 ) -> FrameIndex:
-    """The index of frames already in display order."""
+    """Make the index of frames in display order."""
     ticks = pts - pts[0] if len(pts) else pts
     seconds = _seconds(ticks, time_base)
     end = 0
-    if len(ticks):  # the last frame stays as the file says, else as the others do, else by the declared rate
+    if len(ticks):  # the duration of the last frame: from the file, else the median, else from the frame rate
         typical = int(np.median(np.diff(ticks))) if len(ticks) > 1 else 0
         declared = int(packets.duration[packet[-1]]) if packets.pts[packet[-1]] != NO_TIME else 0
         if declared <= 0 or 0 < 100 * typical < declared:
@@ -96,7 +96,7 @@ def _ticks_per_frame(rate: Fraction, time_base: Fraction) -> int:
 
 
 def _seconds(ticks: NDArray[np.int64], time_base: Fraction) -> NDArray[np.float64]:
-    """Ticks as the floats nearest to their exact times."""
+    """Convert ticks to the nearest floats."""
     exact_as_float = len(ticks) == 0 or int(ticks[-1]) * time_base.numerator < 2**53
     if exact_as_float and time_base.denominator < 2**53:
         return (ticks * time_base.numerator).astype(np.float64) / float(time_base.denominator)
@@ -105,9 +105,9 @@ def _seconds(ticks: NDArray[np.int64], time_base: Fraction) -> NDArray[np.float6
 
 
 def _starts(packets: PacketTable, packet: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each frame the last keyframe at or before it in decode order, moved back while that is shown after it.
+    """For each frame, the last keyframe in decode order that is not shown after it.
 
-    A frame decoded after a keyframe but shown before it leads an open group and refers to the group before.
+    A frame that is decoded after a keyframe but shown before it may refer to the previous group.
     """
     keys = np.flatnonzero(packets.is_key)
     if len(keys) == 0:
@@ -123,13 +123,13 @@ def _starts(packets: PacketTable, packet: NDArray[np.int64]) -> NDArray[np.int64
 
 
 def _filled(pts: NDArray[np.int64], time_base: Fraction, rate: Fraction) -> NDArray[np.int64]:
-    """The timestamps with missing ones set evenly between their neighbours, or at the declared rate beyond them."""
+    """Fill missing timestamps evenly between their neighbours, or by the frame rate at the ends."""
     known = np.flatnonzero(pts != NO_TIME)
     step = _ticks_per_frame(rate, time_base)
     if len(known) == 0:
         return np.arange(len(pts), dtype=np.int64) * step
     first, last = int(known[0]), int(known[-1])
-    base = int(pts[first])  # small numbers, so that the interpolation in floats is exact
+    base = int(pts[first])  # subtracted, so that the interpolation in floats is exact
     filled = np.interp(np.arange(len(pts)), known, (pts[known] - base).astype(np.float64))
     filled[:first] = (np.arange(first) - first) * step
     beyond = np.arange(1, len(pts) - last)

@@ -1,4 +1,4 @@
-"""The pixels of one frame as planes of full-range BT.601 YUV, which is what JPEG stores: no RGB on the way."""
+"""The pixels of a frame as planes of full-range BT.601 YUV, as JPEG stores them, without a conversion to RGB."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _BT601: Final = 5
 _MATRICES: Final = {1: 1, 4: 4, 7: 7, 9: 9, 10: 9}  # FFmpeg's colour matrix -> swscale's; all others are BT.601
-_BAND_PIXELS: Final = 40_000  # turned into RGB at a time: larger arrays are returned to the system and taken again
+_BAND_PIXELS: Final = 40_000  # converted to RGB at a time; larger arrays are slower to allocate
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +43,18 @@ class YuvPicture:
         return int(self.luma.shape[0])
 
     def jpeg(self, quality: int = 90) -> bytes:
-        """The picture as a JPEG file; made once for each quality."""
+        """The picture as a JPEG file, cached by quality."""
         if quality not in self._jpeg:
             if not 1 <= quality <= 100:
-                raise ValueError(f"JPEG quality goes from 1 to 100, got {quality}")
+                raise ValueError(f"JPEG quality must be 1 to 100, got {quality}")
             luma = _readable_to_even_size(self.luma)
             self._jpeg[quality] = simplejpeg.encode_jpeg_yuv_planes(luma, self.blue, self.red, quality=quality)
         return self._jpeg[quality]
 
     def digest(self) -> bytes:
-        """What tells these planes from any others; computed once."""
+        """A digest of size and pixels, cached."""
         if not self._digest:
-            digest = hashlib.sha256(repr(self.luma.shape).encode())  # which processors have an instruction for
+            digest = hashlib.sha256(repr(self.luma.shape).encode())  # SHA-256 has hardware support
             for plane in (self.luma, self.blue, self.red):
                 digest.update(np.ascontiguousarray(plane).data)
             self._digest.append(digest.digest())
@@ -71,7 +71,7 @@ class YuvPicture:
                 plane[top : top + rows].astype(np.float32) - np.float32(128) for plane in (self.blue, self.red)
             )
             for channel, shift in enumerate((1.402 * red, -0.344136 * blue - 0.714136 * red, 1.772 * blue)):
-                # luma is whole, so that it is enough to round the shift, which is a quarter of the size
+                # luma is an integer, so only the shift must be rounded, which has a quarter of the pixels
                 doubled = np.rint(shift).astype(np.int16).repeat(2, axis=0).repeat(2, axis=1)
                 colour = doubled[: luma.shape[0], : luma.shape[1]] + luma
                 pixels[band, :, channel] = np.clip(colour, 0, 255, out=colour)
@@ -79,7 +79,7 @@ class YuvPicture:
 
 
 def _readable_to_even_size(luma: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The plane in memory that continues for a column and a row where its size is odd: the JPEG encoder reads pairs."""
+    """A view of the plane in an array padded to even size, because the JPEG encoder reads pairs of rows and columns."""
     height, width = luma.shape
     if height % 2 == 0 and width % 2 == 0:
         return luma
@@ -88,26 +88,26 @@ def _readable_to_even_size(luma: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 @dataclass(frozen=True, slots=True)
 class Orientation:
-    """How stored pictures are turned for showing: first transposed, then mirrored along each axis."""
+    """How stored pictures are oriented for display: first transposed, then mirrored along each axis."""
 
     transpose: bool = False
     flip_x: bool = False
     flip_y: bool = False
 
-    def applied(self, plane: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """The plane as it is shown; itself where nothing is turned, as a copy of 4K costs more than scaling it."""
+    def apply(self, plane: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Orient a plane for display; returns the plane itself if nothing changes, because copying 4K is slow."""
         if not (self.transpose or self.flip_x or self.flip_y):
             return plane
-        shown = plane.T if self.transpose else plane
-        return np.array(shown[:: -1 if self.flip_y else 1, :: -1 if self.flip_x else 1], order="C")
+        transposed = plane.T if self.transpose else plane
+        return np.array(transposed[:: -1 if self.flip_y else 1, :: -1 if self.flip_x else 1], order="C")
 
     def shape(self, width: int, height: int) -> tuple[int, int]:
-        """Width and height as shown; the same turn leads from shown to stored."""
+        """Convert stored to displayed width and height, or the reverse."""
         return (height, width) if self.transpose else (width, height)
 
 
 def checksum(frame: VideoFrame) -> int:
-    """A number that differs between two decodes of one frame whose pixels differ; padding does not count."""
+    """A checksum of the pixels of a decoded frame, without padding."""
     total, layout = 0, frame.format
     for number, plane in enumerate(frame.planes):
         rows = np.frombuffer(memoryview(plane), dtype=np.uint8).reshape(plane.height, -1)
@@ -124,12 +124,12 @@ def _name_unknown_type(kind: Any, value: object) -> Any:
     return member
 
 
-# PyAV does not know all types of FFmpeg's side data: without this, EXIF or a second view hides the display matrix.
+# PyAV raises for unknown types of side data; without this, EXIF data or a second view would hide the display matrix.
 SideDataType._missing_ = classmethod(_name_unknown_type)  # type: ignore[assignment]
 
 
 def orientation_of(frame: VideoFrame) -> Orientation | None:
-    """The turn that the frame's display matrix asks for; None where it is not a multiple of 90 degrees."""
+    """The orientation from the frame's display matrix; None if it is not a multiple of 90 degrees."""
     side_data: object = frame.side_data.get("DISPLAYMATRIX")
     if not isinstance(side_data, SideData):
         return Orientation()
@@ -143,16 +143,16 @@ def orientation_of(frame: VideoFrame) -> Orientation | None:
 
 
 class Scaler:
-    """Turns decoded frames into pictures; keeps swscale's context between frames, so one for each thread."""
+    """Converts decoded frames to pictures. It keeps swscale's context, so each thread needs its own."""
 
     def __init__(self, orientation: Orientation) -> None:
         self._orientation = orientation
         self._reformatter = VideoReformatter()
 
     def picture(self, frame: VideoFrame, height: int | None) -> YuvPicture:
-        """The frame at this height as shown, or at its own."""
+        """Convert a frame to a picture with this displayed height, or with the frame's height."""
         width, rows = self._orientation.shape(frame.width, frame.height)
-        if height is not None and height < rows:  # the aspect stays, and nothing is enlarged
+        if height is not None and height < rows:  # keeps the aspect ratio, and never enlarges
             width, rows = max(1, round(width * height / rows)), height
         named_full = frame.format.name.startswith("yuvj") or frame.format.is_rgb  # no range at all means limited
         is_full = named_full or frame.color_range == ColorRange.JPEG
@@ -170,4 +170,4 @@ class Scaler:
             np.frombuffer(memoryview(plane), dtype=np.uint8).reshape(plane.height, plane.line_size)[:, : plane.width]
             for plane in scaled.planes
         )
-        return YuvPicture(*(self._orientation.applied(plane) for plane in planes))
+        return YuvPicture(*(self._orientation.apply(plane) for plane in planes))

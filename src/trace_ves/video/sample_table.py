@@ -1,4 +1,4 @@
-"""The packets of an MP4 or MOV file from the tables in its head, without reading the media data.
+"""Read the packets of an MP4 or MOV file from the tables in its header, without reading the media data.
 
 Covers plain files: one description, no fragments, an edit list that cuts nothing. All others are demuxed.
 """
@@ -25,7 +25,7 @@ _AS_STORED: Final = struct.pack(">9I", 1 << 16, 0, 0, 0, 1 << 16, 0, 0, 0, 1 << 
 def read_sample_table(
     path: Path, track_id: int, is_start: Callable[[memoryview], bool] | None
 ) -> tuple[PacketTable | None, int, bool]:
-    """The packets of a track, None where the file is not plain; how many lie beyond its end; if nothing is turned."""
+    """The packets of a track, or None if not plain; how many are beyond the file's end; whether nothing is rotated."""
     try:
         with path.open("rb") as file:
             head = _moov(file)
@@ -42,7 +42,7 @@ def read_sample_table(
 
 
 def _boxes(data: memoryview) -> Iterator[tuple[bytes, memoryview]]:
-    """The boxes in a box: name and content."""
+    """Yield the name and content of each box in a box."""
     at = 0
     while at + 8 <= len(data):
         name, head, length = _box_head(data[at : at + 16])
@@ -53,7 +53,7 @@ def _boxes(data: memoryview) -> Iterator[tuple[bytes, memoryview]]:
 
 
 def _box_head(data: bytes | memoryview) -> tuple[bytes, int, int]:
-    """The name of a box, and how many bytes its head and all of it have; 0 for a box that has no end."""
+    """The name of a box, the size of its header and its total size; 0 for a box that extends to the end."""
     length, name = struct.unpack_from(">I4s", data)
     return (name, 16, *struct.unpack_from(">Q", data, 8)) if length == 1 else (name, 8, length)
 
@@ -66,7 +66,7 @@ def _box(data: memoryview, *path: bytes) -> memoryview:
 
 
 def _moov(file: BinaryIO) -> memoryview:
-    """The head of the file, wherever in the file it is."""
+    """Read the header of the file, which may be at its start or end."""
     while len(header := file.read(16)) >= 8:
         name, head, length = _box_head(header)
         require_plain(head <= length and (name != b"moov" or length <= _MAX_HEAD_BYTES))
@@ -88,14 +88,14 @@ def _track(head: memoryview, track_id: int) -> memoryview:
 
 
 def _shows_as_stored(head: memoryview, track: memoryview) -> bool:
-    """Whether neither the matrix of the movie, which FFmpeg has to read first, nor that of the track turns pictures."""
+    """Whether the matrices of the movie, which FFmpeg must read first, and of the track leave pictures unrotated."""
     (name, movie), *others = _boxes(head)
     matrices = [bytes(box[at + 12 * box[0] :][:36]) for box, at in ((movie, 36), (_box(track, b"tkhd"), 40))]
     return name == b"mvhd" not in dict(others) and matrices == [_AS_STORED, _AS_STORED]
 
 
 def _track_table(track: memoryview) -> PacketTable:
-    """The samples in decode order, on the track's own time line."""
+    """The samples in decode order, with the track's own times."""
     tables = dict(_boxes(_box(track, b"mdia", b"minf", b"stbl")))
     require_plain(not {b"sbgp", b"stps"} & tables.keys() and struct.unpack_from(">I", tables[b"stsd"], 4)[0] == 1)
     size = _sizes(tables)
@@ -110,14 +110,14 @@ def _track_table(track: memoryview) -> PacketTable:
         is_key[_rows(tables[b"stss"], 1)[:, 0] - 1] = True
     require_plain(count and np.all(size))
     decoded = np.cumsum(duration) - duration
-    dts = decoded + min(0, int(offset.min()))  # moved so that none is shown before it is decoded, as FFmpeg does
+    dts = decoded + min(0, int(offset.min()))  # shifted as in FFmpeg, so that none is shown before it is decoded
     return PacketTable(
         decoded + offset, dts, duration, _positions(tables, size), size, is_key, np.zeros(count, np.bool_)
     )
 
 
 def _run_lengths(runs: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """The values of a table of (how many, value), written out; there must be one for each sample."""
+    """Expand a run-length table of (count, value), which must have a value for each sample."""
     require_plain(int(runs[:, 0].sum()) == count)
     return np.repeat(runs[:, 1], runs[:, 0])
 
@@ -131,7 +131,7 @@ def _sizes(tables: dict[bytes, memoryview]) -> NDArray[np.int64]:
 
 
 def _positions(tables: dict[bytes, memoryview], size: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each sample starts in the file: samples lie in chunks, runs of chunks hold equally many."""
+    """The position of each sample in the file. Runs of chunks have the same number of samples."""
     wide = b"co64" in tables
     content = tables[b"co64" if wide else b"stco"]
     (chunks,) = struct.unpack_from(">I", content, 4)
@@ -148,7 +148,7 @@ def _positions(tables: dict[bytes, memoryview], size: NDArray[np.int64]) -> NDAr
 
 
 def _rows(table: memoryview, columns: int) -> NDArray[np.int64]:
-    """A table of unsigned 32-bit numbers after its version and count."""
+    """Read a table of unsigned 32-bit numbers after its version and count."""
     (count,) = struct.unpack_from(">I", table, 4)
     require_plain(count <= _MAX_SAMPLES)
     flat = np.frombuffer(table, dtype=">u4", count=count * columns, offset=8)
@@ -156,14 +156,14 @@ def _rows(table: memoryview, columns: int) -> NDArray[np.int64]:
 
 
 def _edits_cut_nothing(head: memoryview, track: memoryview, table: PacketTable) -> bool:
-    """Move the table to the presentation's time line; false where the edit list does more than set its start."""
+    """Shift the table to presentation times; returns False if the edit list does more than set the start."""
     boxes = dict(_boxes(track))
     if b"edts" not in boxes:
         return True
     elst = _box(boxes[b"edts"], b"elst")
     if struct.unpack_from(">I", elst, 4)[0] != 1:
         return False
-    # the length is in the movie's ticks, the start in the media's
+    # the length is in ticks of the movie, the start in ticks of the media
     length, media_time, rate = struct.unpack_from(">QqI" if elst[0] == 1 else ">IiI", elst, 8)
     movie_scale, media_scale = _timescale(_box(head, b"mvhd")), _timescale(_box(track, b"mdia", b"mdhd"))
     first, last = int(table.pts.min()), int(table.pts.max())

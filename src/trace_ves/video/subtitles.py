@@ -1,4 +1,4 @@
-"""Read the subtitles of a video: a .srt or .vtt beside it, else a text track in it.
+"""Read the subtitles of a video: from a .srt or .vtt file next to it, else from a text track.
 
 Files are hostile input: sizes and numbers are bounded, markup is removed, and a cue with impossible times is left out.
 Nothing outside the video's folder is read. The parser is ours because pysubs2 appends notes and names of cues to the
@@ -27,29 +27,29 @@ if TYPE_CHECKING:
 
 MOST_BYTES: Final = 16 * 1024**2  # subtitles of a long film have 200 kB
 MOST_CUES: Final = 20_000
-LONGEST_CUE_CHARS: Final = 300  # what a cue says beyond this is cut
+LONGEST_CUE_CHARS: Final = 300  # longer cues are cut
 DEADLINE_SECONDS: Final = 60.0
 _LONGEST_RAW_CHARS: Final = 4_000
 _SUFFIXES: Final = (".srt", ".vtt")
 _TEXT_CODECS: Final = frozenset({"ass", "ssa", "subrip", "srt", "mov_text", "webvtt", "text", "stl", "microdvd"})
-"""Other tracks hold pictures."""
+"""Codecs of text tracks; other tracks contain pictures."""
 
 _TIMING: Final = re.compile(r"\s*([\d:.,]{1,20})\s*-->\s*([\d:.,]{1,20})(?:\s.*)?")
 _MOMENT: Final = re.compile(r"(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2})(?:[.,](\d{1,6}))?")
 _MARKUP: Final = re.compile(r"</?[\w!][^<>]*>|\{\\[^{}]*\}")  # tags, inline times and ASS overrides; "x < 3" is text
 _NOT_SHOWN: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
-"""Control characters, among them those that change the direction of a line."""
+"""Control characters, including those that change the direction of text."""
 
 
 def read_subtitles(video: Path, duration: float) -> Subtitles | None:
-    """The subtitles beside a video of this duration, else in it; None for none, an `InputError` for unusable ones."""
+    """The subtitles next to a video or in it; None if it has none, an `InputError` if they are unusable."""
     for file in subtitle_files(video):
         return _require_cues(Subtitles(file.name, *_select(_parse_text(_read_text(file)), duration)), str(file))
     return _read_track(video, duration)
 
 
 def subtitle_files(video: Path) -> list[Path]:
-    """The files beside a video that bear its name: `film.srt` and `film.vtt`, then `film.en.srt` and the like."""
+    """The subtitle files with the name of a video: `film.srt` and `film.vtt`, then those such as `film.en.srt`."""
     try:
         beside = sorted(video.parent.iterdir())
     except OSError:
@@ -75,11 +75,11 @@ def _read_text(file: Path) -> str:
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError:
-        return raw.decode("cp1252", errors="replace")  # what old files are written in
+        return raw.decode("cp1252", errors="replace")  # the encoding of many old files
 
 
 def _parse_text(text: str) -> Iterator[tuple[float, float, str] | None]:
-    """Each cue of a .srt or .vtt; None for one whose times cannot be read. Headers, notes and styles have no times."""
+    """Yield each cue of a .srt or .vtt, or None if its times are invalid. Headers, notes and styles have no times."""
     lines = iter(text.splitlines())
     for line in lines:
         if "-->" not in line:
@@ -99,7 +99,7 @@ def _seconds(moment: str) -> float | None:
 
 
 def _read_track(video: Path, duration: float) -> Subtitles | None:
-    """The default text track of a file, else its first."""
+    """The default text track of a file, else its first text track."""
     deadline = Deadline(video, "reading its subtitles", DEADLINE_SECONDS)
     try:
         with open_container(video, deadline) as container:
@@ -120,7 +120,7 @@ def _decode_cues(
 ) -> Iterator[tuple[float, float, str]]:
     pictures, _ = choose_stream(container, video)  # skips every other stream
     pictures.discard, track.discard = Discard.all, Discard.default
-    first = float((pictures.start_time or 0) * (pictures.time_base or 0))  # our time begins with the first frame
+    first = float((pictures.start_time or 0) * (pictures.time_base or 0))  # the first frame is at time 0
     for packet in container.demux(track):
         deadline.check()
         if packet.pts is None or not packet.size:
@@ -129,15 +129,15 @@ def _decode_cues(
         end = start + float((packet.duration or 0) * packet.time_base)
         lines = [getattr(said, "dialogue", b"") or getattr(said, "text", b"") for said in packet.decode()]
         text = b"\n".join(lines).decode("utf-8", errors="replace")
-        if text.strip():  # a track has empty cues where nothing is said
+        if text.strip():  # tracks have empty cues between lines
             yield start, end, text.replace("\\N", "\n").replace("\\n", "\n")
 
 
-def _select(found: Iterable[tuple[float, float, str] | None], duration: float) -> tuple[tuple[Cue, ...], int]:
-    """The cues that have a time in the video and something to say, in order of time, and how many others there were."""
+def _select(raw_cues: Iterable[tuple[float, float, str] | None], duration: float) -> tuple[tuple[Cue, ...], int]:
+    """The valid cues inside the video, sorted by time, and the number of other cues."""
     cues: list[Cue] = []
     refused = 0
-    for each in found:
+    for each in raw_cues:
         text = _clean(each[2]) if each else ""
         if each is None or not text or not 0 <= each[0] < each[1] or each[0] >= duration or len(cues) >= MOST_CUES:
             refused += 1
@@ -147,15 +147,15 @@ def _select(found: Iterable[tuple[float, float, str] | None], duration: float) -
 
 
 def _clean(text: str) -> str:
-    """What a cue says, on one line: without markup, entities and control characters, and cut."""
+    """The text of a cue on one line, without markup, entities and control characters, cut to the limit."""
     words = _MARKUP.sub(" ", html.unescape(text[:_LONGEST_RAW_CHARS]))
     words = " ".join(_NOT_SHOWN.sub(" ", words.encode("utf-8", "replace").decode("utf-8")).split())
     return words if len(words) <= LONGEST_CUE_CHARS else f"{words[: LONGEST_CUE_CHARS - 1]}…"
 
 
-def _require_cues(found: Subtitles, where: str) -> Subtitles:
-    if not found.cues:
+def _require_cues(subtitles: Subtitles, where: str) -> Subtitles:
+    if not subtitles.cues:
         raise InputError(
-            f"{where}: no line of these subtitles can be used ({found.refused} have no time in the video, or no text)."
+            f"{where}: no line of these subtitles can be used ({subtitles.refused} are outside the video or empty)."
         )
-    return found
+    return subtitles

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from trace_ves.video.reader import Reader
 
-_SLOW_SURVEY_SECONDS: Final = 0.02  # a faster survey is made again: reading it back would take about as long
+_SLOW_SURVEY_SECONDS: Final = 0.02  # a faster survey is not stored, because reading it would take about as long
 
 
 class Video:
@@ -33,21 +33,21 @@ class Video:
         self.path: Final = Path(path)
         self._deadline_seconds = deadline_seconds
         self._state = _state(self.path)
-        found, reader = _survey(self.path, self._deadline("opening it"))
-        index = self._index = found.index
-        self._decoder = FrameDecoder(self.path, found, reader)
-        weakref.finalize(self, self._decoder.close)  # a video that is dropped unclosed keeps no file open
-        self.stream_index: Final = found.stream_index
-        self.codec: Final = found.codec
-        self.width: Final = found.width
-        self.height: Final = found.height
+        facts, reader = _survey(self.path, self._deadline("opening it"))
+        index = self._index = facts.index
+        self._decoder = FrameDecoder(self.path, facts, reader)
+        weakref.finalize(self, self._decoder.close)  # closes the file of a video that was not closed
+        self.stream_index: Final = facts.stream_index
+        self.codec: Final = facts.codec
+        self.width: Final = facts.width
+        self.height: Final = facts.height
         self.duration: Final = index.duration  # seconds from the first frame to the end of the last
         self.frame_count: Final = len(index)  # frames that are shown
         self.average_fps: Final = self.frame_count / self.duration
         self.timestamps: Final = index.seconds  # of every shown frame, the first at 0, in display order
         self.pts: Final = index.pts  # the same in the stream's own ticks
         self.time_base: Final = index.time_base  # seconds for each tick
-        self._warnings = found.warnings
+        self._warnings = facts.warnings
         self._undecodable: set[int] = set()
         self._damaged: set[int] = set()
         self._lock = threading.Lock()
@@ -63,49 +63,49 @@ class Video:
         return f"Video({str(self.path)!r}, {self.duration:.3f} s, {self.width}x{self.height}, {self.codec})"
 
     def close(self) -> None:
-        """Close the file and the decoders; frames that you have stay valid."""
+        """Close the file and the decoders; decoded frames stay valid."""
         with self._lock:
             self._closed = True
             self._decoder.close()
 
     @property
     def byte_ranges(self) -> NDArray[np.int64]:
-        """The first byte of every shown frame in the file, -1 where that is unknown, and the byte after its last."""
+        """The start and end of every shown frame in the file, in bytes; the start is -1 if it is unknown."""
         packets, rows = self._index.packets, self._index.packet
         return np.column_stack((packets.position[rows], packets.position[rows] + packets.size[rows]))
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is missing or odd in the file, as far as it has been read."""
+        """Problems of the file found so far."""
         with self._lock:
             return (*self._warnings, *self._damage())
 
     def frames_at(self, seconds: Sequence[float], *, height: int | None = None) -> tuple[Frame, ...]:
-        """The frame on screen at each of these moments, one for each, in the order asked; at most `height` rows."""
+        """The frame on screen at each of these moments, in their order, with at most `height` rows."""
         if height is not None and height < 1:
             raise VideoError(f"{self.path}: a picture needs at least 1 row of pixels, got height={height}.")
         for at in seconds:
             if not 0 <= at <= self.duration:
-                raise VideoError(f"{self.path}: there is no frame at {at} s; moments go from 0 to {self.duration} s.")
+                raise VideoError(f"{self.path}: there is no frame at {at} s; give a time from 0 to {self.duration} s.")
         rows = [self._index.locate(at) for at in seconds]
         with self._lock:
             if self._closed:
                 raise VideoError(f"{self.path}: the video was closed; open it again.")
             if _state(self.path) != self._state:
                 raise VideoError(f"{self.path}: the file changed since it was opened; open it again.")
-            found = self._decoder.pictures(set(rows), height, self._deadline("decoding frames of it"))
-            self._undecodable |= {row for row, shown in found.items() if shown.row != row}
-            self._damaged |= {row for row, shown in found.items() if shown.row == row and shown.is_damaged}
+            pictures = self._decoder.pictures(set(rows), height, self._deadline("decoding frames of it"))
+            self._undecodable |= {row for row, shown in pictures.items() if shown.row != row}
+            self._damaged |= {row for row, shown in pictures.items() if shown.row == row and shown.is_damaged}
         frames = {
             row: Frame(int(self.pts[shown.row]), float(self.timestamps[shown.row]), shown.picture)
-            for row, shown in found.items()
+            for row, shown in pictures.items()
         }
         return tuple(frames[row] for row in rows)
 
     def frames_between(
         self, span: Interval, *, fps: float, height: int | None = None, limit: int | None = None
     ) -> tuple[Frame, ...]:
-        """Frames spread evenly over the span, `fps` for each second but at most `limit`, none of them twice."""
+        """Evenly spaced frames of a span, `fps` per second but at most `limit`, without duplicates."""
         if not (fps > 0 and math.isfinite(fps)) or (limit is not None and limit < 1):
             raise VideoError(f"{self.path}: frames between need fps > 0 and limit >= 1, got fps={fps}, limit={limit}.")
         count = max(1, round(span.length * fps))
@@ -114,16 +114,16 @@ class Video:
         return tuple({frame.pts: frame for frame in frames}.values())
 
     def _damage(self) -> tuple[str, ...]:
-        """One sentence on the frames asked for that could not be decoded cleanly."""
+        """A sentence about requested frames that could not be decoded cleanly."""
         missing, damaged = len(self._undecodable), len(self._damaged)
         if missing:
             first = self._index.seconds[min(self._undecodable)]
-            text = f"{missing} of the frames asked for cannot be decoded, the first at {first:.3f} s"
-            text += "; the one shown before it is given instead"
+            text = f"{missing} of the requested frames cannot be decoded, the first at {first:.3f} s"
+            text += "; the frame before is used instead"
             return (f"{text}; {damaged} others depend on damaged data" if damaged else text,)
         if damaged:
             first = self._index.seconds[min(self._damaged)]
-            return (f"{damaged} of the frames asked for depend on damaged data, the first at {first:.3f} s",)
+            return (f"{damaged} of the requested frames depend on damaged data, the first at {first:.3f} s",)
         return ()
 
     def _deadline(self, doing: str) -> Deadline:
@@ -140,12 +140,12 @@ def _state(path: Path) -> tuple[int, int] | None:
 
 
 def _survey(path: Path, deadline: Deadline) -> tuple[Survey, Reader | None]:
-    """The survey of the file: the stored one, or a new one with the reader that made it."""
+    """The stored survey of a file, or a new one with its reader."""
     stored = load_survey(path)
     if stored is not None:
         return stored, None
     started = time.perf_counter()
-    found, reader = survey(path, deadline)
+    fresh, reader = survey(path, deadline)
     if time.perf_counter() - started > _SLOW_SURVEY_SECONDS:
-        save_survey(path, found)
-    return found, reader
+        save_survey(path, fresh)
+    return fresh, reader

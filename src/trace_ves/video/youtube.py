@@ -1,4 +1,4 @@
-"""Videos of YouTube, downloaded by yt-dlp (extra `youtube`): pictures without sound, so that nothing has to be merged.
+"""Download YouTube videos with yt-dlp (extra `youtube`), without sound, so that nothing has to be merged.
 
 yt-dlp runs with its YouTube extractor only, without configuration files, cookies or post-processing.
 """
@@ -18,11 +18,11 @@ _ID: Final = re.compile(r"[\w-]{11}", re.ASCII)
 _LONGEST_WORDS: Final = 300
 HEIGHT: Final = 720
 FORMATS: Final = f"bv[height<={HEIGHT}][ext=mp4]/bv[height<={HEIGHT}]/b[height<={HEIGHT}]/bv/b"
-"""The best stream of pictures up to 720 rows; in MP4 where there is one."""
+"""The best video stream up to 720 rows, preferably in MP4."""
 
 
 def find_film(url: str) -> str | None:
-    """The plain address of the YouTube film that this address shows; None for other addresses."""
+    """The canonical address of a YouTube video; None for other addresses."""
     parts = urlsplit(url)
     if (parts.hostname or "") not in _HOSTS or parts.scheme not in {"http", "https"}:
         return None
@@ -41,11 +41,11 @@ def find_film(url: str) -> str | None:
 def download_film(
     film: str, part: Path, rules: FetchRules, on_progress: Callable[[int, int | None], None]
 ) -> tuple[str, Version]:
-    """Download a film to `part`, continuing an earlier attempt; the name that it should have, and its size."""
+    """Download a video to `part`, continuing an earlier attempt; returns its file name and size."""
     try:
         import yt_dlp  # an extra
     except ModuleNotFoundError:
-        raise MissingExtraError("A film of YouTube", "youtube") from None
+        raise MissingExtraError("Downloading a YouTube video", "youtube") from None
 
     def listen(state: dict[str, Any]) -> None:
         done = int(state.get("downloaded_bytes") or 0)
@@ -54,7 +54,7 @@ def download_film(
         total = state.get("total_bytes")
         on_progress(done, int(total) if total else None)
 
-    logger = logging.Logger("yt-dlp")  # what goes wrong is an exception; nothing else of its output is needed
+    logger = logging.Logger("yt-dlp")  # discards the output; errors are raised as exceptions
     logger.addHandler(logging.NullHandler())
     options: dict[str, Any] = {
         "allowed_extractors": ["youtube"],
@@ -78,7 +78,7 @@ def download_film(
         with yt_dlp.YoutubeDL(options) as client:
             info: dict[str, Any] = client.extract_info(film, download=False)
             if info.get("is_live") or info.get("live_status") in {"is_live", "is_upcoming"}:
-                raise InputError(f"{film}: this film is still being broadcast; ask again when it is over.")
+                raise InputError(f"{film}: this video is still live; try again after the broadcast.")
             size = info.get("filesize")
             if isinstance(size, int) and size > rules.most_bytes:
                 raise _TooLargeError(size)
@@ -99,4 +99,4 @@ def _words(error: Exception) -> str:
 
 
 class _TooLargeError(Exception):
-    """The film is too large; raised from a progress hook to end a download."""
+    """The video is too large; raised from a progress hook to stop a download."""

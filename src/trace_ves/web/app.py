@@ -1,6 +1,6 @@
-"""The web application: addresses, what they answer, and how errors look. Needs the extra `web`.
+"""The routes of the viewer and its error responses. Needs the extra `web`.
 
-Every address takes ids and names, never paths; the library says which files they may mean.
+Requests name ids and runs, never paths; the library decides which files may be served.
 """
 
 import hmac
@@ -37,12 +37,12 @@ Bucket = Literal["", "covered", "uncovered", "right", "wrong", "unscored", "open
 
 
 def create_app(library: Library, *, hosts: Collection[str] | None, token: str | None = None) -> ASGIApp:
-    """The application over a library. `hosts` None lets any name call it, and then a token is needed."""
+    """Create the viewer of a library. `hosts` are the accepted host names; None accepts any, and requires a token."""
     return Guard(page_app(library), hosts=hosts, token=token)
 
 
 def page_app(library: Library, *, home: Callable[..., str] | None = None) -> FastAPI:
-    """The addresses of the page over a library, not guarded yet; `home` answers at the start in place of `runs`."""
+    """Create the viewer without its guard; `home` replaces the start page `runs`."""
     app = FastAPI(
         title="trace-ves view",
         version=__version__,
@@ -60,7 +60,7 @@ def page_app(library: Library, *, home: Callable[..., str] | None = None) -> Fas
 
 
 def add_shared_handlers(app: FastAPI, *, home: str) -> None:
-    """Add what the page and the desk share: static files and error pages. `home` is the name of the start page."""
+    """Add the static files and error pages that the viewer and the desk share. `home` is the name of the start page."""
     app.state.home = home
     app.mount("/static", StaticFiles(packages=[("trace_ves.web", "static")]), name="static")
     for kind in (RequestValidationError, StarletteHTTPException, TraceVesError, OSError):
@@ -93,18 +93,18 @@ FiltersDep = Annotated[Filters, Depends(_filters)]
 
 
 def runs(library: LibraryDep, on: Literal["", "common"] = "") -> str:
-    """All runs of the folder: the audit and its figures."""
+    """Show the audit of all runs, with figures."""
     return views.runs_page(library, common=on == "common")
 
 
 def run(library: LibraryDep, filters: FiltersDep, name: Name, page: Annotated[int, Query(ge=1, le=100_000)] = 1) -> str:
-    """The questions of one run."""
+    """List the questions of one run."""
     _need_run(library, name)
     return views.run_page(library, name, filters, page)
 
 
 def question(library: LibraryDep, filters: FiltersDep, run: Name, question_id: QuestionId, beside: Words = "") -> str:
-    """One question's story, or two runs of it side by side."""
+    """Show the search for one question, or of two runs side by side."""
     _need_run(library, run)
     if beside:
         _need_run(library, beside)
@@ -115,7 +115,7 @@ def question(library: LibraryDep, filters: FiltersDep, run: Name, question_id: Q
 
 
 def costs(request: Request, library: LibraryDep, by: Grouping = "run", run: Words = "") -> str:
-    """What the runs cost: tokens, dollars and seconds by run, method, stage or question."""
+    """Show tokens, dollars and seconds by run, method, stage or question."""
     library.refresh()
     if run:
         _need_run(library, run)
@@ -124,12 +124,12 @@ def costs(request: Request, library: LibraryDep, by: Grouping = "run", run: Word
 
 
 def glossary() -> str:
-    """What the symbols and words of the pages mean."""
+    """Show the glossary."""
     return views.render("glossary.html")
 
 
 def state(library: LibraryDep) -> dict[str, int]:
-    """A number that grows when the run files do; pages ask for it to follow a running benchmark."""
+    """Return a number that changes with the run files; pages poll it to follow a running benchmark."""
     return {"version": library.refresh()}
 
 
@@ -142,49 +142,49 @@ def frame(
     t: Moment,
     height: Height = None,
 ) -> Response:
-    """The frame on screen at a moment of a question's video, as JPEG, with its own timestamp in the headers."""
+    """Return the frame on screen at a moment of a question's video as JPEG, with its true timestamp in a header."""
     return frame_response(footage, request, _video(library, question_id), t, height)
 
 
 def frame_response(footage: Footage, request: Request, path: Path, t: float, height: int | None) -> Response:
-    """A frame of a file that may be shown; only headers if the browser has it already."""
+    """Return a frame of a file that may be served, or 304 if the browser has it cached."""
     status = path.stat()
     tag = f'"{status.st_size:x}-{status.st_mtime_ns:x}-{t!r}-{height or 0}"'
     headers = {"ETag": tag, "Cache-Control": "private, max-age=600"}
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
-    [shown] = footage.frames_at(path, [t], height)
-    headers |= {"X-Frame-Seconds": repr(shown.seconds), "X-Frame-Pts": str(shown.pts)}
-    return Response(shown.jpeg(85), media_type="image/jpeg", headers=headers)
+    [frame] = footage.frames_at(path, [t], height)
+    headers |= {"X-Frame-Seconds": repr(frame.seconds), "X-Frame-Pts": str(frame.pts)}
+    return Response(frame.jpeg(85), media_type="image/jpeg", headers=headers)
 
 
 def times(library: LibraryDep, footage: FootageDep, question_id: QuestionId) -> Response:
-    """The timestamp of every frame of a question's video, in seconds, as little-endian doubles."""
+    """Return the timestamp of every frame of a question's video, in seconds, as little-endian doubles."""
     video = footage.video(_video(library, question_id))
     moments = video.timestamps.astype("<f8").tobytes()
     return Response(moments, media_type="application/octet-stream", headers={"Cache-Control": "no-cache"})
 
 
 def video(library: LibraryDep, question_id: QuestionId) -> FileResponse:
-    """A question's video as it is, whole or by ranges."""
+    """Send the video file of a question, whole or in ranges."""
     path = _video(library, question_id)
     return FileResponse(path, media_type=content_type(path))
 
 
 def content_type(path: Path) -> str:
-    """The type of a video that is sent as it is, if browsers may know it."""
+    """The content type of a video file; files that browsers cannot play are refused."""
     kind = CONTENT_TYPES.get(path.suffix.lower())
     if kind is None:
         raise HTTPException(415, f"Files that end with {path.suffix[:20]!r} are only sent frame by frame.")
     return kind
 
 
-def check_csrf(request: Request, given: str, right: str) -> None:
+def check_csrf(request: Request, token: str, expected: str) -> None:
     """Refuse a write that did not come from a page of this server."""
-    same = hmac.compare_digest(given.encode("utf-8", "surrogatepass"), right.encode("utf-8", "surrogatepass"))
-    own = request.headers.get("sec-fetch-site", "none") in {"same-origin", "none"}  # or typed by hand
-    if not right or not same or not own:
-        raise HTTPException(403, "This did not come from the server's own page; load the page again.")
+    is_same = hmac.compare_digest(token.encode("utf-8", "surrogatepass"), expected.encode("utf-8", "surrogatepass"))
+    is_same_site = request.headers.get("sec-fetch-site", "none") in {"same-origin", "none"}  # none: typed by hand
+    if not expected or not is_same or not is_same_site:
+        raise HTTPException(403, "This request did not come from a page of this server; load the page again.")
 
 
 _ROUTES: Final = (
@@ -209,12 +209,12 @@ def _need_run(library: Library, key: str) -> None:
 def _video(library: Library, question_id: str) -> Path:
     path = library.video_of(library.info(question_id))
     if path is None:
-        raise HTTPException(404, "The video of this question is not in the folders of this page.")
+        raise HTTPException(404, "The video of this question is not in the folders of this server.")
     return path
 
 
 def _on_error(request: Request, error: Exception) -> Response:
-    """Answer an error with one sentence."""
+    """Respond to an error with one sentence."""
     headers: Mapping[str, str] = {}
     match error:
         case RequestValidationError():
@@ -222,9 +222,9 @@ def _on_error(request: Request, error: Exception) -> Response:
             status, sentence = 422, f"{first['loc'][-1]}: {first['msg']}."
         case StarletteHTTPException():  # also addresses that do not exist
             headers, status = error.headers or {}, error.status_code
-            sentence = error.detail if error.detail != "Not Found" else "There is nothing at this address."
+            sentence = error.detail if error.detail != "Not Found" else "There is no page at this address."
         case OSError():
-            status, sentence = 404, f"A file of this page could not be read: {error.strerror or 'it is gone'}."
+            status, sentence = 404, f"A file of this page could not be read: {error.strerror or 'it was removed'}."
         case _:
             status, sentence = 501 if isinstance(error, MissingExtraError) else 404, without_folders(str(error))
     response = error_response(request, status, sentence)
@@ -236,12 +236,12 @@ _FOLDERS: Final = re.compile(r"(?<![\w.~/-])~?/(?:[^/\n:;'\"]+/)*(?=[^/\s])")
 
 
 def without_folders(sentence: str) -> str:
-    """A sentence without the folders of the files it names: pages do not reveal where files are."""
+    """Remove the folders from paths in a sentence, so that pages do not reveal where files are."""
     return _FOLDERS.sub("", sentence)
 
 
 def error_response(request: Request, status: int, sentence: str) -> Response:
-    """An error as a page for people and as JSON for scripts."""
+    """Return an error as a page, or as JSON if the client does not accept HTML."""
     if "text/html" in request.headers.get("accept", ""):
         return HTMLResponse(
             views.render("error.html", status=status, sentence=sentence, home=request.app.state.home),

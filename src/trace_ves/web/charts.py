@@ -1,4 +1,4 @@
-"""The two figures of the first page, scaled for SVG: the frame-ECA frontier and the three buckets of each run."""
+"""The two figures of the start page in SVG coordinates: the frame-ECA frontier and the buckets of each run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from trace_ves.core.display import method_colours
 from trace_ves.ves.figures.frontier import Box, Point, frame_ticks, place_labels, points_of, sweeps_of
 from trace_ves.ves.tables import in_paper_order
-from trace_ves.web.search_view import cut
+from trace_ves.web.search_view import shorten
 
 if TYPE_CHECKING:
     from trace_ves.ves import AuditReport
@@ -26,7 +26,7 @@ LONGEST_NAME: Final = 28
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A run on the frontier, with the place of its name."""
+    """A run on the frontier, with the position of its label."""
 
     key: str
     name: str
@@ -41,7 +41,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
-    """Frames supplied on a log axis against ECA."""
+    """ECA against frames supplied, on a logarithmic axis."""
 
     title: str
     marks: tuple[Mark, ...]
@@ -52,7 +52,7 @@ class Frontier:
 
 @dataclass(frozen=True, slots=True)
 class BucketBar:
-    """One run's answers: right and covered, right without coverage, wrong; in percent."""
+    """One run's answers in percent: right and covered, right but not covered, wrong."""
 
     key: str
     name: str
@@ -61,8 +61,8 @@ class BucketBar:
     wrong: float
 
 
-def bucket_bars(report: AuditReport, keys: Mapping[str, str]) -> tuple[BucketBar, ...]:
-    """The buckets of every run that answered; empty if the bench has no evidence."""
+def make_bucket_bars(report: AuditReport, keys: Mapping[str, str]) -> tuple[BucketBar, ...]:
+    """Make the bar of each run; none if the bench has no evidence."""
     if report.bench.ep_ref is None:
         return ()
     names = (f"Cov-Corr@{report.k}", f"Uncov-Corr@{report.k}", "Wrong")
@@ -73,8 +73,8 @@ def bucket_bars(report: AuditReport, keys: Mapping[str, str]) -> tuple[BucketBar
     )
 
 
-def frontier(report: AuditReport, keys: Mapping[str, str]) -> Frontier | None:
-    """The frontier of a report; None if no run can be placed on it."""
+def make_frontier(report: AuditReport, keys: Mapping[str, str]) -> Frontier | None:
+    """Make the frontier of a report; None if no run has the metric."""
     metric = f"ECA@{report.k}" if report.bench.ep_ref is not None else "Acc"
     points = points_of([run for run in in_paper_order(report.runs) if run.name in keys], metric)
     if not points:
@@ -94,7 +94,7 @@ def frontier(report: AuditReport, keys: Mapping[str, str]) -> Frontier | None:
         return " ".join(f"{x(point.frames):.1f},{y(point.value):.1f}" for point in sweep)
 
     places = [(x(point.frames), y(point.value)) for point in points]
-    names = [cut(point.run.name, LONGEST_NAME) for point in points]
+    names = [shorten(point.run.name, LONGEST_NAME) for point in points]
     labels = place_labels(
         places,
         [(LETTER_WIDTH * len(name) + 4, float(LETTER_HEIGHT)) for name in names],

@@ -1,4 +1,4 @@
-"""What runs cost, for a page: lines by run, method, stage or question. Each run is read once as it grows."""
+"""The costs page: the costs of runs by run, method, stage or question."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ GROUPINGS: Final[dict[str, tuple[Key, ...]]] = {
     "stage": ("run", "stage"),
     "question": ("question_id", "run"),
 }
-"""What the lines can be added up by."""
+"""The groupings of the page, each with the keys of its lines."""
 MOST_LINES: Final = 2000
 
 
 class CostTable(NamedTuple):
-    """Lines as a page shows them, the most expensive first, and how many there are in all."""
+    """The lines of the page, the most expensive first."""
 
     keys: tuple[Key, ...]
     lines: list[CostLine]
-    total: int
-    whole: CostLine | None  # all of them together; None if nothing was spent
-    note: str  # from which day the prices are
+    total: int  # how many lines there are, shown or not
+    whole: CostLine | None  # the sum of all lines; None if there are none
+    note: str  # the date of the prices
 
 
 class Costs:
-    """The costs of a library's runs. Threads may share it."""
+    """The costs of a library's runs; a run is read again only if it has grown. Threads may share it."""
 
     def __init__(self, library: Library, prices: Prices | None = None) -> None:
         self._library = library
@@ -49,20 +49,20 @@ class Costs:
         self._known: dict[str, tuple[int, list[CostLine]]] = {}
 
     def table(self, grouping: str, run: str = "") -> CostTable:
-        """The costs of one run or of all, added up by a key of `GROUPINGS`."""
-        read = []
+        """Add up the costs of one run, or of all, by one of `GROUPINGS`."""
+        run_lines = []
         with self._lock:
             for key, index in list(self._library.runs.items()):
                 if run in {"", key}:
                     if self._known.get(key, (None,))[0] != index.generation:
                         self._known[key] = index.generation, self._read(key, index)
-                    read += self._known[key][1]
+                    run_lines += self._known[key][1]
         keys = GROUPINGS[grouping]
-        answers = [line for line in read if line.method is not None]
+        answers = [line for line in run_lines if line.method is not None]
         if grouping == "stage":
-            lines = [line for line in read if line.stage is not None]
+            lines = [line for line in run_lines if line.stage is not None]
         elif grouping == "question":
-            lines = [line for line in read if line.question_id is not None]
+            lines = [line for line in run_lines if line.question_id is not None]
         else:
             lines = _sum_by(keys, answers)
         whole = next(iter(_sum_by((), answers)), None)
@@ -70,7 +70,7 @@ class Costs:
         return CostTable(keys, heapq.nlargest(MOST_LINES, lines, key=_expense), len(lines), whole, note)
 
     def _read(self, key: str, index: RunIndex) -> list[CostLine]:
-        """The lines of one run by method, by stage and by question, from one reading of its file."""
+        """Read a run once, and add up its costs by method, by stage and by question."""
         by_method: tuple[Key, ...] = ("run", "method", "backbone")
         return add_lines(
             line
@@ -81,7 +81,7 @@ class Costs:
 
 
 def _paid_lines(index: RunIndex) -> Iterator[Prediction]:
-    """The lines of a run, and those that failed and were asked again; the page of the run names damaged lines."""
+    """Yield the lines of a run, then the failed ones that were asked again; damaged lines are skipped."""
     for question_id in list(index.entries):
         with suppress(TraceVesError, KeyError):
             yield index.read(question_id)

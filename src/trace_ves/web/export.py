@@ -1,4 +1,4 @@
-"""One question's story as a single file: styles, scripts and frames inside, nothing fetched, nothing else allowed."""
+"""The page of one question as a single HTML file with its styles, scripts and frames; it fetches nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trace_ves.web.footage import Footage
 if TYPE_CHECKING:
     from trace_ves.web.library import Library
 
-MOST_FRAMES: Final = 400  # a log with more frames is thinned evenly, and the file says so
+MOST_FRAMES: Final = 400  # of more, the file keeps an even selection and says so
 FRAME_HEIGHT: Final = 360
 QUALITY: Final = 75
 CLASSIC_SCRIPT: Final = "theme.js"
@@ -24,10 +24,10 @@ MODULES: Final = ("keys.js", "player.js", "timeline.js", "frames.js")
 
 
 def write_story(library: Library, key: str, question_id: str, file: Path) -> tuple[int, int]:
-    """Write a question's story to a file; gives the number of frames and of bytes in it."""
+    """Write the page of a question to a file; returns the number of its frames and bytes."""
     if key not in library.runs:
-        raise InputError(f"there is no run {key!r} in this folder; there are {', '.join(library.runs)}.")
-    if question_id not in library.listed(key):
+        raise InputError(f"there is no run {key!r} in this folder; the runs are {', '.join(library.runs)}.")
+    if question_id not in library.listing(key):
         raise InputError(f"there is no question {question_id!r} in run {key!r}.")
     info = library.info(question_id)
     answer = views.answer_view(library, key, info)
@@ -45,33 +45,33 @@ def write_story(library: Library, key: str, question_id: str, file: Path) -> tup
         name=answer.name,
         frames=frames,
         left_out=len(moments) - count,
-        **_inlined(),
+        **_inline_assets(),
     )
     write_atomic(file, page)
     return count, len(page.encode())
 
 
-def thinned(moments: list[float]) -> list[float]:
-    """At most `MOST_FRAMES` of these moments, spread evenly over them."""
+def thin_moments(moments: list[float]) -> list[float]:
+    """Select at most `MOST_FRAMES` of these moments, evenly."""
     if len(moments) <= MOST_FRAMES:
         return moments
     return [moments[round(at * (len(moments) - 1) / (MOST_FRAMES - 1))] for at in range(MOST_FRAMES)]
 
 
 def _frames(video: Path | None, moments: list[float]) -> list[str | None]:
-    """The frame of each moment as a data URL; None if it is left out or unavailable."""
+    """The frame of each moment as a data URL; None if it is not selected or cannot be decoded."""
     if video is None:
         return [None] * len(moments)
-    footage, found = Footage(), dict[float, str]()
-    for moment in thinned(moments):
+    footage, urls = Footage(), dict[float, str]()
+    for moment in thin_moments(moments):
         with suppress(VideoError, MissingExtraError):
             picture = footage.frames_at(video, [moment], FRAME_HEIGHT)[0].jpeg(QUALITY)
-            found[moment] = "data:image/jpeg;base64," + base64.b64encode(picture).decode()
-    return [found.get(moment) for moment in moments]
+            urls[moment] = "data:image/jpeg;base64," + base64.b64encode(picture).decode()
+    return [urls.get(moment) for moment in moments]
 
 
-def _inlined() -> dict[str, object]:
-    """Styles and scripts with the policy that allows these and no others."""
+def _inline_assets() -> dict[str, object]:
+    """Styles, scripts, and the content security policy that allows only these."""
     style = views.static_text("page.css")
     classic = views.static_text(CLASSIC_SCRIPT)
     modules = [views.static_text(name) for name in MODULES]

@@ -1,4 +1,4 @@
-"""The videos of the page: decoded frames and true timestamps. Callers check that a file may be shown."""
+"""Decoded frames and true timestamps for the pages. Callers check that a file may be served."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ CONTENT_TYPES: Final = {
     ".ts": "video/mp2t",
     ".ogv": "video/ogg",
 }
-"""Only files with these suffixes are sent as they are; any video can be sent frame by frame."""
+"""Video files that are sent whole, by suffix; of other videos, only single frames are sent."""
 
 
 class Footage:
-    """Open videos, the most recently used ones. Threads may share it."""
+    """A cache of the most recently used open videos. Threads may share it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: LRUCache[tuple[Path, int, int], tuple[Video, CachedVideo]] = LRUCache(OPEN_VIDEOS)
 
     def frames_at(self, path: Path, moments: Sequence[float], height: int | None = None) -> Sequence[Frame]:
-        """The frames on screen at these moments, in their order; raises a `VideoError` if there is none."""
-        return self._opened(path)[1].frames_at(moments, height=height)
+        """The frames on screen at these moments, in the order of the moments; a `VideoError` if there is none."""
+        return self._open_cached(path)[1].frames_at(moments, height=height)
 
     def video(self, path: Path) -> Video:
         """The opened file, for its timestamps."""
-        return self._opened(path)[0]
+        return self._open_cached(path)[0]
 
-    def _opened(self, path: Path) -> tuple[Video, CachedVideo]:
+    def _open_cached(self, path: Path) -> tuple[Video, CachedVideo]:
         status = path.stat()
         key = (path, status.st_size, status.st_mtime_ns)
         with self._lock:
             if key not in self._open:
                 opened = open_video(path)
-                # the one that leaves the cache is not closed: another thread may still decode from it
+                # an evicted video is not closed here, because another thread may still decode from it
                 self._open[key] = opened, CachedVideo(opened, max_bytes=CACHE_BYTES)
             return self._open[key]

@@ -1,4 +1,4 @@
-"""The glossary of the pages, read from `glossary.md`, which is also the docs page of that name."""
+"""The glossary of the pages, read from `glossary.md`, which is also a page of the docs."""
 
 import re
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ _ALIASES: Final = {
     "output": "output-tokens",
     "seconds": "seconds-of-calls",
 }
-"""Headings of columns that are shorter than their terms."""
+"""The terms of column headings that have a shorter name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
     """One entry of the glossary, as plain text."""
 
-    id: str  # its anchor, the same on the docs site
+    id: str  # its anchor, also on the docs site
     name: str
     group: str
     text: str

@@ -1,4 +1,4 @@
-"""What the pages show: the runs of a folder as they grow, their questions, and the audit."""
+"""The data of the pages: the runs of a folder as they grow, their questions, and the audit."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from trace_ves.web.listing import Listing, QuestionInfo
 if TYPE_CHECKING:
     from trace_ves.records import Item, Prediction
 
-LOOK_AGAIN_SECONDS: Final = 0.3  # the folder is not read more often than this
+REFRESH_SECONDS: Final = 0.3  # the folder is not read more often than this
 MOST_UNKNOWN_SHOWN: Final = 5
 CACHE_FOLDER: Final = "pages"
-WORTH_CACHING: Final = 16 * 1024 * 1024  # bytes; reading a larger file again takes noticeably long
+LEAST_CACHED_BYTES: Final = 16 * 1024 * 1024  # only reading a larger file again takes noticeably long
 
 
 class Library:
@@ -44,43 +44,43 @@ class Library:
     ) -> None:
         self.questions: Final = questions
         self.runs: dict[str, RunIndex] = {}
-        self.version = 0  # grows whenever something in the folder changes
-        self.home = "Runs"  # what the start page is called
+        self.version = 0  # grows with every change in the folder
+        self.home = "Runs"  # the name of the start page
         self.folder_name: Final = runs_folder.resolve().name
         self._folder = runs_folder
         self._roots = tuple(root.resolve() for root in roots)
         self._videos = videos
-        self._looked = -math.inf
+        self._refreshed_at = -math.inf
         self._lock = threading.RLock()
         self._cache = cache or PageCache(None)
-        self._listed: dict[str, tuple[tuple[int, int], Listing]] = {}
-        self._states: dict[str, RunState] = {}  # emptied at every new version, as the audits are
+        self._listings: dict[str, tuple[tuple[int, int], Listing]] = {}
+        self._states: dict[str, RunState] = {}  # cleared with every new version, as are the audits
         self._audits: dict[bool, LibraryAudit] = {}
 
     def refresh(self, *, now: bool = False, on_progress: Callable[[str, int, int], None] | None = None) -> int:
-        """Look at the folder again, at most every `LOOK_AGAIN_SECONDS` unless `now`; returns the version."""
+        """Read the folder again, at most every `REFRESH_SECONDS` unless `now`; returns the version."""
         with self._lock:
-            if not now and time.monotonic() - self._looked < LOOK_AGAIN_SECONDS:
+            if not now and time.monotonic() - self._refreshed_at < REFRESH_SECONDS:
                 return self.version
             paths = {path.name.removesuffix(".jsonl"): path for path in sorted(self._folder.glob("*.jsonl"))}
-            inside = {key: path for key, path in paths.items() if path.name != "questions.jsonl" and self.allows(path)}
-            changed = inside.keys() != self.runs.keys()
-            opened = {key: RunIndex(path, self._score) for key, path in inside.items() if key not in self.runs}
-            for index in opened.values():
+            allowed = {key: path for key, path in paths.items() if path.name != "questions.jsonl" and self.allows(path)}
+            is_changed = allowed.keys() != self.runs.keys()
+            new_runs = {key: RunIndex(path, self._score) for key, path in allowed.items() if key not in self.runs}
+            for index in new_runs.values():
                 self._cache.restore_index(index)
-            self.runs = {key: self.runs.get(key) or opened[key] for key in inside}
+            self.runs = {key: self.runs.get(key) or new_runs[key] for key in allowed}
             for key, run in self.runs.items():
                 if run.refresh(partial(on_progress, f"indexing {key}") if on_progress else None):
-                    changed = True
+                    is_changed = True
                     self._cache.save_index(run)
-            if changed:
+            if is_changed:
                 self.version += 1
                 self._states, self._audits = {}, {}
-            self._looked = time.monotonic()
+            self._refreshed_at = time.monotonic()
             return self.version
 
     def _score(self, line: Prediction) -> Score | None:
-        """The score of a line whose question is in the bench; raises a `FieldError` if it cannot be scored."""
+        """Score a line; None if its question is not in the bench, a `FieldError` if it cannot be scored."""
         info = self.questions.get(line.question_id)
         if info is None or info.item is None:
             return None
@@ -88,7 +88,7 @@ class Library:
         return Score(bool(row.correct), row.frames_distinct, row.frames_inside, row.density)
 
     def allows(self, path: Path) -> bool:
-        """Whether a file, with links resolved, is inside one of the given folders."""
+        """Whether a file is in one of the folders that may be served, after resolving links."""
         try:
             real = path.resolve(strict=True)
         except (OSError, ValueError, RuntimeError):
@@ -96,33 +96,33 @@ class Library:
         return real.is_file() and any(real.is_relative_to(root) for root in self._roots)
 
     def video_of(self, info: QuestionInfo) -> Path | None:
-        """The file of a question's video; None if it is not inside the given folders."""
+        """The file of a question's video; None if it may not be served."""
         if self._videos is None or not info.question.video or "\0" in info.question.video:
             return None
         path = self._videos / info.question.video
         return path.resolve() if self.allows(path) else None
 
     def info(self, question_id: str) -> QuestionInfo:
-        """What is known about a question; outside of the bench, only its id."""
+        """The information about a question; only its id if it is not in the bench."""
         return self.questions.get(question_id) or QuestionInfo.of_id(question_id)
 
-    def listed(self, key: str) -> Listing:
-        """Every question of a run: those of the bench in its order, then those that the bench does not know."""
+    def listing(self, key: str) -> Listing:
+        """The questions of a run."""
         with self._lock:
             run = self.runs[key]
-            state = run.generation, len(self.questions)  # asking on a page adds to them
-            known = self._listed.get(key)
+            state = run.generation, len(self.questions)  # the studio adds questions
+            known = self._listings.get(key)
             if known is None or known[0] != state:
                 allowed = self.allows(run.transcripts.path)
-                known = self._listed[key] = state, Listing(self.questions, run, has_transcripts=allowed)
+                known = self._listings[key] = state, Listing(self.questions, run, has_transcripts=allowed)
             return known[1]
 
     def states(self) -> dict[str, RunState]:
-        """How far each run has come, by its key."""
+        """The progress of each run, by its key."""
         with self._lock:
             if not self._states:
                 self._states = {
-                    key: _state(run, self.listed(key), has_bench=self._cache.has_bench)
+                    key: _state(run, self.listing(key), has_bench=self._cache.has_bench)
                     for key, run in self.runs.items()
                 }
             return self._states
@@ -130,7 +130,7 @@ class Library:
     def audit(
         self, *, common: bool = False, on_progress: Callable[[str, int, int], None] | None = None
     ) -> LibraryAudit:
-        """The audit of all runs; with `common`, over the questions that every run has answered."""
+        """Audit all runs; with `common`, only the questions that every run has answered."""
         with self._lock:
             if common not in self._audits:
                 known = None if common else self._cache.load_audit(self.runs.values())
@@ -140,10 +140,10 @@ class Library:
             return self._audits[common]
 
     def _make_audit(self, on_progress: Callable[[str, int, int], None] | None, *, common: bool) -> LibraryAudit:
-        wanted = {*self.questions}
+        question_ids = {*self.questions}
         for run in self.runs.values() if common else ():
-            wanted &= {name for name, entry in run.entries.items() if entry.correct is not None}
-        items = [info.item for name, info in self.questions.items() if info.item and name in wanted]
+            question_ids &= {name for name, entry in run.entries.items() if entry.correct is not None}
+        items = [info.item for name, info in self.questions.items() if info.item and name in question_ids]
         items.sort(key=lambda item: item.question.id)  # as rows are
         runs = {key: _score_run(run, items) for key, run in self.runs.items()}
         scored = {key: run for key, run in runs.items() if run is not None}
@@ -159,75 +159,75 @@ class Library:
 
 @dataclass(frozen=True, slots=True)
 class LibraryAudit:
-    """The audit of a library's runs, as far as there is one."""
+    """The audit of a library's runs, if there is one."""
 
     report: AuditReport | None = None
-    keys: Mapping[str, str] = field(default_factory=dict)  # the key of each run by the name that the report gives it
-    problem: str = ""  # why there is no report
+    keys: Mapping[str, str] = field(default_factory=dict)  # the key of each run, by its name in the report
+    problem: str = ""  # the error that prevented a report
 
 
 class PageCache:
-    """What is known about a large bench, its runs and their audit. Only the first reading of a run is saved."""
+    """Disk cache of the index of large runs and of their audit. An index is only saved after its first reading."""
 
     def __init__(self, bench: Path | None) -> None:
-        """`bench` is the file of the questions; without one, nothing is cached."""
+        """`bench` is the file of the questions; without a bench, nothing is cached."""
         self._bench: Final = identify(bench) if bench else None
         self.has_bench: Final = bench is not None
 
     def load_left_out(self) -> list[str] | None:
-        """The questions of the bench that are left out, if it was read before."""
+        """The ids of questions left out of the bench; None if they are not cached."""
         facts = load_facts(CACHE_FOLDER, ["bench", self._bench])
         return facts.values["left out"] if facts else None
 
     def save_left_out(self, left_out: list[str]) -> None:
-        """Remember that the bench was read, if it is large."""
-        if self._bench and int(str(self._bench[1])) >= WORTH_CACHING:
+        """Cache the ids of questions left out, if the bench is large."""
+        if self._bench and int(str(self._bench[1])) >= LEAST_CACHED_BYTES:
             save_facts(CACHE_FOLDER, ["bench", self._bench], Facts({"left out": left_out}))
 
     def restore_index(self, index: RunIndex) -> None:
-        """Fill an index with what was saved for the same state of its file."""
+        """Fill an index from the cache if its file has not changed."""
         if (key := self._key([index])) and (facts := load_facts(CACHE_FOLDER, key)):
             index.restore(facts)
 
     def save_index(self, index: RunIndex) -> None:
-        """Save an index that was just read, if its file is large."""
+        """Cache an index after its first reading, if its file is large."""
         if index.generation == 1 and (key := self._key([index])):
             save_facts(CACHE_FOLDER, key, index.facts())
 
     def load_audit(self, runs: Collection[RunIndex]) -> LibraryAudit | None:
-        """The audit that was saved for the same state of all runs."""
+        """The cached audit of these runs; None if one of them has changed."""
         if not (key := self._key(runs)) or not (facts := load_facts(CACHE_FOLDER, ["audit", *key])):
             return None
         report = TypeAdapter(AuditReport).validate_python(facts.values["report"], by_alias=False, by_name=True)
         return LibraryAudit(report, facts.values["keys"])
 
-    def save_audit(self, runs: Collection[RunIndex], made: LibraryAudit) -> None:
-        """Save the audit of these runs."""
-        if made.report is not None and (key := self._key(runs)):
-            without_rows = replace(made.report, runs=tuple(replace(run, rows=()) for run in made.report.runs))
-            facts = Facts({"report": asdict(without_rows), "keys": dict(made.keys)})
+    def save_audit(self, runs: Collection[RunIndex], result: LibraryAudit) -> None:
+        """Cache the audit of these runs."""
+        if result.report is not None and (key := self._key(runs)):
+            without_rows = replace(result.report, runs=tuple(replace(run, rows=()) for run in result.report.runs))
+            facts = Facts({"report": asdict(without_rows), "keys": dict(result.keys)})
             save_facts(CACHE_FOLDER, ["audit", *key], facts)
 
     def _key(self, runs: Collection[RunIndex]) -> list[object]:
-        """What identifies the files; empty if they are small or have changed since they were read."""
+        """A key that identifies the files; empty if they are small, or have changed since they were read."""
         try:
             states = [identify(run.path) for run in runs]
             sizes = [run.path.stat().st_size for run in runs]
         except OSError:
             return []
         is_as_read = all(run.size in {0, size} for run, size in zip(runs, sizes, strict=True))
-        return [self._bench, *states] if self._bench and is_as_read and sum(sizes) >= WORTH_CACHING else []
+        return [self._bench, *states] if self._bench and is_as_read and sum(sizes) >= LEAST_CACHED_BYTES else []
 
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """How far a run has come, and what was wrong with its file."""
+    """The progress of a run, and the problems of its file."""
 
     method: str
     backbone: str
-    answered: int  # questions with a line, of those that are shown
+    answered: int  # questions with a line
     questions: int
-    accuracy: float | None  # percent of the answers so far that are right
+    accuracy: float | None  # correct answers so far, in percent
     errors: int
     frames: int  # frames supplied over all questions
     unknown: tuple[str, ...]  # ids that are not in the bench
@@ -238,9 +238,9 @@ class RunState:
 
 
 def _score_run(index: RunIndex, items: Sequence[Item]) -> ScoredRun | None:
-    """The run on these questions; None if no line could be scored."""
-    every = (index.entries.get(item.question.id) for item in items)
-    entries = [entry if entry is not None and entry.correct is not None else None for entry in every]
+    """Score a run on these questions; None if no line could be scored."""
+    lines = (index.entries.get(item.question.id) for item in items)
+    entries = [entry if entry is not None and entry.correct is not None else None for entry in lines]
     scored = [entry for entry in entries if entry is not None]
     if not scored:
         return None
@@ -266,7 +266,7 @@ def _row(item: Item, entry: Entry | None) -> AuditRow:
 def _state(index: RunIndex, listing: Listing, *, has_bench: bool) -> RunState:
     entries = index.entries.values()
     scored = [entry.correct for entry in entries if entry.correct is not None]
-    strays = listing.strays if has_bench else []
+    unknown = listing.unknown if has_bench else []
     refused = [name for name, entry in index.entries.items() if entry.refusal]
     try:
         modified = index.path.stat().st_mtime
@@ -280,7 +280,7 @@ def _state(index: RunIndex, listing: Listing, *, has_bench: bool) -> RunState:
         accuracy=100 * sum(scored) / len(scored) if scored else None,
         errors=sum(entry.error is not None for entry in entries),
         frames=sum(entry.frames_supplied for entry in entries),
-        unknown=tuple(strays[:MOST_UNKNOWN_SHOWN]) + (("…",) if len(strays) > MOST_UNKNOWN_SHOWN else ()),
+        unknown=tuple(unknown[:MOST_UNKNOWN_SHOWN]) + (("…",) if len(unknown) > MOST_UNKNOWN_SHOWN else ()),
         problems=(*index.problems, *(f"{listing[name].problem}." for name in refused[:MOST_UNKNOWN_SHOWN])),
         problem_count=index.problem_count + len(refused),
         is_torn=index.is_torn,

@@ -1,4 +1,4 @@
-"""The questions of one run: filtered, counted and sorted by what the index knows, and shown one by one."""
+"""The list of questions of one run: filters, counts and sort orders."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class Bucket(NamedTuple):
-    """How the pages show a state of an answer."""
+    """How the pages show one outcome of a question."""
 
     words: str
-    sign: str  # so that colour is never the only difference
-    term: str  # what explains it in the glossary
+    sign: str  # so that buckets differ in more than colour
+    term: str  # its glossary term
 
 
 BUCKETS: Final = {
@@ -34,27 +34,27 @@ BUCKETS: Final = {
     "unscored": Bucket("not scored", "?", "not-scored"),
     "open": Bucket("no answer line yet", "…", "no-line-yet"),
 }
-"""The paper's three buckets, and the other states of an answer."""
-NO_VALUE: Final = "none"  # how a filter names the questions that have no family, no termination or no density
-DENSE: Final = 3  # densities from here up are one choice
+"""The paper's three buckets, and the other outcomes of a question."""
+NO_VALUE: Final = "none"  # the filter value of questions without a family, termination or density
+DENSE: Final = 3  # the filter joins densities from here up
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionInfo:
-    """What the page knows about a question."""
+    """A question as the pages know it."""
 
     question: Question
     duration: float | None = None
-    item: Item | None = None  # the question with its gold answer and evidence; None if they are not known
+    item: Item | None = None  # with the gold answer and evidence; None if they are unknown
 
     @classmethod
     def of_id(cls, question_id: str) -> QuestionInfo:
-        """A question that no bench knows."""
+        """A question that is not in the bench."""
         return cls(Question(question_id, "", ""))
 
     @classmethod
     def of_item(cls, item: Item) -> QuestionInfo:
-        """What a bench says about a question."""
+        """A question of the bench."""
         return cls(item.question, item.duration if math.isfinite(item.duration) else None, item)
 
     @property
@@ -70,17 +70,17 @@ class QuestionInfo:
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """The filters of a list; an empty string lets all pass."""
+    """The filters of a list; an empty string matches every question."""
 
     bucket: str = ""
     family: str = ""
     density: str = ""
     termination: str = ""
     text: str = ""
-    sort: str = ""  # one of `listing.SORTS`; with a minus in front, descending
+    sort: str = ""  # one of `SORTS`, with a leading minus for descending order
 
     def query(self, **more: object) -> str:
-        """The filters as a part of an address."""
+        """The filters as a URL query."""
         own = {name: getattr(self, name) for name in (*FACETS, "text", "sort")}
         return urlencode({name: value for name, value in (own | more).items() if value not in {"", None}})
 
@@ -90,7 +90,7 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One value of a filter, and how many questions it would leave with the other filters as they are."""
+    """One value of a filter, and the number of questions that match it and the other filters."""
 
     value: str
     words: str
@@ -99,12 +99,12 @@ class Choice:
 
 
 def next_sort(column: str, now: str) -> str:
-    """The sort order after a click on a column's heading: ascending, descending, then the bench's order."""
+    """The sort order after a click on a column's heading: ascending, then descending, then bench order."""
     return {column: f"-{column}", f"-{column}": ""}.get(now, column)
 
 
-def _facet_words(name: str, value: str) -> str:
-    """A value of a filter in words."""
+def _facet_label(name: str, value: str) -> str:
+    """The label of a filter value."""
     if name == "bucket":
         return BUCKETS[value].words if value in BUCKETS else value
     if name == "density":
@@ -113,23 +113,23 @@ def _facet_words(name: str, value: str) -> str:
 
 
 def _facet_order(name: str, value: str) -> tuple[int, str]:
-    """What the values of a filter are sorted by; a missing one comes last."""
+    """The sort key of a filter value; `NO_VALUE` comes last."""
     if name == "bucket":
         return (list(BUCKETS).index(value) if value in BUCKETS else len(BUCKETS), value)
     return (value == NO_VALUE, value)
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """One question of one run."""
+class QuestionEntry:
+    """A question of a run and its entry in the run's index."""
 
     info: QuestionInfo
-    entry: Entry | None = None  # None if the run has not answered yet
-    problem: str = ""  # why the line could not be scored
+    entry: Entry | None = None  # None if the run has no line for it
+    problem: str = ""  # why its line could not be scored
 
     @property
     def bucket(self) -> str:
-        """Which of `BUCKETS` it belongs to."""
+        """Its key in `BUCKETS`."""
         if self.entry is None:
             return "open"
         if self.entry.correct is None:
@@ -142,25 +142,25 @@ class Listed:
 
     @property
     def density(self) -> int | None:
-        """Frames in the least observed evidence interval; None without evidence or a score."""
+        """Frames in the least observed evidence interval; None if there is no evidence or no score."""
         if self.entry is None or self.entry.correct is None or not self.info.evidence:
             return None
         return self.entry.density
 
     @property
     def termination(self) -> str | None:
-        """How the search ended, if the line says so."""
+        """How the search ended; None if the line does not record it."""
         return (self.entry and self.entry.termination) or None
 
 
-FACETS: Final[dict[str, Callable[[Listed], str]]] = {
+FACETS: Final[dict[str, Callable[[QuestionEntry], str]]] = {
     "bucket": lambda each: each.bucket,
     "family": lambda each: each.info.question.family or NO_VALUE,
     "density": lambda each: NO_VALUE if each.density is None else str(min(each.density, DENSE)),
     "termination": lambda each: each.termination or NO_VALUE,
 }
-"""The value of each filter that a question falls under."""
-SORTS: Final[dict[str, Callable[[Listed], Any]]] = {
+"""The filters, each with the value of a question."""
+SORTS: Final[dict[str, Callable[[QuestionEntry], Any]]] = {
     "id": lambda each: each.info.question.id,
     "bucket": lambda each: list(BUCKETS).index(each.bucket),
     "question": lambda each: each.info.question.text.casefold(),
@@ -170,23 +170,23 @@ SORTS: Final[dict[str, Callable[[Listed], Any]]] = {
     "frames": lambda each: each.entry and each.entry.frames_supplied,
     "termination": lambda each: each.termination,
 }
-"""What the questions of a run can be sorted by; None comes last."""
+"""The sort orders; None comes last."""
 
 
-class Listing(dict[str, Listed]):
-    """Every question of a run by its id: those of the bench in its order, then those that the bench does not know."""
+class Listing(dict[str, QuestionEntry]):
+    """The questions of a run by id: those of the bench in its order, then those that are not in it."""
 
     def __init__(self, questions: Mapping[str, QuestionInfo], run: RunIndex, *, has_transcripts: bool = False) -> None:
-        known = dict(questions)  # a studio may add to them meanwhile
-        self.strays: Final = [name for name in run.entries if name not in known]
-        known |= {name: QuestionInfo.of_id(name) for name in self.strays}
-        super().__init__({name: _listed(info, run) for name, info in known.items()})
-        self._said = lru_cache(maxsize=16)(run.transcripts.search if has_transcripts else lambda _: set[str]())
+        known = dict(questions)  # a copy, because the studio may add questions
+        self.unknown: Final = [name for name in run.entries if name not in known]
+        known |= {name: QuestionInfo.of_id(name) for name in self.unknown}
+        super().__init__({name: _make_entry(info, run) for name, info in known.items()})
+        self._search = lru_cache(maxsize=16)(run.transcripts.search if has_transcripts else lambda _: set[str]())
 
     def choose(self, filters: Filters, *, including: str | None = None) -> list[str]:
-        """The ids of the questions that pass all filters, in their order; one may be included whatever the filters."""
-        passing = {*self._passing(filters), including}
-        names = [name for name in self if name in passing]
+        """The ids of the questions that match all filters, sorted; the id `including` is always among them."""
+        matching = {*self._passing(filters), including}
+        names = [name for name in self if name in matching]
         column = filters.sort.removeprefix("-")
         if column in SORTS:
             values = {name: SORTS[column](self[name]) for name in names}
@@ -196,38 +196,39 @@ class Listing(dict[str, Listed]):
         return names
 
     def choices(self, filters: Filters) -> dict[str, list[Choice]]:
-        """For each filter its values, in a natural order, with the number that each leaves beside the other filters."""
+        """The values of each filter, in their natural order."""
         choices = {}
         for name, value_of in FACETS.items():
-            chosen = getattr(filters, name)
+            current = getattr(filters, name)
             counts = Counter(value_of(self[each]) for each in self._passing(replace(filters, **{name: ""})))
-            offered = {*map(value_of, self.values()), *([chosen] if chosen else [])}
+            offered = {*map(value_of, self.values()), *([current] if current else [])}
             choices[name] = [
-                Choice(value, _facet_words(name, value), counts[value], is_chosen=value == chosen)
+                Choice(value, _facet_label(name, value), counts[value], is_chosen=value == current)
                 for value in sorted(offered, key=partial(_facet_order, name))
             ]
         return choices
 
     @property
     def buckets(self) -> set[str]:
-        """The buckets that any question belongs to."""
+        """The buckets that have a question."""
         return {each.bucket for each in self.values()}
 
     def _passing(self, filters: Filters) -> list[str]:
-        """The ids of the questions that pass all filters."""
-        wanted = {name: value for name in FACETS if (value := getattr(filters, name))}
+        """The ids of the questions that match all filters, in bench order."""
+        values = {name: value for name in FACETS if (value := getattr(filters, name))}
         names = [
-            name for name, each in self.items() if all(FACETS[key](each) == value for key, value in wanted.items())
+            name for name, each in self.items() if all(FACETS[key](each) == value for key, value in values.items())
         ]
         if words := filters.text.casefold().split():
-            said = self._said(tuple(words))
-            names = [name for name in names if name in said or _mentions(self[name].info.question, words)]
+            matches = self._search(tuple(words))
+            names = [name for name in names if name in matches or _mentions(self[name].info.question, words)]
         return names
 
 
-def _listed(info: QuestionInfo, run: RunIndex) -> Listed:
+def _make_entry(info: QuestionInfo, run: RunIndex) -> QuestionEntry:
     entry = run.entries.get(info.question.id)
-    return Listed(info, entry, f"{run.path.name}:{entry.line}: {entry.refusal}" if entry and entry.refusal else "")
+    problem = f"{run.path.name}:{entry.line}: {entry.refusal}" if entry and entry.refusal else ""
+    return QuestionEntry(info, entry, problem)
 
 
 def _mentions(question: Question, words: Sequence[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Open a library from folders: which runs, which bench, where the videos are."""
+"""Open a library from a folder of runs or a saved answer; finds the bench and the videos."""
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -21,7 +21,7 @@ from trace_ves.web.library import Library, PageCache
 from trace_ves.web.listing import QuestionInfo
 
 RECORD: Final = "record.json"  # what `trace-ves ask --save` writes
-TITLE_LENGTH: Final = 120  # characters of a question that name its page
+TITLE_LENGTH: Final = 120  # characters of a question used as its id
 SAVED_RUN: Final = "answer.jsonl"
 
 
@@ -32,13 +32,13 @@ def open_library(
     videos: Path | None = None,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> Library:
-    """The runs of a folder. Without `bench`, the one in the folder or the one that the runs were made with."""
+    """Open the runs of a folder. The default bench is the one in the folder, else the one the runs were made with."""
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; give the folder of the run files.")
-    named = bench or _bench_of(folder)
-    file = questions_file(named) if named else None
+    bench = bench or _find_bench(folder)
+    file = questions_file(bench) if bench else None
     home = file.parent if file else None
-    cache = PageCache(file)  # before the bench is read: a bench that changes meanwhile is not taken for this one
+    cache = PageCache(file)  # identifies the bench before it is read, in case it changes meanwhile
     infos = _questions(file, cache, on_progress) if file else asked_questions(folder)
     roots = [root for root in (folder, home, videos) if root is not None]
     library = Library(folder, infos, roots, videos or home, cache=cache)
@@ -60,18 +60,18 @@ def _questions(
 
 
 class CheckedQuestions(Mapping[str, QuestionInfo]):
-    """The questions of a large bench that was read before; each is made when it is first needed."""
+    """The questions of a large bench whose check is cached; each is parsed when it is first needed."""
 
     def __init__(self, file: Path, left_out: Collection[str]) -> None:
         lines = file.read_bytes().removeprefix(BYTE_ORDER_MARK).splitlines()
         rows = {str(row["id"]): row for row in map(parse_object, filter(bytes.strip, lines))}
         self._rows = {name: row for name, row in rows.items() if name not in left_out}
-        self._made: dict[str, QuestionInfo] = {}
+        self._parsed: dict[str, QuestionInfo] = {}
 
     def __getitem__(self, question_id: str) -> QuestionInfo:
-        if question_id not in self._made:
-            self._made[question_id] = QuestionInfo.of_item(Item.from_json(self._rows[question_id]))
-        return self._made[question_id]
+        if question_id not in self._parsed:
+            self._parsed[question_id] = QuestionInfo.of_item(Item.from_json(self._rows[question_id]))
+        return self._parsed[question_id]
 
     def __contains__(self, question_id: object) -> bool:
         return question_id in self._rows
@@ -83,34 +83,30 @@ class CheckedQuestions(Mapping[str, QuestionInfo]):
         return len(self._rows)
 
 
-def _bench_of(folder: Path) -> Path | None:
-    """The bench in the folder, or the unchanged one that a run's configuration names."""
+def _find_bench(folder: Path) -> Path | None:
+    """The bench in the folder, or the bench named in a run's configuration, if it has not changed."""
     if (folder / QUESTIONS_FILE).is_file():
         return folder
     for sidecar in sorted(folder.glob("*.run.toml")):
         try:
-            made = read_configuration(sidecar.with_name(sidecar.name.removesuffix(".run.toml") + ".jsonl"))
-            if (
-                made
-                and made.bench
-                and hashlib.sha256((folder / made.bench).read_bytes()).hexdigest() == made.bench_sha256
-            ):
-                return folder / made.bench
+            run = read_configuration(sidecar.with_name(sidecar.name.removesuffix(".run.toml") + ".jsonl"))
+            if run and run.bench and hashlib.sha256((folder / run.bench).read_bytes()).hexdigest() == run.bench_sha256:
+                return folder / run.bench
         except (OSError, ValueError, InputError):
-            continue  # a run without a usable configuration is still a run
+            continue  # the configuration of a run is optional
     return None
 
 
 def asked_questions(folder: Path) -> dict[str, QuestionInfo]:
-    """The questions stored in the lines of a folder, as `ask` keeps a table or a folder of videos."""
-    found: dict[str, QuestionInfo] = {}
+    """The questions stored in the run lines of a folder; `ask --save` writes them for a table or a folder of videos."""
+    questions: dict[str, QuestionInfo] = {}
     for path in sorted(folder.glob("*.jsonl")):
-        with suppress(FieldError, InputError):  # a run of a bench: its first line already holds no question
+        with suppress(FieldError, InputError):  # the lines of a bench run hold no questions
             for _, line in read_predictions(path, on_torn_tail=lambda _: None):
                 saved = SavedAnswer.from_json({**line.extra, "question_id": line.question_id})
                 name = line.question_id if saved.video.endswith(f"/{line.question_id}") else Path(saved.video).name
-                found[line.question_id] = QuestionInfo(replace(saved.asked, video=name), saved.duration)
-    return found
+                questions[line.question_id] = QuestionInfo(replace(saved.asked, video=name), saved.duration)
+    return questions
 
 
 def library_of_answer(
@@ -122,13 +118,13 @@ def library_of_answer(
     videos: Path,
     transcript: Transcript | None = None,
 ) -> Library:
-    """One answer as a library in `folder`, under the words of its question; its video is in `videos`."""
+    """Write one answer to `folder` as a run, and open it; the start of its question becomes its id."""
     title = " ".join(question.text.split())[:TITLE_LENGTH]
     (folder / SAVED_RUN).write_bytes(dump_line(replace(prediction, question_id=title).to_json()))
     if transcript is not None:
         transcripts_path(folder / SAVED_RUN).write_bytes(dump_line(replace(transcript, question_id=title).to_json()))
-    asked = replace(question, id=title, video=Path(question.video).name)
-    library = Library(folder, {asked.id: QuestionInfo(asked, duration)}, [folder, videos], videos)
+    renamed = replace(question, id=title, video=Path(question.video).name)
+    library = Library(folder, {renamed.id: QuestionInfo(renamed, duration)}, [folder, videos], videos)
     library.refresh()
     return library
 
@@ -139,7 +135,7 @@ def is_saved_answer(folder: Path) -> bool:
 
 
 def read_saved_answer(folder: Path) -> tuple[Question, float, Prediction]:
-    """The question, the duration and the line that `ask --save` wrote."""
+    """Read the question, duration and run line that `ask --save` wrote."""
     path = folder / RECORD
     try:
         saved = SavedAnswer.from_json(parse_object(path.read_bytes()))
@@ -147,4 +143,4 @@ def read_saved_answer(folder: Path) -> tuple[Question, float, Prediction]:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
     except ValueError as error:
-        raise InputError(f"{path}: {error}; `ask --save` did not write this file.") from None
+        raise InputError(f"{path}: {error}; this is not a file of `ask --save`.") from None

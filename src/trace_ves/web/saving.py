@@ -1,4 +1,4 @@
-"""An answer outside the terminal: as HTML in a notebook, and as a folder with clips, pictures, record and pages."""
+"""Saved answers: as HTML in a notebook, and as a folder with clips, pictures, record and pages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from trace_ves.records import ClipRecord, ObservationLog, Prediction
 from trace_ves.records.search import TraceRecord, read_search
 from trace_ves.records.transcript import TRANSCRIPT, Transcript
 from trace_ves.runs.asking import AskResult
-from trace_ves.ves.renderers import text
+from trace_ves.ves.renderers import escape_html
 from trace_ves.web.open_library import RECORD, library_of_answer
 from trace_ves.web.search_view import EvidenceClip, SearchView, clock, span_text, view_answer
 
@@ -38,30 +38,30 @@ JPEG_QUALITY: Final = 70
 
 
 def answer_html(result: AskResult) -> str:
-    """The answer as part of a page; everything from a user, a file or a model is escaped."""
+    """The answer as an HTML fragment; text from a user, a file or a model is escaped."""
     view = view_answer(result)
     colour = "seagreen" if result.stable else "darkorange"
     parts = [
-        f"<p><b>{text(result.question.text)}</b></p>",
-        f'<p style="font-size:1.25em;margin:.2em 0">{text(view.answer)}</p>',
-        f'<p style="border-left:4px solid {colour};padding-left:.6em">{text(view.ending)}</p>',
-        *(_clip_html(seen) for seen in view.clips[:MOST_CLIPS]),
+        f"<p><b>{escape_html(result.question.text)}</b></p>",
+        f'<p style="font-size:1.25em;margin:.2em 0">{escape_html(view.answer)}</p>',
+        f'<p style="border-left:4px solid {colour};padding-left:.6em">{escape_html(view.ending)}</p>',
+        *(_clip_html(clip) for clip in view.clips[:MOST_CLIPS]),
     ]
     if len(view.clips) > MOST_CLIPS:
         parts.append(f"<p>… and {len(view.clips) - MOST_CLIPS} more clips</p>")
     if view.still_open:
-        parts.append(f"<p>Still open: {text('; '.join(view.still_open))}.</p>")
+        parts.append(f"<p>Still open: {escape_html('; '.join(view.still_open))}.</p>")
     if view.remark:
-        parts.append(f"<p>{text(view.remark)}</p>")
-    return "".join([*parts, f'<p style="opacity:.7">{text(view.effort)}</p>'])
+        parts.append(f"<p>{escape_html(view.remark)}</p>")
+    return "".join([*parts, f'<p style="opacity:.7">{escape_html(view.effort)}</p>'])
 
 
-def _clip_html(seen: EvidenceClip) -> str:
-    facts = "".join(f"<li>{text(line)}</li>" for line in seen.caption)
-    step = max(1, len(seen.frames) / PICTURES_OF_A_CLIP)
-    spread = [seen.frames[int(at * step)] for at in range(min(len(seen.frames), PICTURES_OF_A_CLIP))]
+def _clip_html(clip: EvidenceClip) -> str:
+    facts = "".join(f"<li>{escape_html(line)}</li>" for line in clip.caption)
+    step = max(1, len(clip.frames) / PICTURES_OF_A_CLIP)
+    spread = [clip.frames[int(at * step)] for at in range(min(len(clip.frames), PICTURES_OF_A_CLIP))]
     pictures = "".join(map(_picture_html, spread))
-    return f"<div><p><b>{span_text(seen.span)}</b></p>{f'<ul>{facts}</ul>' if facts else ''}{pictures}</div>"
+    return f"<div><p><b>{span_text(clip.span)}</b></p>{f'<ul>{facts}</ul>' if facts else ''}{pictures}</div>"
 
 
 def _picture_html(frame: Frame) -> str:
@@ -91,7 +91,7 @@ SheetRow = tuple[str, tuple["Frame", ...]]  # a heading, and the frames under it
 
 
 def sheet_rows(result: AskResult) -> list[SheetRow]:
-    """The frames of each clip in order of time; without clips, the frames of the first look."""
+    """The frames of each clip in order of time; if there are no clips, the frames of the first look."""
     clips = view_answer(result).clips
     rows: list[SheetRow] = [(span_text(clip.span), clip.frames) for clip in clips if clip.frames]
     if rows or not Path(result.question.video).is_file():
@@ -109,7 +109,7 @@ def sheet_rows(result: AskResult) -> list[SheetRow]:
 
 
 def contact_sheet(rows: Sequence[SheetRow]) -> Image.Image:
-    """One row for each clip, every frame with its timestamp."""
+    """Draw one row per clip, every frame with its timestamp."""
     from PIL import Image, ImageDraw, ImageFont
 
     tiles = _tiles(rows)
@@ -125,24 +125,24 @@ def contact_sheet(rows: Sequence[SheetRow]) -> Image.Image:
     return sheet
 
 
-def preview(rows: Sequence[SheetRow], file: Path) -> None:
-    """The same frames one after another as a GIF, each with its timestamp."""
+def write_preview(rows: Sequence[SheetRow], file: Path) -> None:
+    """Write the same frames as an animated GIF."""
     first, *others = chain.from_iterable(_tiles(rows))
     first.save(file, save_all=True, append_images=others, duration=PREVIEW_MILLISECONDS, loop=0)
 
 
 def _tiles(rows: Sequence[SheetRow]) -> list[list[Image.Image]]:
-    """The frames of each row with their timestamps, all in the shape of the first picture."""
+    """Draw the frames of each row with their timestamps, all in the aspect ratio of the first frame."""
     from PIL import Image, ImageDraw, ImageFont
 
     first, font = rows[0][1][0].picture, ImageFont.load_default(size=14)
     height = max(1, round(TILE_WIDTH * first.height / first.width))
 
     def tile(frame: Frame) -> Image.Image:
-        made = Image.new("RGB", (TILE_WIDTH, height + LABEL_HEIGHT), "white")
-        made.paste(Image.fromarray(frame.rgb()).resize((TILE_WIDTH, height)), (0, 0))
-        ImageDraw.Draw(made).text((4, height + 2), clock(frame.seconds), fill="black", font=font)
-        return made
+        image = Image.new("RGB", (TILE_WIDTH, height + LABEL_HEIGHT), "white")
+        image.paste(Image.fromarray(frame.rgb()).resize((TILE_WIDTH, height)), (0, 0))
+        ImageDraw.Draw(image).text((4, height + 2), clock(frame.seconds), fill="black", font=font)
+        return image
 
     return [list(map(tile, frames)) for _, frames in rows]
 
@@ -156,14 +156,14 @@ CLIPS: Final = "clips"
 ANSWERS: Final = "answers"  # the folder of many answers
 
 
-def _replaced_files(folder: Path) -> list[Path]:
+def _answer_files(folder: Path) -> list[Path]:
     named = [folder / name for name in (RECORD, TRANSCRIPT, ANSWER, STORY, SHEET, PREVIEW)]
     return [*named, *(folder / FRAMES).glob("clip*.jpg"), *(folder / CLIPS).glob("clip*.mp4")]
 
 
 def prepare_folder(folder: Path, video: Path, *, overwrite: bool = False) -> None:
-    """Make the folder of an answer about a video; raises an `InputError` if that is not possible."""
-    refuse_inputs([folder, *_replaced_files(folder)], inputs=[video])
+    """Make the folder of an answer; an `InputError` if that fails or if it is not empty."""
+    refuse_inputs([folder, *_answer_files(folder)], inputs=[video])
     make_folder(folder)
     if not overwrite and any(folder.iterdir()):
         raise InputError(
@@ -174,7 +174,7 @@ def prepare_folder(folder: Path, video: Path, *, overwrite: bool = False) -> Non
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder of --save; raises an `InputError` if that is not possible."""
+    """Make a folder for --save; an `InputError` if that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -193,18 +193,18 @@ def save_result(
 ) -> None:
     """Write the answer to a prepared folder: clips, frames, contact sheet, preview, record and pages."""
     try:
-        for path in _replaced_files(folder):
+        for path in _answer_files(folder):
             path.unlink(missing_ok=True)
         record = json.dumps(result.to_json(), ensure_ascii=False, indent=1)
         (folder / RECORD).write_text(record, encoding="utf-8")
         if result.transcript is not None:
-            said = json.dumps(result.transcript.to_json(), ensure_ascii=False, indent=1)
-            (folder / TRANSCRIPT).write_text(said, encoding="utf-8")
+            transcript = json.dumps(result.transcript.to_json(), ensure_ascii=False, indent=1)
+            (folder / TRANSCRIPT).write_text(transcript, encoding="utf-8")
         clips = _write_clips(result, folder, on_progress)
         rows = sheet_rows(result)
         if rows:
             contact_sheet(rows).save(folder / SHEET, quality=90)
-            preview(rows, folder / PREVIEW)
+            write_preview(rows, folder / PREVIEW)
         story = _write_story(result, folder)
         page = answer_page(result, view_answer(result), clips, pictures=bool(rows), story=story)
         (folder / ANSWER).write_text(page, encoding="utf-8")
@@ -213,10 +213,10 @@ def save_result(
 
 
 def save_line(line: Prediction, question: Question, folder: Path, transcript: Transcript | None) -> str:
-    """Write one line of many as `save_answer` does, unless it is there already; returns its folder."""
+    """Save the answer of one run line in its folder, unless it is already there; returns that folder's name."""
     slug = re.sub(r"[^A-Za-z0-9_-]+", "-", question.id).strip("-")[:60]
     name = slug if slug == question.id else f"{slug}-{hashlib.sha256(question.id.encode()).hexdigest()[:6]}".strip("-")
-    place = folder / ANSWERS / name
+    target = folder / ANSWERS / name
     clips: list[Clip] = []
     duration = line.extra.get("duration")
     if Path(question.video).is_file():  # a simulated video has no frames
@@ -238,16 +238,16 @@ def save_line(line: Prediction, question: Question, folder: Path, transcript: Tr
         transcript,
     )
     try:
-        is_there = json.loads((place / RECORD).read_bytes()) == json.loads(json.dumps(result.to_json()))
+        is_saved = json.loads((target / RECORD).read_bytes()) == json.loads(json.dumps(result.to_json()))
     except (OSError, ValueError):
-        is_there = False
-    if not (is_there and (place / ANSWER).is_file()):  # the answer's page is written last
-        save_answer(result, place, overwrite=True)
+        is_saved = False
+    if not (is_saved and (target / ANSWER).is_file()):  # this page is written last
+        save_answer(result, target, overwrite=True)
     return f"{ANSWERS}/{name}"
 
 
 def write_index(file: Path, title: str, rows: Sequence[tuple[str, SearchView, str]]) -> None:
-    """A page over many answers, if the extra `web` is installed; a row is title, view and folder."""
+    """Write a page that lists answers, if the extra `web` is installed. A row is title, view and folder."""
     with suppress(ModuleNotFoundError):
         from trace_ves.web import views
 
@@ -255,7 +255,7 @@ def write_index(file: Path, title: str, rows: Sequence[tuple[str, SearchView, st
 
 
 def _write_clips(result: AskResult, folder: Path, on_progress: Callable[[int, int], None]) -> list[str]:
-    """The frames that the model was given, and each clip as a video; the names of the videos in order of time."""
+    """Write the frames that the model saw and each clip as a video; returns the names of the videos."""
     from trace_ves.video.clip_file import write_clip
 
     names = []
@@ -265,14 +265,14 @@ def _write_clips(result: AskResult, folder: Path, on_progress: Callable[[int, in
         for frame in clip.frames:
             (folder / FRAMES / f"clip{number}-{frame.seconds:09.3f}s.jpg").write_bytes(frame.jpeg())
         names.append(f"{CLIPS}/clip{number}.mp4")
-        if Path(result.question.video).is_file():  # a simulated video has nothing to cut
+        if Path(result.question.video).is_file():  # a simulated video has no file
             write_clip(Path(result.question.video), clip.span, folder / names[-1])
     on_progress(len(clips), len(clips) + 1)
     return [name for name in names if (folder / name).is_file()]
 
 
 def _write_story(result: AskResult, folder: Path) -> bool:
-    """The page of the search in one file, if the extra `web` is installed."""
+    """Write the page of the search, if the extra `web` is installed."""
     try:
         from trace_ves.web.export import write_story
     except ModuleNotFoundError:
@@ -284,7 +284,7 @@ def _write_story(result: AskResult, folder: Path) -> bool:
 
 @contextmanager
 def answer_library(result: AskResult) -> Iterator[Library]:
-    """The answer as a library for the pages, with its video."""
+    """Open the answer as a library, with its video."""
     with tempfile.TemporaryDirectory() as scratch:
         yield library_of_answer(
             result.question,
@@ -297,31 +297,31 @@ def answer_library(result: AskResult) -> Iterator[Library]:
 
 
 def answer_page(
-    result: AskResult, view: SearchView, clips: Sequence[str], *, pictures: bool = True, story: bool = True
+    result: AskResult, view: SearchView, clip_files: Sequence[str], *, pictures: bool = True, story: bool = True
 ) -> str:
-    """The answer as Markdown, with links to the files beside it."""
+    """The answer as Markdown, with links to the files of its folder."""
     question = result.question
     lines = [f"# {_plain(question.text)}", ""]
     lines += [f"- {name}. {_plain(option)}" for name, option in zip(question.letters, question.options, strict=True)]
     lines += ["", f"**{_plain(view.answer)}**", "", view.ending, ""]
-    for number, seen in enumerate(view.clips, 1):
-        name, time = f"{CLIPS}/clip{number}.mp4", span_text(seen.span)
-        facts = "".join(f"\n   - {_plain(line)}" for line in seen.caption)
-        lines.append(f"{number}. {f'[{time}]({name})' if name in clips else time}{facts}")
-    for seen in view.others:
-        lines.append(f"\nAlso seen, not used: {span_text(seen.span)}. {_plain(' '.join(seen.caption))}".rstrip())
+    for number, clip in enumerate(view.clips, 1):
+        name, time = f"{CLIPS}/clip{number}.mp4", span_text(clip.span)
+        facts = "".join(f"\n   - {_plain(line)}" for line in clip.caption)
+        lines.append(f"{number}. {f'[{time}]({name})' if name in clip_files else time}{facts}")
+    for clip in view.others:
+        lines.append(f"\nAlso seen, not used: {span_text(clip.span)}. {_plain(' '.join(clip.caption))}".rstrip())
     lines += [f"\nStill open: {'; '.join(map(_plain, view.still_open))}."] if view.still_open else []
     lines += [f"\n{view.remark}"] if view.remark else []
     caption = "The evidence" if view.clips else "Frames of the first look over the video; no evidence"
     lines += ["", f"![{caption}]({SHEET})"] if pictures else []
-    beside = [("the search as a page", STORY)] if story else []
-    beside += [("what was said in each call", TRANSCRIPT)] if result.transcript else []
-    beside += [("preview", PREVIEW)] if pictures else []
-    lines += ["", "; ".join(f"[{what}]({file})" for what, file in [*beside, ("the whole record", RECORD)])]
+    links = [("the search as a page", STORY)] if story else []
+    links += [("prompts and replies", TRANSCRIPT)] if result.transcript else []
+    links += [("preview", PREVIEW)] if pictures else []
+    lines += ["", "; ".join(f"[{label}]({file})" for label, file in [*links, ("the whole record", RECORD)])]
     return "\n".join([*lines, "", f"{view.effort}, on `{Path(question.video).name}`."]) + "\n"
 
 
-def _plain(words: str) -> str:
-    """Text from a user or a model, escaped so that Markdown shows it unchanged, on one line."""
-    line = " ".join(words.split())
+def _plain(value: str) -> str:
+    """Escape text from a user or a model for Markdown, on one line."""
+    line = " ".join(value.split())
     return "".join(f"\\{character}" if character in "\\`*_[]<>#|!" else character for character in line)

@@ -1,4 +1,4 @@
-"""View model of one search, shared by terminal, page, studio, notebook, saved files and MCP. Needs no extra."""
+"""View model of one search. The terminal, pages, studio, notebooks, saved files and MCP render it. Needs no extra."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ FATES: Final[dict[Fate, str]] = {
     "dropped": "dropped",
     "refined": "replaced by another look",
 }
-"""What became of an anchor."""
+"""The fates of an anchor, with their descriptions."""
 
 
 class Found(StrEnum):
-    """How sure it is that a video shows what was asked for, the surest first."""
+    """Whether a video shows what the question asks for, the surest first."""
 
     SETTLED = "found"
     GUESS = "guess"
@@ -60,34 +60,34 @@ class Found(StrEnum):
 
 
 STABLE: Final = "The answer did not change as evidence was added, and a second look at the same clips agreed."
-NOT_FOUND: Final = "Nothing that was looked at shows it. Ask in other words, or try a larger --budget."
+NOT_FOUND: Final = "No clip that the search looked at shows it. Rephrase the question, or try a larger --budget."
 _UNKNOWN: Final = re.compile(
     r"(?:unknown|unclear|undetermined|undeterminable|unanswerable|indeterminate|n(?: a)?$"
     r"|no (?:answer|evidence|information)"
     r"|not (?:answerable|clear|determinable|enough|found|known|mentioned|possible|present|seen|shown|specified|visible)"
     r"|(?:it |this )?(?:cannot|can not|cant|could not) (?:be )?(?:answer|determine|identif|know|say|see|tell|told))"
 )
-"""How the words of an open answer begin that says nothing was found."""
+"""The beginning of a free-text answer that means "not found", after `folded`."""
 NOTHING_LEFT: Final = "nothing is left to look at"
 _GUESS: Final = "take this as a guess"
 ENDINGS: Final[dict[str, str]] = {
     Termination.STABLE_PREFIX_FOUND: STABLE,
     Termination.NO_STABLE_PREFIX: f"The evidence had not settled when the search ended: {_GUESS}.",
-    Termination.SINGLE_PASS: "The method looked once; it does not check whether what it saw is enough.",
-    Termination.SELF_REPORTED: "The model itself said that it had seen enough; this was not checked.",
-    Termination.EXHAUSTED: f"Rounds or frames ran out before the method was done: {_GUESS}.",
+    Termination.SINGLE_PASS: "The method looked once and did not check whether it saw enough.",
+    Termination.SELF_REPORTED: "The model said that it had seen enough; this was not checked.",
+    Termination.EXHAUSTED: f"Rounds or frames ran out before the method finished: {_GUESS}.",
 }
 """Why a search stopped, if its record only has the termination."""
 
-LATEST_SECONDS: Final = 1e12  # records of other programs may name any moment; later ones are shown as this one
-LONGEST_TEXT: Final = 4000  # characters of one string of a record that are shown
+LATEST_SECONDS: Final = 1e12  # later moments, which records of other programs may contain, are shown as this one
+LONGEST_TEXT: Final = 4000  # characters shown of each string in a record
 LONGEST_RECORD: Final = 20 * LONGEST_TEXT
 MOST_SPANS: Final = 3  # spans named for a step of a running search
 _TIME_CLAIM: Final = "when this happens: "
 
 
 def clock(seconds: float, decimals: int = 1) -> str:
-    """A moment as a player shows it: 1:02:03.4, or 2:03.4 within the first hour."""
+    """Format a moment as players do: 1:02:03.4, or 2:03.4 within the first hour."""
     scale = 10**decimals
     whole, rest = divmod(round(min(seconds, LATEST_SECONDS) * scale), scale)
     tail = f".{rest:0{decimals}d}" if decimals else ""
@@ -96,17 +96,17 @@ def clock(seconds: float, decimals: int = 1) -> str:
 
 
 def span_text(span: Span) -> str:
-    """A span from clock to clock."""
+    """Format a span as two moments."""
     return f"{clock(span.start)}-{clock(span.end)}"
 
 
 def strategy_text(strategy: ObservationStrategy) -> str:
-    """How closely a span was looked at."""
+    """Format frame rate and resolution."""
     return f"{strategy.fps:g} fps, {strategy.height} px"
 
 
 def fact_text(value: FactValue) -> str:
-    """How a claim was settled."""
+    """Format the value that settled a claim."""
     match value:
         case Interval():
             return span_text(value)
@@ -117,12 +117,12 @@ def fact_text(value: FactValue) -> str:
 
 
 def claim_text(claim: Claim) -> str:
-    """A claim without the words that only the model needs."""
+    """The text of a claim without its prefix for the model."""
     return claim.text.removeprefix(_TIME_CLAIM)
 
 
 def decision_text(decision: Decision) -> str:
-    """What TRACE decided to do next."""
+    """Describe a decision of TRACE."""
     match decision.action:
         case Stop(prefix=at):
             return f"bundle {at + 1} is stable; replay it"
@@ -137,7 +137,7 @@ def decision_text(decision: Decision) -> str:
 
 
 def describe_event(event: Event) -> str:
-    """What a running search is doing; empty for events that only report a reply."""
+    """Describe what a running search is doing; empty for events that only report a reply."""
     match event:
         case RoundStarted(number=number):
             return f"round {number}"
@@ -154,19 +154,19 @@ def describe_event(event: Event) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceClip:
-    """A clip, what the model saw there, and the claims that it settles."""
+    """A clip, what the model saw in it, and the claims that it settles."""
 
     span: Interval
     facts: tuple[str, ...] = ()
-    frames: tuple[Frame, ...] = ()  # empty if there is only the record
-    seen: str = ""  # in the model's words
-    wanted: tuple[str, ...] = ()  # the claims that it was looked at for
-    moment: float = 0.0  # its first frame, where a page seeks to; only set if there is only the record
+    frames: tuple[Frame, ...] = ()  # empty if only the record is available
+    seen: str = ""  # the model's description
+    targets: tuple[str, ...] = ()  # the claims that the search hoped to settle with it
+    moment: float = 0.0  # the time of its first frame, where a page seeks to; only set if there are no frames
 
     @property
     def caption(self) -> tuple[str, ...]:
-        """What was seen, and which claims it settles; else those it was looked at for."""
-        claims = self.facts or tuple(f"looked at for: {claim}" for claim in self.wanted)
+        """What the model saw, and the claims that the clip settles, else those it was meant to settle."""
+        claims = self.facts or tuple(f"looked at for: {claim}" for claim in self.targets)
         return tuple(filter(None, (self.seen, *claims)))
 
 
@@ -178,28 +178,28 @@ class Prefix:
     record: PrefixRecord
     is_fresh: bool  # read in this round, not in an earlier one
     is_stable: bool
-    is_conflict: bool  # whether its newest anchor is in the conflict set
+    is_conflict: bool  # its newest anchor is in the conflict set
 
 
 @dataclass(frozen=True, slots=True)
 class SearchView:
-    """One search: the answer, why it stopped, what supports it, what is open, and the record with every round."""
+    """One search: its answer, why it stopped, the supporting clips, open claims, and its record."""
 
-    answer: str  # the letter with the option's text, or the open answer
-    ending: str  # why the search stopped, and how far to trust it; empty if the line does not say
+    answer: str  # the letter with the option's text, or the free-text answer
+    ending: str  # why the search stopped, and how far to trust it; empty if the line does not record it
     found: Found
     clips: tuple[EvidenceClip, ...]  # in order of time; a storyboard is not evidence
-    others: tuple[EvidenceClip, ...]  # clips that were kept or dropped, and do not support the answer
-    settled: tuple[str, ...]  # the claims that the clips settle, and how
+    others: tuple[EvidenceClip, ...]  # other clips of the search, which do not support the answer
+    settled: tuple[str, ...]  # the claims that the clips settle, with their facts
     still_open: tuple[str, ...]  # the claims that the clips do not settle
-    remark: str  # what the reader should know before counting on the clips
-    effort: str  # frames, calls, model and method, in one clause
+    remark: str  # a caveat about the clips, or an empty string
+    effort: str  # frames, calls, model and method, as a phrase
     kind: Literal["trace", "avp", "vca", "own", "none"]
-    record: SearchRecord | None  # None if the method keeps no record, or one in another format
-    own_record: str = ""  # a record of another format, as JSON
+    record: SearchRecord | None  # None if the method has no record, or one in another format
+    own_record: str = ""  # such a record as JSON
     anchors: Mapping[str, AnchorRecord] = field(default_factory=dict)  # TRACE's anchors of all rounds, by name
-    fates: Mapping[str, Fate] = field(default_factory=dict)  # what became of each anchor, by name
-    calls: tuple[str, ...] = ()  # what each call did, in order
+    fates: Mapping[str, Fate] = field(default_factory=dict)  # the fate of each anchor, by name
+    calls: tuple[str, ...] = ()  # a description of each call, in order
 
     @property
     def claims(self) -> dict[str, str]:
@@ -208,13 +208,13 @@ class SearchView:
         return {claim.id: claim_text(claim) for claim in record.claims} if isinstance(record, TraceRecord) else {}
 
     def reading_of(self, bundle: tuple[str, ...]) -> PrefixRecord | None:
-        """The last reading of a bundle, which a replay is compared with; None if it was never read."""
+        """The last reading of a bundle; None if it was never read."""
         prefixes = _readings(self.record, bundle) if isinstance(self.record, TraceRecord) else []
         return prefixes[-1][1] if prefixes and prefixes[-1][0] == bundle else None
 
     @staticmethod
     def prefixes(step: RoundRecord) -> tuple[Prefix, ...]:
-        """The trajectory of a round."""
+        """The prefixes of a round."""
         flags = step.flags
         return tuple(
             Prefix(
@@ -228,14 +228,14 @@ class SearchView:
         )
 
     def account(self) -> list[str]:
-        """The search in a few lines: where each round looked, what it kept, what was decided, and why it stopped."""
+        """Describe the search: where each round looked, what it kept and decided, and why the search stopped."""
         if not isinstance(self.record, TraceRecord):
             return [*self.calls, self.ending]
         lines = [f"to be settled: {'; '.join(self.claims.values())}"]
         for step in self.record.rounds:
-            looked = ", ".join(span_text(candidate.span) for candidate in step.candidates)
+            candidates = ", ".join(span_text(candidate.span) for candidate in step.candidates)
             kept = ", ".join(span_text(anchor.clip.span) for anchor in step.anchors)
-            where = f"looked at {looked}" if looked else "no new segments"
+            where = f"looked at {candidates}" if candidates else "no new segments"
             lines.append(f"round {step.number}: {where}; {f'kept {kept}' if step.anchors else 'nothing kept'}")
             lines += [f"  {decision_text(decision)}" for decision in step.decisions]
             if step.replay is not None:
@@ -244,12 +244,12 @@ class SearchView:
 
 
 def view_answer(result: AskResult) -> SearchView:
-    """The view of an answer of `ask`, with the frames of its clips."""
+    """Make the view of an answer of `ask`, with the frames of its clips."""
     return view_search(result.prediction, result.question, result.bundle)
 
 
 def view_search(prediction: Prediction, question: Question | None = None, clips: Sequence[Clip] = ()) -> SearchView:
-    """The view of a run line, which any program may have written; `clips` are those of its bundle with their frames."""
+    """Make the view of a run line, which any program may have written; `clips` are its bundle with frames."""
     record, own_record = _read_record(prediction.trajectory)
     seen = [EvidenceClip(clip.span, frames=clip.frames) for clip in clips]
     records = [clip for clip in prediction.bundle if isinstance(clip, ClipRecord)]
@@ -281,13 +281,13 @@ def view_search(prediction: Prediction, question: Question | None = None, clips:
             if anchor is None:
                 return replace(clip, facts=facts)
             claims = {claim.id: claim_text(claim) for claim in record.claims}
-            wanted = tuple(claims[name] for name in anchor.candidate.claims if name in claims)
-            return replace(clip, facts=facts, seen=anchor.seen, wanted=wanted)
+            targets = tuple(claims[name] for name in anchor.candidate.claims if name in claims)
+            return replace(clip, facts=facts, seen=anchor.seen, targets=targets)
 
         seen, others = [with_caption(clip) for clip in seen], [with_caption(clip) for clip in others]
     calls = prediction.observations
-    found = _found(prediction, text, is_open=not letters)
-    if found is Found.NO:  # clips that do not show it are not evidence
+    found = _classify(prediction, text, is_open=not letters)
+    if found is Found.NO:  # then no clip is evidence
         seen, others = [], [*others, *(seen if isinstance(record, TraceRecord) else ())]
     answer = f"{prediction.answer}. {text}" if prediction.answer in letters else text or ""
     by = f", by {prediction.method}" if prediction.method else ""
@@ -310,7 +310,7 @@ def view_search(prediction: Prediction, question: Question | None = None, clips:
     )
 
 
-def _found(prediction: Prediction, text: str | None, *, is_open: bool) -> Found:
+def _classify(prediction: Prediction, text: str | None, *, is_open: bool) -> Found:
     if prediction.error is not None:
         return Found.ERROR
     if text is None or (is_open and _UNKNOWN.match(" ".join(folded(text)))):
@@ -319,28 +319,28 @@ def _found(prediction: Prediction, text: str | None, *, is_open: bool) -> Found:
 
 
 def _read_record(trajectory: Mapping[str, object]) -> tuple[SearchRecord | None, str]:
-    """The record, or the JSON text of one that another program wrote."""
+    """Parse the record of a search; one in another format is returned as JSON text."""
     if not trajectory:
         return None, ""
     try:
-        short = _shorten(trajectory)
-        record = read_search(short)
-        return record, "" if record else cut(json.dumps(short, ensure_ascii=False, indent=1), LONGEST_RECORD)
+        shortened = _shorten_strings(trajectory)
+        record = read_search(shortened)
+        return record, "" if record else shorten(json.dumps(shortened, ensure_ascii=False, indent=1), LONGEST_RECORD)
     except RecursionError:
-        return None, "It is nested too deeply to be shown."
+        return None, "This record is nested too deeply to show."
 
 
-def _shorten(value: Any) -> Any:
-    """The same JSON with every string cut to `LONGEST_TEXT`."""
+def _shorten_strings(value: Any) -> Any:
+    """Shorten every string of a JSON value to `LONGEST_TEXT`."""
     if isinstance(value, str):
-        return cut(value, LONGEST_TEXT)
+        return shorten(value, LONGEST_TEXT)
     if isinstance(value, dict):
-        return {cut(key, LONGEST_TEXT): _shorten(entry) for key, entry in value.items()}
-    return [_shorten(entry) for entry in value] if isinstance(value, list) else value
+        return {shorten(key, LONGEST_TEXT): _shorten_strings(entry) for key, entry in value.items()}
+    return [_shorten_strings(entry) for entry in value] if isinstance(value, list) else value
 
 
-def cut(text: str, longest: int) -> str:
-    """A text of at most this many characters."""
+def shorten(text: str, longest: int) -> str:
+    """Cut a text to this many characters."""
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
@@ -352,11 +352,11 @@ def _ending(prediction: Prediction, record: SearchRecord | None, found: Found) -
     rounds = record.rounds
     if prediction.termination == Termination.STABLE_PREFIX_FOUND:
         last = next((step for step in reversed(rounds) if record.stable_prefix in step.bundles), None)
-        answers = [each.answer for each in last.records] if last else []
+        readings = [each.answer for each in last.records] if last else []
         clips = len(record.stable_prefix or ())
-        what = "the clip" if clips == 1 else f"all {clips} clips"
-        once = f"One reading of {what} settled every claim, and a second look agreed."
-        return once if sum(same_answer(each, prediction.answer) for each in answers) == 1 else STABLE
+        clips_text = "the clip" if clips == 1 else f"all {clips} clips"
+        single_reading = f"One reading of {clips_text} settled every claim, and a second look agreed."
+        return single_reading if sum(same_answer(each, prediction.answer) for each in readings) == 1 else STABLE
     if any(step.replay is not None and not step.replay.agrees for step in rounds):
         return f"A second look at the same clips gave another answer, and nothing settled it: {_GUESS}."
     if rounds and rounds[-1].decisions and rounds[-1].decisions[-1].action is None:
@@ -367,7 +367,7 @@ def _ending(prediction: Prediction, record: SearchRecord | None, found: Found) -
 def _settled_claims(
     search: TraceRecord, clips: Sequence[Interval], anchors: Mapping[str, AnchorRecord]
 ) -> tuple[dict[str, tuple[Interval, ...]], tuple[str, ...]]:
-    """The claims that the final bundle settles, each with the clips that show it, and those that stay open."""
+    """The claims that the final bundle settles, each with its clips, and those that stay open."""
     prefixes = _readings(search, _final_bundle(search))
     final = prefixes[-1][1] if prefixes else None
     settled: dict[str, tuple[Interval, ...]] = {}
@@ -379,10 +379,10 @@ def _settled_claims(
             is_open = bool(search.unexplored) if is_explored else not search.stable_prefix
             if is_open or final is None or claim.id in final.unmet_needs:
                 still_open.append(claim_text(claim))
-        elif isinstance(value, Interval):  # the clips that its time falls into
+        elif isinstance(value, Interval):  # shown by the clips that overlap this time
             places = tuple(span for span in clips if span.intersection(value) is not None)
             settled[f"{claim_text(claim)} ({fact_text(value)})"] = places
-        else:  # the clip whose addition settled it
+        else:  # shown by the clip whose addition settled it
             settling = [names[-1] for names, record in prefixes if names and record.facts.get(claim.id) == value]
             places = tuple(anchors[name].clip.span for name in settling[:1] if name in anchors)
             settled[f"{claim_text(claim)}: {fact_text(value)}"] = places
@@ -394,7 +394,7 @@ def _final_bundle(search: TraceRecord) -> tuple[str, ...]:
 
 
 def _readings(search: TraceRecord, bundle: tuple[str, ...]) -> list[tuple[tuple[str, ...], PrefixRecord]]:
-    """The bundles that were read up to this one, in the last round that did; else up to the largest part of it."""
+    """The readings of a bundle and its prefixes in the last round that read it, else of its largest part."""
     best: list[tuple[tuple[str, ...], PrefixRecord]] = []
     for step in search.rounds:
         prefixes = list(zip(step.bundles, step.records, strict=False))
@@ -405,7 +405,7 @@ def _readings(search: TraceRecord, bundle: tuple[str, ...]) -> list[tuple[tuple[
 
 
 def _fates(record: TraceRecord) -> dict[str, Fate]:
-    """The last thing that happened to an anchor counts."""
+    """The fate of each anchor; the last change counts."""
     fates: dict[str, Fate] = {}
     for step in record.rounds:
         fates |= {anchor.id: "kept" for anchor in step.anchors}
@@ -417,7 +417,7 @@ def _fates(record: TraceRecord) -> dict[str, Fate]:
 
 
 def _count_remark(text: str | None, record: TraceRecord, clips: int) -> str:
-    """What a count leaves open: more than its clips show, and spans that were not looked at closely."""
+    """The caveats of a count: more than its clips show, and spans that were not examined closely."""
     if not any(claim.kind is ClaimKind.COUNT for claim in record.claims):
         return ""
     counted, remarks = text.strip() if text else "", []

@@ -1,4 +1,4 @@
-"""Serves an application on a socket until it is interrupted; the port is known before the first request."""
+"""Serve an application until interrupted. The socket is opened first, so that a free port is known."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 MOST_CONNECTIONS: Final = 512
-"""One more is answered with 503. A server that is open to more than a trusted network needs a proxy before it."""
+"""Further connections get status 503. A server open to more than a trusted network needs a reverse proxy."""
 KEEP_ALIVE_SECONDS: Final = 5
-MOST_PER_CLIENT: Final = 64  # connections of one address; a proxy, which has all of them, limits its own clients
-PATIENCE_SECONDS: Final = 10.0  # for the headers and the body of a request; twice that at most
-READING_SECONDS: Final = 60.0  # for a client that reads nothing of its response
-EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104  compared with --host; nothing binds to them unasked
+MOST_PER_CLIENT: Final = 64  # connections from one address; not applied behind a proxy, which limits its clients itself
+REQUEST_SECONDS: Final = 10.0  # timeout for the headers and body of a request; at most twice this
+READ_SECONDS: Final = 60.0  # timeout for a client that does not read its response
+EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104  only compared with --host
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,10 @@ class Address:
     scheme: str = "http"
 
     def url(self, path: str = "/", **query: str) -> str:
-        """The address of a page, with the token where one is needed."""
-        more = urlencode(query | ({"token": self.token} if self.token else {}))
+        """The address of a page, with the token if one is needed."""
+        parameters = urlencode(query | ({"token": self.token} if self.token else {}))
         name = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{name}:{self.port}{path}" + (f"?{more}" if more else "")
+        return f"{self.scheme}://{name}:{self.port}{path}" + (f"?{parameters}" if parameters else "")
 
 
 def serve_app(
@@ -63,18 +63,18 @@ def serve_app(
     key: Path | None = None,
     behind_proxy: bool = False,
 ) -> None:
-    """Serve until interrupted; `ready` is called with the address, which holds a new token.
+    """Serve until interrupted; `ready` is called with the address once the server listens.
 
-    `make` gets the host names to accept (None: any) and the token; without `needs_token` there is none on loopback.
-    `certificate` and its `key` are PEM files; with them, the server speaks TLS.
+    `make` is called with the accepted host names (None: any) and the token. Without `needs_token`, loopback has none.
+    `certificate` and `key` are PEM files; with them, the server uses TLS.
     """
     listener = _listen(host, port)
-    local = is_loopback(host)
-    shown = socket.gethostname() if host in EVERYWHERE else host
-    token = secrets.token_urlsafe(24) if needs_token or not local else None
-    address = Address(shown, listener.getsockname()[1], token, "https" if certificate else "http")
+    is_local = is_loopback(host)
+    public_host = socket.gethostname() if host in EVERYWHERE else host
+    token = secrets.token_urlsafe(24) if needs_token or not is_local else None
+    address = Address(public_host, listener.getsockname()[1], token, "https" if certificate else "http")
     own_name = f"[{host}]" if ":" in host else host
-    app = make({*LOOPBACK_NAMES, own_name.lower()} if local else None, token)
+    app = make({*LOOPBACK_NAMES, own_name.lower()} if is_local else None, token)
     config = uvicorn.Config(
         app,
         http=partial(_Connection, {}, None if behind_proxy else MOST_PER_CLIENT),  # type: ignore[arg-type]
@@ -97,12 +97,12 @@ def serve_app(
 
 
 class _Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """A connection that uvicorn closes too late: one of very many, or one whose client sends or reads nothing."""
+    """A connection with two limits that uvicorn lacks: connections per client, and the time of an idle client."""
 
     def __init__(self, counts: dict[str, int], most: int | None, **options: Any) -> None:
         super().__init__(**options)
         self._counts, self._most = counts, most
-        self._last: object = None  # what the connection was doing at the last check
+        self._last_state: object = None  # at the previous check
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
@@ -110,7 +110,7 @@ class _Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         self._counts[self._host] = self._counts.get(self._host, 0) + 1
         if self._most is not None and self._counts[self._host] > self._most:
             transport.abort()
-        self._check = self.loop.call_later(PATIENCE_SECONDS, self._close_idle)
+        self._check = self.loop.call_later(REQUEST_SECONDS, self._close_idle)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._check.cancel()
@@ -120,32 +120,32 @@ class _Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         super().connection_lost(exc)
 
     def _close_idle(self) -> None:
-        """Close the connection if its request is not complete, or if it has done nothing since the last check."""
+        """Close the connection if its request is incomplete, or if nothing has changed since the previous check."""
         cycle, is_full = self.cycle, self.flow.write_paused
-        doing = (id(cycle), self.transport.get_write_buffer_size())
-        if cycle is None or cycle.more_body or (doing == self._last and (is_full or cycle.response_complete)):
+        state = (id(cycle), self.transport.get_write_buffer_size())
+        if cycle is None or cycle.more_body or (state == self._last_state and (is_full or cycle.response_complete)):
             self.transport.abort()
             return
-        self._last = doing
-        self._check = self.loop.call_later(READING_SECONDS if is_full else PATIENCE_SECONDS, self._close_idle)
+        self._last_state = state
+        self._check = self.loop.call_later(READ_SECONDS if is_full else REQUEST_SECONDS, self._close_idle)
 
 
 class _Server(uvicorn.Server):
-    """Calls `ready` once it can be interrupted: a signal during the start of its event loop would print a traceback."""
+    """Calls `ready` once it listens and can be interrupted; an earlier signal would print a traceback."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, then call `ready` in a thread: a browser in the terminal would block the server."""
+        """Listen, then call `ready` in a thread, because a browser in the terminal would block the server."""
         await super().startup(sockets=sockets)
         await asyncio.to_thread(self._ready)
 
 
 @contextmanager
 def _interrupt_on_sigterm() -> Iterator[None]:
-    """SIGTERM unwinds the stack as Ctrl-C does, so that scratch folders are removed."""
+    """Let SIGTERM unwind the stack as Ctrl-C does, so that scratch folders are removed."""
 
     def interrupt(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt

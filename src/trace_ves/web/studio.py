@@ -47,35 +47,35 @@ Json = dict[str, object]
 State = Literal["running", "done", "failed", "cancelled"]
 
 
-def event_of(progress: Progress) -> Json:
-    """An event of a search as the page reads it, with how far the budget was spent."""
+def describe_progress(progress: Progress) -> Json:
+    """Convert an event of a search to JSON for the page, with the frames spent so far."""
     event = progress.event
     budget = None if progress.budget >= UNLIMITED else progress.budget
-    shown: Json = {"supplied": progress.frames_supplied, "budget": budget, "words": describe_event(event)}
+    common: Json = {"supplied": progress.frames_supplied, "budget": budget, "words": describe_event(event)}
     match event:
         case RoundStarted(number=number):
-            return shown | {"kind": "round", "number": number}
+            return common | {"kind": "round", "number": number}
         case StageStarted(stage=name, spans=spans, timestamps=timestamps):
             stage = describe_stage(name)
             where = {"spans": _pairs(dict.fromkeys(spans)), "frames": list(timestamps)}
-            return shown | {"kind": "stage", "title": stage.title, "colour": stage.colour or "grey", **where}
+            return common | {"kind": "stage", "title": stage.title, "colour": stage.colour or "grey", **where}
         case CallAnswered(reply=AssemblyReply(status=status, answer=answer), call=call, spans=spans):
             pictures = [_middle_frame(span, call.timestamps) for span in spans]
             bundle = {"status": status.value, "answer": answer, "pictures": pictures}
-            return shown | {"kind": "answered", "spans": _pairs(spans), "bundle": bundle}
+            return common | {"kind": "answered", "spans": _pairs(spans), "bundle": bundle}
         case CallAnswered():
-            return shown | {"kind": "answered"}
+            return common | {"kind": "answered"}
         case Decided(decision=decision):
             refused = [text[:LONGEST_TEXT] for text in decision.refused]
             action = decision.action.action if decision.action else "END"
-            return shown | {"kind": "decided", "action": action, "refused": refused}
+            return common | {"kind": "decided", "action": action, "refused": refused}
         case ReplyRejected(stage=name, reason=reason, raw=raw):
-            said = {"reason": reason[:LONGEST_TEXT], "raw": raw[:LONGEST_TEXT]}
-            return shown | {"kind": "rejected", "title": describe_stage(name).title, **said}
+            rejection = {"reason": reason[:LONGEST_TEXT], "raw": raw[:LONGEST_TEXT]}
+            return common | {"kind": "rejected", "title": describe_stage(name).title, **rejection}
 
 
 def _middle_frame(span: Interval, moments: Iterable[float]) -> float:
-    """The frame of a clip that is nearest to its middle."""
+    """The moment of a clip's frame that is nearest to its middle."""
     centre = (span.start + span.end) / 2
     return min((moment for moment in moments if moment in span), key=lambda at: abs(at - centre), default=centre)
 
@@ -85,7 +85,7 @@ def _pairs(spans: Iterable[Interval]) -> list[list[float]]:
 
 
 class LiveSearch(threading.Thread):
-    """Answers one question in its own thread: `answer` gets a listener, `keep` its result, and gives the last event."""
+    """A thread that answers one question: `answer` searches, `keep` stores the result and returns the last event."""
 
     def __init__(
         self,
@@ -100,11 +100,11 @@ class LiveSearch(threading.Thread):
     ) -> None:
         super().__init__(name=f"search-{number}", daemon=True)
         self.number: Final = number
-        self.title: Final = title  # the question, by which its page is found
+        self.title: Final = title  # the question; also the id of its page
         self.video: Final = video
         self.state: State = "running"
         self.result: AskResult | None = None
-        self.answer = ""  # in words, once it is there
+        self.answer = ""  # empty until the search is done
         self._answer, self._keep, self._price = answer, keep, price
         self._most_dollars = most_dollars
         self._events: list[Json] = []
@@ -112,49 +112,49 @@ class LiveSearch(threading.Thread):
         self._lock = threading.Lock()
 
     def cancel(self) -> None:
-        """End it: no further call is sent, and the reply to one in flight is ignored."""
+        """Cancel the search: no further call is sent, and the reply to a call in flight is ignored."""
         self._end("cancelled", {})
 
     def events_after(self, count: int) -> list[Json]:
-        """What has happened since the first `count` events."""
+        """The events after the first `count`."""
         with self._lock:
             return self._events[count:]
 
     @property
     def dollars(self) -> float:
-        """What its calls cost so far; 0 where no price is known."""
+        """The cost of its calls so far; 0 if the model has no price."""
         return self._spent.dollars(self._price) or 0.0
 
     def spent(self) -> Json:
-        """What its calls used so far."""
+        """The usage and cost of its calls so far, as JSON."""
         with self._lock:
             return self._spent.to_json(self._spent.dollars(self._price))
 
     def run(self) -> None:
-        """Search, and end in one of the states."""
+        """Search, and set the final state."""
         try:
-            result = self._answer(self._hear)
+            result = self._answer(self._handle)
             if self.state == "running":
                 self.result = result
                 last = self._keep(result)
                 self.answer = str(last["answer"])
                 self._end("done", last)
-        except Exception as error:  # noqa: BLE001  the page waits for an end, whatever happened
+        except Exception as error:  # noqa: BLE001  the page waits for a final event after any error
             sentence = str(error) if isinstance(error, TraceVesError) else described(error)
             self._end("failed", {"sentence": sentence})
 
-    def _hear(self, progress: Progress) -> None:
+    def _handle(self, progress: Progress) -> None:
         with self._lock:
             if self.state != "running":
-                raise TraceVesError("the search was cancelled.")  # so that it sends no further call
+                raise TraceVesError("the search was cancelled.")  # stops the search before its next call
             if isinstance(progress.event, CallAnswered):
                 self._spent.add(progress.event.call)
-            if isinstance(progress.event, StageStarted) and self.dollars >= self._most_dollars:  # before it is sent
-                raise TraceVesError(f"the limit of this session is reached. {LIMIT_ADVICE}")
-            self._events.append(event_of(progress))
+            if isinstance(progress.event, StageStarted) and self.dollars >= self._most_dollars:  # before the next call
+                raise TraceVesError(f"the cost limit of this session is reached. {LIMIT_ADVICE}")
+            self._events.append(describe_progress(progress))
 
     def _end(self, state: State, event: Json) -> None:
-        """Only the first end counts."""
+        """Set the final state; only the first call has an effect."""
         with self._lock:
             if self.state == "running":
                 self.state = state
@@ -163,9 +163,9 @@ class LiveSearch(threading.Thread):
 
 LIMIT_ADVICE: Final = "Start the studio with a higher --max-cost to continue."
 MOST_UPLOAD_BYTES: Final = 4 * 1024**3
-RUN: Final = "answers"  # the run that the answers are
+RUN: Final = "answers"  # the key of the run of all answers
 METHODS: Final = ("trace", "uniform-16", "uniform-64", "avp", "vca")
-"""What the page offers, beside the method of the command line."""
+"""The methods on the page, besides the method of the command line."""
 
 
 class BusyError(InputError):
@@ -174,7 +174,7 @@ class BusyError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The backbone of the command line, with the options that its costs depend on."""
+    """The backbone of the command line, with the options that affect its cost."""
 
     spec: str
     backbone: Backbone = field(repr=False)
@@ -183,7 +183,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class SampleQuestion:
-    """A question that the page offers, about `video` or any video."""
+    """An example question, about `video` or any video."""
 
     question: str
     options: tuple[str, ...] = ()
@@ -198,11 +198,11 @@ SAMPLES: Final = (
 
 
 class Studio:
-    """The questions of one user. `folder` takes the answers as a run, which the story pages read."""
+    """The session of one user. Answers are appended to a run in `folder`, which the viewer's pages read."""
 
     def __init__(
         self,
-        found: VideoFolders,
+        folders: VideoFolders,
         model: Model,
         folder: Path,
         prices: Prices,
@@ -217,10 +217,10 @@ class Studio:
         self.samples: Final = tuple(samples)
         self.uploads: Final = folder / "videos"
         self.uploads.mkdir(parents=True, exist_ok=True)
-        self.videos: Final = VideoFolders([*found.given, self.uploads])
+        self.videos: Final = VideoFolders([*folders.paths, self.uploads])
         self.model: Final = model
         self.prices: Final = prices
-        self.methods: Final = tuple(dict.fromkeys((method, *METHODS)))  # the first one is chosen when the page opens
+        self.methods: Final = tuple(dict.fromkeys((method, *METHODS)))  # the first is preselected
         self.budget: Final = budget
         self.searches: list[LiveSearch] = []
         self.folder: Final = folder
@@ -233,26 +233,26 @@ class Studio:
 
     @property
     def dollars(self) -> float:
-        """What the session has cost."""
+        """The cost of the session so far."""
         return sum(search.dollars for search in self.searches)
 
     def add_video(self, name: str, write: Callable[[Path], object]) -> str:
-        """Add a video under a name like this one; raises an `InputError` if it cannot be decoded."""
-        given = PurePath(name.replace("\\", "/")).name
-        stem = re.sub(r"[^\w.() -]+", "-", PurePath(given).stem).strip(". -")[:80] or "video"
-        suffix = PurePath(given).suffix.lower()
+        """Add a video and return its name on the page; an `InputError` if it cannot be decoded."""
+        file_name = PurePath(name.replace("\\", "/")).name
+        stem = re.sub(r"[^\w.() -]+", "-", PurePath(file_name).stem).strip(". -")[:80] or "video"
+        suffix = PurePath(file_name).suffix.lower()
         if suffix not in VIDEO_SUFFIXES:
-            raise InputError(f"{given[:80]!r} does not end like a video, for example with .mp4, .mov or .mkv.")
+            raise InputError(f"{file_name[:80]!r} has no video suffix, such as .mp4, .mov or .mkv.")
         names = (f"{stem}{suffix}" if at == 1 else f"{stem} ({at}){suffix}" for at in count(1))
         with self._lock:
-            place = next(path for name in names if not (path := self.uploads / name).exists())
-            place.touch()
+            target = next(path for name in names if not (path := self.uploads / name).exists())
+            target.touch()
         try:
-            write(place)
-            with videos.open(place):
-                return place.name
+            write(target)
+            with videos.open(target):
+                return target.name
         except BaseException:
-            place.unlink(missing_ok=True)
+            target.unlink(missing_ok=True)
             raise
 
     @property
@@ -261,22 +261,22 @@ class Studio:
         return self.searches[-1] if self.searches else None
 
     def duration(self, name: str) -> float:
-        """How long a video is, in seconds."""
+        """The duration of a video in seconds."""
         with videos.open(self.videos.find(name)) as opened:
             return opened.duration
 
     def estimate(self, name: str, method: str, budget: int | None) -> Json:
-        """What a question about a video will cost, before anything is sent."""
+        """Estimate the cost of a question about a video; nothing is sent."""
         self._check_method(method)
-        found = self._estimate(round(self.duration(name), -1), method, budget)
-        spent = sum(found.by_stage.values(), Spent())
+        estimated = self._estimate(round(self.duration(name), -1), method, budget)
+        spent = sum(estimated.by_stage.values(), Spent())
         return {
-            "calls": round(spent.calls / found.measured, 1),
-            "frames": round(spent.frames / found.measured),
-            "input_tokens": round(spent.usage.input_tokens / found.measured),
-            "output_tokens": round(spent.usage.output_tokens / found.measured),
-            "dollars": found.dollars(),
-            "dollars_thinking": found.dollars(thinking_tokens=THINKING_TOKENS),
+            "calls": round(spent.calls / estimated.measured, 1),
+            "frames": round(spent.frames / estimated.measured),
+            "input_tokens": round(spent.usage.input_tokens / estimated.measured),
+            "output_tokens": round(spent.usage.output_tokens / estimated.measured),
+            "dollars": estimated.dollars(),
+            "dollars_thinking": estimated.dollars(thinking_tokens=THINKING_TOKENS),
             "thinking_tokens": THINKING_TOKENS,
         }
 
@@ -290,7 +290,7 @@ class Studio:
         *,
         subtitles: bool = False,
     ) -> LiveSearch:
-        """Begin to answer a question; raises an `InputError` if it is invalid."""
+        """Start to answer a question; an `InputError` if it is invalid."""
         if self.dollars >= self.max_cost:
             dollars = with_date(f"${self.dollars:.2f}", [self.prices.of(self.model.spec)])
             spent = f"this session has spent {dollars} of ${self.max_cost:g}"
@@ -301,7 +301,7 @@ class Studio:
         info = QuestionInfo(question, self.duration(name))
         with self._lock:
             if self.current is not None and self.current.state == "running":
-                raise BusyError("a question is being answered; wait for it, or cancel it.")
+                raise BusyError("another question is being answered; wait for it, or cancel it.")
             title = self._title(question)
             self._questions[title] = replace(info, question=replace(question, id=title))
             number = len(self.searches) + 1
@@ -328,27 +328,27 @@ class Studio:
         return search
 
     def close(self) -> None:
-        """Cancel the running search and wait a moment for its end."""
+        """Cancel the running search, and wait up to two seconds for its thread."""
         if self.current is not None:
             self.current.cancel()
             self.current.join(2.0)
 
     def _check_method(self, method: str) -> None:
         if method not in self.methods:
-            raise InputError(f"the page offers the methods {', '.join(self.methods)}.")
+            raise InputError(f"the method must be one of {', '.join(self.methods)}.")
 
     def _fresh_estimate(self, seconds: float, method: str, budget: int | None) -> Estimate:
         spec, options = self.model.spec, self.model.options
         return estimate(method, spec, [seconds], self.prices.of(spec), budget=budget, model_options=options)
 
     def _title(self, question: Question) -> str:
-        """The words of a question as its name; asked again, with a number."""
-        words = " ".join(question.text.split())[:TITLE_LENGTH]
-        titles = (words if number == 1 else f"{words} ({number})" for number in count(1))
+        """The beginning of a question as its id, with a number if it was asked before."""
+        text = " ".join(question.text.split())[:TITLE_LENGTH]
+        titles = (text if number == 1 else f"{text} ({number})" for number in count(1))
         return next(title for title in titles if title not in self._questions)
 
     def _keep(self, result: AskResult, title: str, number: int) -> Json:
-        """Append an answer to the run, and save it with --save."""
+        """Append an answer to the run, save it if --save is set, and return the last event."""
         run = self.folder / f"{RUN}.jsonl"
         if result.transcript is not None:
             with transcripts_path(run).open("ab") as file:
@@ -371,8 +371,8 @@ class Studio:
         event["open"] = list(view.still_open)
         try:
             if self._save is not None:
-                places = (self._save / f"answer-{number:03d}" for number in count(number))
-                result.save(next(place for place in places if not place.exists()))
-        except TraceVesError as error:  # an answer that was paid for is not lost to a full disk
+                folders = (self._save / f"answer-{number:03d}" for number in count(number))
+                result.save(next(folder for folder in folders if not folder.exists()))
+        except TraceVesError as error:  # a full disk must not lose a paid answer
             event["sentence"] = str(error)
         return event

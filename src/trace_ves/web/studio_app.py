@@ -1,6 +1,6 @@
-"""The addresses of the studio. Writes need the page's own CSRF token; names, never paths, choose a video.
+"""The routes of the studio. Writes need the page's CSRF token; requests name videos, never paths.
 
-The model is the one of the command line: nothing that a browser sends chooses code or a private address.
+The command line sets the model, so a browser can choose neither code nor a private address.
 """
 
 import asyncio
@@ -40,16 +40,16 @@ from trace_ves.web.studio import MOST_UPLOAD_BYTES, RUN, SAMPLES, BusyError, Liv
 
 MOST_VIDEOS: Final = 2000  # videos that the page offers
 WAIT_SECONDS: Final = 10.0  # how long a request for new events waits
-LOOK_SECONDS: Final = 0.1
+POLL_SECONDS: Final = 0.1
 TERMS: Final = ("answerable", "insufficient", "conflicted", "stop", "drop", "refine", "expand", "end")
-"""What the page says of bundles and decisions, explained in the glossary."""
+"""The glossary terms of bundles and decisions."""
 
 Video = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 Text = Annotated[str, StringConstraints(max_length=4000)]
 
 
 class EstimateBody(BaseModel, extra="forbid"):
-    """What to estimate."""
+    """A request for an estimate."""
 
     video: Video
     method: Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -57,7 +57,7 @@ class EstimateBody(BaseModel, extra="forbid"):
 
 
 class AskBody(EstimateBody):
-    """A question about a video."""
+    """A request to answer a question."""
 
     question: Text
     subtitles: bool = False
@@ -65,13 +65,13 @@ class AskBody(EstimateBody):
 
 
 class FetchBody(BaseModel, extra="forbid"):
-    """The address of a video."""
+    """A request to fetch a video."""
 
     address: Annotated[str, StringConstraints(min_length=8, max_length=2000)]
 
 
 class CancelBody(BaseModel, extra="forbid"):
-    """Which search is to end."""
+    """A request to cancel a search."""
 
     search: Annotated[int, Field(ge=1)]
 
@@ -83,18 +83,18 @@ def create_studio_app(
     token: str | None = None,
     waiting: Callable[[], list[str]] = list,
 ) -> ASGIApp:
-    """The application over a studio. `waiting` says what the model is waiting for."""
+    """Create the application of a studio. `waiting` returns notices about rate limits and retries."""
     app = page_app(studio.library, home=ask_page)
     app.title = "trace-ves studio"
     app.state.studio, app.state.waiting, app.state.csrf = studio, waiting, secrets.token_urlsafe(24)
-    for name, write in (
+    for name, handler in (
         ("", begin),
-        ("/estimate", estimated),
+        ("/estimate", estimate_cost),
         ("/cancel", cancel),
         ("/fetch", fetch),
         ("/upload", upload),
     ):
-        app.add_api_route(f"/ask{name}", write, methods=["POST"], dependencies=[Depends(checked)])
+        app.add_api_route(f"/ask{name}", handler, methods=["POST"], dependencies=[Depends(require_csrf)])
     app.add_api_route("/ask/events", events, response_class=JSONResponse)
     app.add_api_route("/ask/frame", frame, response_class=Response)
     app.add_api_route("/ask/video", film, response_class=FileResponse)
@@ -109,7 +109,7 @@ def _studio(request: Request) -> Studio:
 StudioDep = Annotated[Studio, Depends(_studio)]
 
 
-def checked(
+def require_csrf(
     request: Request, csrf: Annotated[str, Header(alias="X-CSRF-Token", max_length=256, description="Of the page.")]
 ) -> None:
     """Refuse a write that did not come from a page of this studio."""
@@ -117,7 +117,7 @@ def checked(
 
 
 def ask_page(request: Request, studio: StudioDep) -> str:
-    """The form, the running search, and earlier questions."""
+    """Show the form, the running search, and earlier questions."""
     current, price = studio.current, studio.prices.of(studio.model.spec)
     return views.render(
         "studio.html",
@@ -135,49 +135,49 @@ def ask_page(request: Request, studio: StudioDep) -> str:
     )
 
 
-def estimated(studio: StudioDep, body: EstimateBody) -> dict[str, Any]:
-    """What a question about a video will cost; nothing is sent to the model."""
-    with _explaining_errors():
+def estimate_cost(studio: StudioDep, body: EstimateBody) -> dict[str, Any]:
+    """Estimate the cost of a question about a video; nothing is sent to the model."""
+    with _http_errors():
         return {**studio.estimate(body.video, body.method, body.budget), "duration": studio.duration(body.video)}
 
 
 def begin(studio: StudioDep, body: AskBody) -> dict[str, int]:
-    """Begin to answer a question."""
+    """Start to answer a question."""
     options = [option for option in body.options if option.strip()]
-    with _explaining_errors():
-        wanted = (body.video, body.question, options, body.method, body.budget)
-        return {"search": studio.begin(*wanted, subtitles=body.subtitles).number}
+    with _http_errors():
+        search = studio.begin(body.video, body.question, options, body.method, body.budget, subtitles=body.subtitles)
+        return {"search": search.number}
 
 
 async def upload(
     request: Request, studio: StudioDep, name: Annotated[str, Query(min_length=1, max_length=1000)]
 ) -> dict[str, str]:
-    """Take in a video that was chosen on the page, while the studio runs."""
+    """Add an uploaded video."""
     with tempfile.NamedTemporaryFile(dir=studio.uploads, prefix=".upload-") as part:
         async for chunk in request.stream():  # the guard has checked its length
             await asyncio.to_thread(part.write, chunk)
         part.flush()
 
-        def take(place: Path) -> None:
-            place.unlink()
-            os.link(part.name, place)
+        def link_upload(target: Path) -> None:
+            target.unlink()
+            os.link(part.name, target)
 
-        with _explaining_errors():
-            return {"video": await asyncio.to_thread(studio.add_video, name, take)}
+        with _http_errors():
+            return {"video": await asyncio.to_thread(studio.add_video, name, link_upload)}
 
 
 def fetch(studio: StudioDep, body: FetchBody) -> dict[str, str]:
-    """Fetch a video by its public address."""
+    """Fetch a video from a public address, and add it."""
     from trace_ves.video.fetching import fetch_video
 
-    with _explaining_errors():
+    with _http_errors():
         fetched = fetch_video(body.address)
         return {"video": studio.add_video(fetched.path.name, lambda place: shutil.copyfile(fetched.path, place))}
 
 
 def cancel(studio: StudioDep, body: CancelBody) -> dict[str, str]:
-    """End a search: no further call is sent."""
-    search = _search(studio, body.search)
+    """Cancel a search: no further call is sent."""
+    search = _find_search(studio, body.search)
     search.cancel()
     return {"state": search.state}
 
@@ -188,18 +188,18 @@ async def events(
     search: Annotated[int, Query(ge=1)],
     after: Annotated[int, Query(ge=0)] = 0,
 ) -> dict[str, Any]:
-    """What has happened in a search since its first `after` events; waits a while if nothing has."""
-    found = _search(studio, search)
+    """Return the events of a search after the first `after`; waits up to `WAIT_SECONDS` for one."""
+    live = _find_search(studio, search)
     until = time.monotonic() + WAIT_SECONDS
-    news = found.events_after(after)
-    while not news and found.state == "running" and time.monotonic() < until and not await request.is_disconnected():
-        await asyncio.sleep(LOOK_SECONDS)
-        news = found.events_after(after)
+    news = live.events_after(after)
+    while not news and live.state == "running" and time.monotonic() < until and not await request.is_disconnected():
+        await asyncio.sleep(POLL_SECONDS)
+        news = live.events_after(after)
     sentences = [{"sentence": without_folders(str(each["sentence"]))} if "sentence" in each else {} for each in news]
     return {
         "events": [event | sentence for event, sentence in zip(news, sentences, strict=True)],
-        "state": found.state,
-        "spent": found.spent(),
+        "state": live.state,
+        "spent": live.spent(),
         "session": {"dollars": studio.dollars, "limit": studio.max_cost},
         "waiting": request.app.state.waiting(),
     }
@@ -208,39 +208,39 @@ async def events(
 def frame(
     request: Request, studio: StudioDep, footage: FootageDep, video: Video, *, t: Moment = 0.0, height: Height = None
 ) -> Response:
-    """The frame on screen at a moment of a video, as JPEG."""
+    """Return the frame on screen at a moment of a video, as JPEG."""
     return frame_response(footage, request, studio.videos.find(video), t, height)
 
 
 def film(studio: StudioDep, video: Video) -> FileResponse:
-    """A video as it is, whole or by ranges."""
+    """Send a video file, whole or in ranges."""
     path = studio.videos.find(video)
     return FileResponse(path, media_type=content_type(path))
 
 
 def download(studio: StudioDep, search: Annotated[int, Query(ge=1)]) -> FileResponse:
-    """An answer as a ZIP file: clips, frames, contact sheet, page and record."""
-    result = _search(studio, search).result
+    """Send an answer as a ZIP file: clips, frames, contact sheet, page and record."""
+    result = _find_search(studio, search).result
     if result is None:
         raise HTTPException(404, f"Search {search} has no answer.")
     archive = studio.folder / f"answer-{search}.zip"
     if not archive.exists():
-        with tempfile.TemporaryDirectory(dir=archive.parent) as scratch, _explaining_errors():
+        with tempfile.TemporaryDirectory(dir=archive.parent) as scratch, _http_errors():
             result.save(Path(scratch) / "answer")
-            made = shutil.make_archive(str(Path(scratch) / "packed"), "zip", Path(scratch) / "answer")
-            Path(made).replace(archive)
+            packed = shutil.make_archive(str(Path(scratch) / "packed"), "zip", Path(scratch) / "answer")
+            Path(packed).replace(archive)
     return FileResponse(archive, media_type="application/zip", filename=f"answer-{search}.zip")
 
 
-def _search(studio: Studio, number: int) -> LiveSearch:
+def _find_search(studio: Studio, number: int) -> LiveSearch:
     if number > len(studio.searches):
         raise HTTPException(404, f"There is no search {number}.")
     return studio.searches[number - 1]
 
 
 @contextmanager
-def _explaining_errors() -> Iterator[None]:
-    """Turn an error of the user into a response with its sentence."""
+def _http_errors() -> Iterator[None]:
+    """Turn an error that the user can fix into a response with its message."""
     try:
         yield
     except BusyError as error:

@@ -1,4 +1,4 @@
-"""The timeline of one answer as plain values, which a template turns into SVG: lanes of bars and ticks."""
+"""The timeline of one answer: lanes of bars and ticks, which a template renders as SVG."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 TICKS_HEIGHT: Final = 18
 BAR_HEIGHT: Final = 15
 LANE_GAP: Final = 7
-MOST_ROWS: Final = 6  # bars that overlap are put below one another, up to this many rows
+MOST_ROWS: Final = 6  # rows for bars that overlap
 BARE_GAP: Final = 0.004
 NAMED_GAP: Final = 0.03
-"""Bars closer than this part of the video get separate rows; names follow their bars and need more room."""
+"""Bars closer than this share of the video get separate rows; bars with names need more room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +31,19 @@ class Bar:
     start: float
     end: float
     label: str
-    kind: str  # how it is drawn: candidate, answer, kept, dropped, refined, seen
+    kind: str  # its CSS class: candidate, answer, kept, dropped or refined
     title: str
     row: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One line of the timeline: bars, or ticks of one colour."""
+    """One lane of the timeline: bars, or ticks of one colour."""
 
     title: str
     bars: tuple[Bar, ...] = ()
     ticks: tuple[float, ...] = ()  # distinct moments in seconds
-    count: int = 0  # frames supplied, a frame supplied again counted again
+    count: int = 0  # frames supplied, with repetitions
     colour: str = ""
     top: int = 0
 
@@ -54,13 +54,13 @@ class Lane:
 
     @property
     def path(self) -> str:
-        """The ticks as the path of an SVG whose unit across is a millisecond."""
+        """The ticks as an SVG path with one horizontal unit per millisecond."""
         return "".join(f"M{moment} 0V1" for moment in sorted({round(1000 * tick) for tick in self.ticks}))
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A gold interval, and how many distinct frames fell into it."""
+    """A gold interval, and the number of distinct frames in it."""
 
     start: float
     end: float
@@ -68,18 +68,18 @@ class Evidence:
 
     @property
     def state(self) -> str:
-        """Whether it was seen often enough: covered, thin or missed."""
+        """Covered, thin (fewer frames than coverage needs) or missed."""
         return "covered" if self.frames >= HEADLINE_DENSITY else "thin" if self.frames else "missed"
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Everything between the start and the end of the video."""
+    """The timeline of one answer."""
 
     duration: float
     evidence: tuple[Evidence, ...]
     lanes: tuple[Lane, ...]
-    marks: tuple[tuple[float, str], ...]  # moments of the axis, with their words
+    marks: tuple[tuple[float, str], ...]  # moments of the axis, with their labels
 
     @property
     def height(self) -> int:
@@ -92,39 +92,39 @@ class Timeline:
         return max(1, round(1000 * self.duration))
 
     def percent(self, seconds: float) -> str:
-        """How far across a moment lies."""
+        """The horizontal position of a moment."""
         return f"{100 * min(max(seconds / self.duration, 0.0), 1.0):.4f}%"
 
     def width(self, start: float, end: float) -> str:
-        """How wide a span is."""
+        """The width of a span."""
         low, high = max(0.0, start), min(self.duration, end)
         return f"{max(0.0, 100 * (high - low) / self.duration):.4f}%"
 
 
-def timeline(info: QuestionInfo, prediction: Prediction | None, search: SearchView | None) -> Timeline:
-    """The timeline of one answer; without a prediction, only the evidence."""
+def make_timeline(info: QuestionInfo, prediction: Prediction | None, search: SearchView | None) -> Timeline:
+    """Make the timeline of one answer; without a prediction it has only the evidence."""
     seen = sorted(set(prediction.timestamps)) if prediction else []
     latest = max([*seen, *(interval.end for interval in info.evidence)], default=0.0)
     duration = max(info.duration or 0.0, latest) or 1.0
     lanes = [*(_bar_lanes(search) if search else ()), *(_tick_lanes(prediction) if prediction else ())]
     evidence = tuple(Evidence(each.start, each.end, sum(moment in each for moment in seen)) for each in info.evidence)
-    top, placed = 0, []
+    top, stacked = 0, []
     for lane in lanes:
         if lane.bars or lane.ticks:
-            placed.append(replace(lane, top=top))
+            stacked.append(replace(lane, top=top))
             top += lane.height + LANE_GAP
-    return Timeline(duration, evidence, tuple(placed), axis(duration))
+    return Timeline(duration, evidence, tuple(stacked), axis(duration))
 
 
 def axis(duration: float) -> tuple[tuple[float, str], ...]:
-    """About ten round moments."""
+    """Up to about ten round moments with their labels."""
     steps = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200)
     step = next((step for step in steps if duration / step <= 10), steps[-1] * max(1, int(duration // 72000)))
     return tuple((at, clock(at, 0)) for at in range(0, int(duration) + 1, step))
 
 
 def pack(bars: Sequence[Bar], gap: float) -> tuple[Bar, ...]:
-    """The same bars in order of time, each in the first row where it overlaps no other."""
+    """Sort bars by time, and put each in the first row where it overlaps no other."""
     ends: list[float] = []
     packed = []
     for bar in sorted(bars, key=lambda bar: (bar.start, bar.end)):
@@ -142,9 +142,9 @@ def _tick_lanes(prediction: Prediction) -> list[Lane]:
     stages = {stage: moments for stage, moments in stages.items() if moments}
     if not stages and prediction.timestamps:
         stages = {"frames": list(prediction.timestamps)}  # the run logged no calls
-    chosen = colour_stages(list(stages))
+    hues = colour_stages(list(stages))
     return [
-        Lane(describe_stage(stage).title, ticks=tuple(dict.fromkeys(moments)), count=len(moments), colour=chosen[stage])
+        Lane(describe_stage(stage).title, ticks=tuple(dict.fromkeys(moments)), count=len(moments), colour=hues[stage])
         for stage, moments in stages.items()
     ]
 
@@ -160,8 +160,8 @@ def _bar_lanes(search: SearchView) -> list[Lane]:
                 for span in each.spans
             ]
             pieces = dict.fromkeys(piece for each in steps for piece in each.evidence.key_evidence)
-            found = [_bar(piece, "", "kept", after=f": {piece.description}") for piece in pieces]
-            return [_lane("regions", regions), _lane("key evidence", found)]
+            evidence = [_bar(piece, "", "kept", after=f": {piece.description}") for piece in pieces]
+            return [_lane("regions", regions), _lane("key evidence", evidence)]
         case VcaRecord(steps=explored):
             bars = [
                 _bar(step.explored, str(number), "candidate", f"step {number}: segment {step.explored.segment}, ")
@@ -178,26 +178,26 @@ def _lane(title: str, bars: Sequence[Bar]) -> Lane:
     return Lane(title, pack(bars, gap * whole))
 
 
-def _bar(place: Span, label: str, kind: str, before: str = "", after: str = "") -> Bar:
-    title = f"{before}{span_text(place)}{after}"
-    return Bar(place.start, max(place.start, place.end), label, kind, title)
+def _bar(span: Span, label: str, kind: str, before: str = "", after: str = "") -> Bar:
+    title = f"{before}{span_text(span)}{after}"
+    return Bar(span.start, max(span.start, span.end), label, kind, title)
 
 
 def _trace_lanes(rounds: Sequence[RoundRecord], search: SearchView) -> list[Lane]:
     candidates = [
-        _bar(found.span, "", "candidate", f"round {each.number}: ", f", {strategy_text(found.strategy)}")
+        _bar(candidate.span, "", "candidate", f"round {each.number}: ", f", {strategy_text(candidate.strategy)}")
         for each in rounds
-        for found in each.candidates
+        for candidate in each.candidates
     ]
     anchors = [
         _bar(
-            found.clip.span,
-            found.id,
-            fate := search.fates[found.id],
-            f"{found.id}, round {each.number}: ",
-            f", {strategy_text(found.clip.strategy)}, {FATES[fate]}",
+            anchor.clip.span,
+            anchor.id,
+            fate := search.fates[anchor.id],
+            f"{anchor.id}, round {each.number}: ",
+            f", {strategy_text(anchor.clip.strategy)}, {FATES[fate]}",
         )
         for each in rounds
-        for found in each.anchors
+        for anchor in each.anchors
     ]
     return [_lane("candidates", candidates), _lane("anchors", anchors)]

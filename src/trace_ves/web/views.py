@@ -1,4 +1,4 @@
-"""View models of the pages, and the templates that render them; everything is escaped."""
+"""View models of the pages, and the templates that render them. Templates escape every value."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from trace_ves.ves.tables import tables
 from trace_ves.web import charts, search_view
 from trace_ves.web.costs import GROUPINGS, CostTable
 from trace_ves.web.glossary import glossary, term_of
-from trace_ves.web.listing import BUCKETS, Filters, Listed, QuestionInfo, next_sort
+from trace_ves.web.listing import BUCKETS, Filters, QuestionEntry, QuestionInfo, next_sort
 from trace_ves.web.search_view import SearchView, clock, view_search
-from trace_ves.web.timeline import Timeline, timeline
+from trace_ves.web.timeline import Timeline, make_timeline
 
 if TYPE_CHECKING:
     from trace_ves.records import Prediction
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from trace_ves.web.library import Library
 
 PAGE_ROWS: Final = 200
-MOST_CALLS: Final = 2000  # calls listed of one answer; a log with more is cut, and says so
-LONGEST_SAID: Final = 20_000  # characters of a prompt or a reply that a page shows; the rest is in the file
+MOST_CALLS: Final = 2000  # calls listed for one answer; the page says how many more there are
+LONGEST_MESSAGE: Final = 20_000  # characters shown of a prompt or a reply; the rest is in the transcripts file
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +38,15 @@ class AnswerView:
 
     key: str
     name: str
-    listed: Listed
-    prediction: Prediction | None  # the whole line; None if it is missing or damaged
+    listed: QuestionEntry
+    prediction: Prediction | None  # the run line; None if it is missing or damaged
     search: SearchView | None
     timeline: Timeline
     problem: str
-    transcript: Transcript | None = None  # what was said in its calls, if the run kept it
+    transcript: Transcript | None = None  # the prompts and replies of its calls, if they were saved
 
-    def said(self, number: int, stage: str) -> CallTranscript | None:
-        """What was said in a call; None if the transcript has nothing about it."""
+    def call_transcript(self, number: int, stage: str) -> CallTranscript | None:
+        """The prompt and replies of a call; None if they are not in the transcript."""
         calls = self.transcript.calls if self.transcript else ()
         return calls[number] if number < len(calls) and calls[number].stage == stage else None
 
@@ -59,28 +59,28 @@ class AnswerView:
 
 @cache
 def environment() -> Environment:
-    """The templates; a variable that is missing is an error, and everything is escaped."""
-    made = Environment(
+    """The template environment; a missing variable is an error, and every value is escaped."""
+    templates = Environment(
         loader=PackageLoader("trace_ves.web"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals |= {
+    templates.globals |= {
         "version": __version__,
         "fates": search_view.FATES,
-        "words": search_view,
+        "endings": search_view.ENDINGS,
         "stage": describe_stage,
         "glossary": glossary(),
         "buckets": BUCKETS,
         "term_of": term_of,
         "next_sort": next_sort,
         "most_calls": MOST_CALLS,
-        "longest_said": LONGEST_SAID,
+        "longest_message": LONGEST_MESSAGE,
         "simulation_notes": simulation_notes,
     }
-    made.filters |= {
+    templates.filters |= {
         "span": search_view.span_text,
         "strategy": search_view.strategy_text,
         "fact": search_view.fact_text,
@@ -91,45 +91,45 @@ def environment() -> Environment:
         "pairs": lambda intervals: [[interval.start, interval.end] for interval in intervals],
         "address": lambda values: urlencode({key: value for key, value in values.items() if value != ""}),
     }
-    return made
+    return templates
 
 
 def render(template: str, **values: object) -> str:
-    """A page as HTML."""
+    """Render a template as HTML."""
     return environment().get_template(template).render(**values)
 
 
 def static_text(name: str) -> str:
-    """One of the files that pages link to."""
+    """Read one of the static files."""
     return (resources.files("trace_ves.web") / "static" / name).read_text(encoding="utf-8")
 
 
 def runs_page(library: Library, *, common: bool) -> str:
-    """All runs of the folder: the audit, its figures, how far each run has come."""
+    """Render the start page: the audit of all runs, its figures, and the progress of each run."""
     version = library.refresh()
-    audited = library.audit(common=common)
-    report = audited.report
+    library_audit = library.audit(common=common)
+    report = library_audit.report
     return render(
         "runs.html",
         library=library,
         version_of_runs=version,
-        audited=audited,
+        audited=library_audit,
         states=library.states(),
         common=common,
         tables=tables(report) if report else (),
-        bars=charts.bucket_bars(report, audited.keys) if report else (),
-        frontier=charts.frontier(report, audited.keys) if report else None,
+        bars=charts.make_bucket_bars(report, library_audit.keys) if report else (),
+        frontier=charts.make_frontier(report, library_audit.keys) if report else None,
         chart=charts,
         is_partial=any(state.answered < state.questions for state in library.states().values()),
     )
 
 
 def run_page(library: Library, key: str, filters: Filters, page: int) -> str:
-    """The questions of one run that pass the filters; raises a `KeyError` for an unknown run."""
+    """Render the questions of one run that match the filters; a `KeyError` for an unknown run."""
     version = library.refresh()
-    every = library.listed(key)
-    found = every.choose(filters)
-    pages = max(1, -(-len(found) // PAGE_ROWS))
+    listing = library.listing(key)
+    names = listing.choose(filters)
+    pages = max(1, -(-len(names) // PAGE_ROWS))
     page = min(page, pages)
     return render(
         "run.html",
@@ -139,18 +139,18 @@ def run_page(library: Library, key: str, filters: Filters, page: int) -> str:
         name=run_names(library)[key],
         state=library.states()[key],
         filters=filters,
-        choices=every.choices(filters),
-        shown_buckets=every.buckets,
-        found=[every[name] for name in found[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]],
-        total=len(found),
-        every=len(every),
+        choices=listing.choices(filters),
+        shown_buckets=listing.buckets,
+        entries=[listing[name] for name in names[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]],
+        total=len(names),
+        every=len(listing),
         page=page,
         pages=pages,
     )
 
 
 def costs_page(library: Library, table: CostTable, by: str, run: str) -> str:
-    """What runs cost, added up by one key."""
+    """Render the costs of runs, added up by one grouping."""
     return render(
         "costs.html",
         library=library,
@@ -164,7 +164,7 @@ def costs_page(library: Library, table: CostTable, by: str, run: str) -> str:
 
 
 def run_names(library: Library) -> dict[str, str]:
-    """What each run is called, by its key."""
+    """The name of each run by its key: the method, or the key if several runs share the method."""
     states = library.states()
     methods = [state.method for state in states.values()]
     return {
@@ -173,9 +173,9 @@ def run_names(library: Library) -> dict[str, str]:
 
 
 def answer_view(library: Library, key: str, info: QuestionInfo) -> AnswerView:
-    """One run's answer to a question; raises a `KeyError` for an unknown run."""
+    """Make the view of one run's answer; a `KeyError` for an unknown run."""
     run, question_id = library.runs[key], info.question.id
-    listed = library.listed(key).get(question_id)
+    listed = library.listing(key).get(question_id)
     prediction, problem = None, ""
     try:
         prediction = run.read(question_id)
@@ -193,25 +193,25 @@ def answer_view(library: Library, key: str, info: QuestionInfo) -> AnswerView:
     return AnswerView(
         key=key,
         name=run_names(library)[key],
-        listed=listed if listed is not None else Listed(info),
+        listed=listed if listed is not None else QuestionEntry(info),
         prediction=prediction,
         search=search,
-        timeline=timeline(info, prediction, search),
+        timeline=make_timeline(info, prediction, search),
         problem=problem or (listed.problem if listed else ""),
         transcript=transcript,
     )
 
 
 def question_page(library: Library, key: str, question_id: str, beside: str, filters: Filters) -> str:
-    """The story of a question; raises a `KeyError` for an unknown run or question."""
+    """Render the page of a question; a `KeyError` for an unknown run or question."""
     library.refresh()
-    listed = library.listed(key)
-    if question_id not in listed:
+    listing = library.listing(key)
+    if question_id not in listing:
         raise KeyError(question_id)
-    info = listed[question_id].info
+    info = listing[question_id].info
     answers = [answer_view(library, key, info), *([answer_view(library, beside, info)] if beside else [])]
     video = library.video_of(info)
-    names = listed.choose(filters, including=question_id)
+    names = listing.choose(filters, including=question_id)
     at = names.index(question_id)
     return render(
         "question.html",
@@ -231,7 +231,7 @@ def question_page(library: Library, key: str, question_id: str, beside: str, fil
 
 
 def page_data(info: QuestionInfo, answers: list[AnswerView], *, has_video: bool) -> dict[str, Any]:
-    """What the scripts of a question's page need to know."""
+    """The JSON data for the scripts of a question's page."""
     seen: dict[float, dict[str, None]] = {}  # the stages that saw each moment, in order
     for line in (each.prediction for each in answers if each.prediction):
         for call in line.observations:

@@ -25,8 +25,8 @@ from tests.benches.tables import write_rows
 import trace_ves
 from trace_ves import InputError, Interval, Item, Prediction, Question, frame_log
 from trace_ves.benches.frame_log import hooks
-from trace_ves.benches.frame_log.frames import FrameTable, LoggedLook, Seen, reads_consecutive_frames
-from trace_ves.benches.frame_log.recorder import MOST_WAITING, RECORDER, FramesFile
+from trace_ves.benches.frame_log.frames import FrameTable, LoggedLook, ReceivedFrame, reads_consecutive_frames
+from trace_ves.benches.frame_log.recorder import MOST_UNWRITTEN, RECORDER, FramesFile
 from trace_ves.benches.logs.recorded_frames import read_recorded
 from trace_ves.frame_log import main
 from trace_ves.records.run_file import read_predictions
@@ -81,20 +81,20 @@ def test_opencv_frames_count_where_they_are_read(film: Path, truth: list[float])
     with trace_ves.recording("q1") as log:
         capture = cv2.VideoCapture(str(film))
         assert isinstance(capture, cv2.VideoCapture)
-        seen = [brightness(capture.read()[1])]
+        frames = [brightness(capture.read()[1])]
         capture.grab()
         capture.grab()
-        seen.append(brightness(capture.retrieve()[1]))
+        frames.append(brightness(capture.retrieve()[1]))
         buffer = np.zeros_like(capture.retrieve()[1])
         capture.read(image=buffer)
-        seen.append(brightness(buffer))
+        frames.append(brightness(buffer))
         while capture.grab():
             pass
         assert not capture.read()[0]
         assert capture.open(filename=str(film))
-        seen.append(brightness(capture.read()[1]))
+        frames.append(brightness(capture.read()[1]))
         capture.release()
-    assert seen == [0, 2, 3, 0]
+    assert frames == [0, 2, 3, 0]
     assert list(log.timestamps) == [truth[number] for number in (0, 2, 2, 3, 0)]
 
 
@@ -154,7 +154,10 @@ def test_a_look_belongs_to_no_recording_that_has_ended_and_to_none_of_two(film: 
 
 def test_one_frame_that_is_not_in_the_table_makes_a_look_inexact(film: Path, truth: list[float]) -> None:
     look = LoggedLook(str(film), "any", None)
-    look.seen += [Seen(lambda table: table.by_index(0, len(truth)), lambda: 7.5), Seen(lambda _: None, lambda: 7.5)]
+    look.frames += [
+        ReceivedFrame(lambda table: table.by_index(0, len(truth)), lambda: 7.5),
+        ReceivedFrame(lambda _: None, lambda: 7.5),
+    ]
     found = look.record()
     assert (found.timestamps, found.exact, found.frames_supplied) == ((truth[0], 7.5), False, 2)
 
@@ -315,11 +318,11 @@ def test_looks_belong_to_the_questions_of_their_video(tmp_path: Path) -> None:
         "d": ((2.0, 3.0, 3.1, 2.5, 2.6), False, True),
     }
     assert found == {
-        name: Prediction(name, None, seen, len(seen), extra={"exact": exact, "recorded": {"scan": scan}})
-        for name, (seen, exact, scan) in expected.items()
+        name: Prediction(name, None, frames, len(frames), extra={"exact": exact, "recorded": {"scan": scan}})
+        for name, (frames, exact, scan) in expected.items()
     }
     write_rows(tmp_path / "frames-1.jsonl", [look(1, "one.mp4", [0.0]), look(2, "one.mp4", [5.0])])
-    with pytest.raises(InputError, match="looked at in different ways, and 2 questions are on it"):
+    with pytest.raises(InputError, match="has 2 questions and different looks"):
         read_recorded(tmp_path, [item("a", "one.mp4"), item("b", "one.mp4")])
 
 
@@ -328,13 +331,13 @@ def test_a_module_that_is_imported_later_is_watched_too(tmp_path: Path, monkeypa
     for name in names:
         (tmp_path / f"{name}.py").write_text(f"VALUE = {name!r}\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    seen = []
-    watch = hooks.ImportWatch(names, lambda name, module: seen.append((name, module.VALUE)))
+    frames = []
+    watch = hooks.ImportWatch(names, lambda name, module: frames.append((name, module.VALUE)))
     with ExitStack() as patches:
         watch.start(patches)
         for name in names:
             importlib.import_module(name)
-    assert seen == [(name, name) for name in names]
+    assert frames == [(name, name) for name in names]
     assert watch not in sys.meta_path
 
 
@@ -345,19 +348,19 @@ def lines_of(folder: Path) -> list[dict[str, Any]]:
 def test_a_long_look_stands_in_several_lines_and_interrupted_ones_lose_nothing(tmp_path: Path) -> None:
     file = FramesFile(tmp_path)
     one, other = LoggedLook("one.mp4", "x 1", "q1"), LoggedLook("two.mp4", "x 1")
-    for look, moments in ((one, [1.0, 2.0]), (other, [3.0]), (one, [4.0, 5.0]), (other, [6.0] * MOST_WAITING)):
-        look.seen.extend(Seen.by_seconds(moment) for moment in moments)
-        file.on_seen(look)
+    for look, moments in ((one, [1.0, 2.0]), (other, [3.0]), (one, [4.0, 5.0]), (other, [6.0] * MOST_UNWRITTEN)):
+        look.frames.extend(ReceivedFrame.by_seconds(moment) for moment in moments)
+        file.on_frames(look)
     file.flush()
     assert [(line["look"], line.get("question_id"), line["timestamps"]) for line in lines_of(tmp_path)] == [
         (f"{os.getpid()}-{one.number}", "q1", [1.0, 2.0]),
         (f"{os.getpid()}-{other.number}", None, [3.0]),
         (f"{os.getpid()}-{one.number}", "q1", [4.0, 5.0]),
-        (f"{os.getpid()}-{other.number}", None, [6.0] * MOST_WAITING),
+        (f"{os.getpid()}-{other.number}", None, [6.0] * MOST_UNWRITTEN),
     ]
     joined = read_recorded(tmp_path, [item("q1", "one.mp4"), item("q2", "two.mp4")])
     assert joined["q1"].timestamps == (1.0, 2.0, 4.0, 5.0)
-    assert joined["q2"].frames_supplied == 1 + MOST_WAITING
+    assert joined["q2"].frames_supplied == 1 + MOST_UNWRITTEN
 
 
 SCANNING = """
@@ -388,7 +391,7 @@ def test_a_scan_is_marked_unless_it_says_what_it_keeps(when: str, tmp_path: Path
             pass
         if when != "never":
             frame_log.keep([0, 50, 119])
-            with pytest.raises(IndexError, match="frame 120 was not handed out; this reader has handed out 120"):
+            with pytest.raises(IndexError, match="frame 120 does not exist; this reader has returned 120 frames"):
                 frame_log.keep([120])
     for line in (recorded, log.prediction("A")):
         if when == "never":

@@ -24,7 +24,7 @@ from trace_ves.benches import load_bench
 from trace_ves.benches.logs import read_log, read_logs
 from trace_ves.benches.logs.formats import Fields
 from trace_ves.benches.logs.letters import read_letter
-from trace_ves.benches.logs.reading import _short_names, assumed_times
+from trace_ves.benches.logs.reading import _shorten_names, assumed_times
 from trace_ves.benches.logs.recorded_frames import read_frame_lists
 from trace_ves.cli import main
 from trace_ves.core.errors import InputError
@@ -70,7 +70,7 @@ def test_fields_say_where_id_and_answer_stand(tmp_path: Path) -> None:
     fields = Fields.parse("id={doc.vid}, answer=mine.choice")
     run = read_log(path, "lmms-eval", ITEMS, sampler=LINSPACE, fields=fields)
     assert (run.predictions[0].question_id, run.predictions[0].answer) == ("7", "B")
-    with pytest.raises(InputError, match=r"s.jsonl:1: it has no question id; name its place with --fields id=PATH"):
+    with pytest.raises(InputError, match=r"s.jsonl:1: it has no question id; give its path with --fields id=PATH"):
         read_log(path, "lmms-eval", ITEMS, sampler=LINSPACE)
 
 
@@ -160,7 +160,7 @@ def test_any_other_sample_of_inspect_needs_a_schedule(tmp_path: Path) -> None:
     path.write_text(json.dumps({"version": 2, "samples": [inspect_sample("7"), inspect_sample("9", scores=None)]}))
     run = read_log(path, "inspect", ITEMS, sampler=LINSPACE)
     assert [(each.question_id, each.answer) for each in run.predictions] == [("7", "B"), ("9", "B")]
-    with pytest.raises(InputError, match=r"does not say which frames were looked at .*--sampler"):
+    with pytest.raises(InputError, match=r"does not contain the supplied frames .*--sampler"):
         read_log(path, "inspect", ITEMS)
 
 
@@ -354,8 +354,8 @@ def test_a_hostile_log_is_one_sentence(log_format: str, name: str, content: byte
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        *((said, "its size is not what the archive says") for said in (1000, 1 << 28)),
-        ((1 << 28) + 1, "it would unpack to 268435457 bytes; at most 268435456 are read"),
+        *((said, "its size differs from the size in the archive") for said in (1000, 1 << 28)),
+        ((1 << 28) + 1, "it would unpack to 268435457 bytes; the limit is 268435456"),
     ],
 )
 def test_a_member_that_unpacks_to_more_than_it_says_is_refused(said: int, words: str, tmp_path: Path) -> None:
@@ -420,7 +420,7 @@ def test_a_video_that_is_there_gives_its_true_frame_times(tmp_path: Path, capsys
     ],
 )
 def test_names_lose_the_words_that_all_share(names: list[str], expected: list[str]) -> None:
-    assert list(_short_names(names)) == expected
+    assert list(_shorten_names(names)) == expected
 
 
 # --- a bench as a task of lmms-eval: the folder is what its loader expects, and what it logs is audited ---------------

@@ -58,8 +58,8 @@ def test_a_server_that_no_longer_has_it_is_told_of(server: FilmServer, status: i
     first = fetch_video(server.url, rules=RULES)
     server.manners = lambda handler: bool(handler.send_error(status) or True)
     again = fetch_video(server.url, rules=RULES)
-    kept = f"{server.url}: the copy fetched before is used, since"
-    assert again == replace(first, warning=f"{kept} the server answered {status}")
+    kept = f"{server.url}: using the stored copy, because"
+    assert again == replace(first, warning=f"{kept} the server responded with status {status}")
     server.close()
     assert fetch_video(server.url, rules=RULES) == replace(first, warning=f"{kept} Connection refused")
 
@@ -310,9 +310,9 @@ def test_a_checksum_in_the_address_is_held_to_and_a_wrong_one_keeps_nothing(serv
     with pytest.raises(InputError, match="#sha256=abc is not a SHA-256, which has 64 hexadecimal digits"):
         fetch_video(f"{server.url}#sha256=abc", rules=RULES)
     assert server.requests == []
-    with pytest.raises(InputError, match="not the one asked for; it is not kept"):
+    with pytest.raises(InputError, match="not the one in the address; it was deleted"):
         fetch_video(f"{server.url}#sha256={'0' * 64}", rules=RULES)
     assert not part_of(server).exists()
     fetch_video(server.url, rules=RULES)
-    with pytest.raises(InputError, match="not the one asked for"):
+    with pytest.raises(InputError, match="not the one in the address"):
         fetch_video(f"{server.url}#sha256={'0' * 64}", rules=RULES)

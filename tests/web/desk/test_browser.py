@@ -382,6 +382,6 @@ def test_two_sides_on_one_timeline_and_a_key_for_each(new_page: Callable[..., An
     page.keyboard.press("W")
     play_all(page)
     page.keyboard.press("y")
-    page.get_by_text("There is nothing to settle.").wait_for()
+    page.get_by_text("There are no disagreements to settle.").wait_for()
     entry = world.written("settlement/")
     assert entry.after["evidence"] == [[4, 6], *SPANS[1:]]

@@ -19,7 +19,7 @@ def test_the_first_page_tells_what_waits_and_what_was_done(world: World) -> None
     ann.post("/api/next")
     page = ann.get("/").text
     assert '<dd id="left">4 items</dd>' in page
-    assert "It stays yours, with your edits, for 24 hours" in page
+    assert "It stays assigned to you, with your edits, for 24 hours" in page
     ann.accept()
     page = ann.get("/").text
     assert '<dd id="left">3 items</dd>' in page

@@ -221,7 +221,7 @@ def test_a_link_that_leads_out_is_not_followed(world: World, tmp_path: Path) -> 
         world.propose(f"x{number}", made=proposal(name, EVIDENCE))
         response = world.client("dora").get(f"/video?id=x{number}")
         assert response.status_code == 404
-        assert "not in the build's folder" in response.json()["detail"]
+        assert "no longer in the build's folder" in response.json()["detail"]
         assert str(tmp_path) not in response.text
 
 

@@ -186,7 +186,7 @@ def test_from_footage_to_a_viewed_audit(build: Path, new_page: Callable[..., Any
         assert "not visible" in sides.nth(1).inner_text()
         play_all(dora.page)
         dora.page.keyboard.press("y")
-        dora.page.get_by_text("There is nothing to settle.").wait_for()
+        dora.page.get_by_text("There are no disagreements to settle.").wait_for()
 
         # 3. others, who have not seen the videos, judge the partial sets
         others = [Annotator(new_page(), address, name, tokens[name], set()) for name in OTHERS[:2]]
@@ -229,7 +229,7 @@ def test_from_footage_to_a_viewed_audit(build: Path, new_page: Callable[..., Any
     bench, runs = tmp_path / "bench", tmp_path / "runs"
     cli("build", "export", build, bench)
     ran = cli("run", bench, "--method", "uniform-16", "--backbone", "glance", "--out", runs, "--workers", 1)
-    assert "glance is used for this bench's dense-caption and audited too" in ran.stderr
+    assert "glance is used for this bench's dense-caption and is also audited" in ran.stderr
     audit = json.loads(cli("audit", bench, *sorted(runs.glob("*.jsonl")), "--json", "-").stdout)
     assert audit["bench"]["questions"] == found["accepted"]
     with running("view", runs, "--bench", bench, "--port", 0, "--no-browser") as (address, _):

@@ -1,6 +1,6 @@
-"""Log which frames decord, PyAV, OpenCV or torchcodec hand to a program, with exact timestamps.
+"""Log the frames that decord, PyAV, OpenCV or torchcodec return to a program, with exact timestamps.
 
-`trace_ves.recording(question_id)` logs inside a program; `python -m trace_ves.frame_log` logs a whole program.
+Use `trace_ves.recording(question_id)` inside a program, or `python -m trace_ves.frame_log` for a whole program.
 """
 
 from trace_ves.benches.frame_log.recorder import Recording, recording

@@ -1,4 +1,4 @@
-"""Frames that libraries hand out, and their exact timestamps: each is looked up among the frames of our decoder."""
+"""Frames that a program received from a library, and their exact timestamps from our own decoder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trace_ves.records.calls import RecordedLook
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-OFF_BY_TICKS: Final = 1  # Seconds that a library rounded may lie this far from the tick that was meant
+OFF_BY_TICKS: Final = 1  # tolerance for seconds that a library has rounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,22 +29,22 @@ class FrameTable:
     seconds: NDArray[np.float64]
     time_base: Fraction
     start_pts: int
-    """Where the container says that the stream starts, which need not be its first frame."""
+    """The start of the stream according to the container, which may differ from its first frame."""
     is_timed: bool
-    """Whether the file gives its frames timestamps; libraries make up different ones where it does not."""
+    """Whether the file has timestamps for its frames; if not, libraries invent different ones."""
 
     def by_index(self, index: int, count: int) -> float | None:
-        """The frame at a place, if the library counts the same number of frames."""
-        holds = self.is_timed and count == len(self.seconds) and 0 <= index < count
-        return float(self.seconds[index]) if holds else None
+        """The time of a frame by its index, if the library counts as many frames as we do."""
+        is_valid = self.is_timed and count == len(self.seconds) and 0 <= index < count
+        return float(self.seconds[index]) if is_valid else None
 
     def by_pts(self, pts: int, time_base: Fraction) -> float | None:
-        """The frame with this timestamp, in ticks of some length."""
+        """The time of the frame with this timestamp, in ticks of `time_base`."""
         ticks = Fraction(pts * time_base / self.time_base)
         return self._at(int(ticks), off_by=0) if ticks.denominator == 1 else None
 
     def by_seconds(self, seconds: float, *, from_start_time: bool) -> float | None:
-        """The frame whose timestamp these seconds were rounded from."""
+        """The time of the frame whose timestamp was rounded to these seconds."""
         ticks = round(seconds / float(self.time_base)) + (self.start_pts if from_start_time else 0)
         return self._at(ticks, off_by=OFF_BY_TICKS)
 
@@ -57,7 +57,7 @@ class FrameTable:
 
 
 def frame_table(video: str) -> FrameTable | None:
-    """The table of a local file; None if it is not a local file, or our own decoder is not installed."""
+    """The table of a local file; None if there is no such file or our decoder cannot read it."""
     path = Path(video.removeprefix("file://"))
     try:
         status = path.stat()
@@ -68,65 +68,65 @@ def frame_table(video: str) -> FrameTable | None:
 
 @lru_cache(maxsize=64)
 def _table(path: str, _size: int, _changed_ns: int) -> FrameTable | None:
-    from trace_ves.video import open as open_video  # it is needed only where a video was opened
+    from trace_ves.video import open as open_video  # only needed if a video was opened
 
     try:
-        import av  # the decoder too
+        import av
 
         with open_video(path) as video, av.open(path) as container:
             stream = container.streams.get(video.stream_index)[0]
             is_reordered = isinstance(stream, av.VideoStream) and stream.codec_context.has_b_frames
-            # AVI only numbers its packets: if frames are reordered, the file does not say which is shown when
+            # AVI has no timestamps: if frames are reordered, their times are unknown
             is_timed = not (container.format.name == "avi" and is_reordered)
             start_pts = stream.start_time or 0
             return FrameTable(video.pts.copy(), video.timestamps.copy(), video.time_base, start_pts, is_timed)
-    except Exception:  # noqa: BLE001  not installed, too old, a file that only others read: no reason to stop a program
+    except Exception:  # noqa: BLE001  a missing or failing decoder must not stop the recorded program
         return None
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A frame that a library handed out, as that library names it."""
+class ReceivedFrame:
+    """A frame that a program received, identified as its library does."""
 
     locate: Callable[[FrameTable], float | None]
-    """Its timestamp in a table of all frames; None where the table has no such frame."""
+    """Looks up its timestamp in a table; None if the table has no such frame."""
     library_seconds: Callable[[], float | None]
-    """What the library itself says, asked only where the table does not help; None where it does not know."""
+    """Its timestamp according to the library, used only if `locate` fails; None if it is unknown."""
 
     @classmethod
-    def by_seconds(cls, seconds: float, *, from_start_time: bool = False) -> Seen:
-        """A frame by seconds: from the stream's zero, or from the start time that the container states."""
+    def by_seconds(cls, seconds: float, *, from_start_time: bool = False) -> ReceivedFrame:
+        """A frame identified by seconds, from zero or from the start time in the container."""
         return cls(lambda table: table.by_seconds(seconds, from_start_time=from_start_time), lambda: seconds)
 
 
 @dataclass(slots=True, eq=False)
 class LoggedLook:
-    """What was handed out by one reader."""
+    """The frames received from one reader."""
 
     video: str
-    """The path or address as the program gave it."""
+    """The path or address that the program opened."""
     decoder: str
-    """Library and version."""
+    """The library and its version."""
     question_id: str | None = None
-    seen: list[Seen] = field(default_factory=list)
+    frames: list[ReceivedFrame] = field(default_factory=list)
     written: int = 0
-    """How many of them are written to a file already."""
+    """The number of frames already written to a file."""
     kept: list[int] | None = None
-    """The places in `seen` of the frames that the program said it kept; None where it said nothing."""
+    """Indices in `frames` of the frames that the program keeps; None if it called no `keep`."""
     number: int = field(default_factory=count(1).__next__)
-    """Tells the looks of one process apart."""
+    """Unique in this process."""
 
     @property
-    def supplied(self) -> list[Seen]:
-        """The frames that count: those that were kept, else all."""
-        return self.seen if self.kept is None else [self.seen[place] for place in self.kept]
+    def supplied(self) -> list[ReceivedFrame]:
+        """The frames that count as supplied: those kept, or else all."""
+        return self.frames if self.kept is None else [self.frames[place] for place in self.kept]
 
-    def record(self, seen: Sequence[Seen] | None = None, *, is_kept: bool = False) -> RecordedLook:
-        """The line of these frames, or of all that count; frames whose timestamp is not known have none in it."""
-        seen = self.supplied if seen is None else seen
+    def record(self, frames: Sequence[ReceivedFrame] | None = None, *, is_kept: bool = False) -> RecordedLook:
+        """The line of these frames, or of all supplied ones; frames with unknown timestamps are only counted."""
+        frames = self.supplied if frames is None else frames
         table = frame_table(self.video)
         timestamps, is_exact = [], table is not None
-        for each in seen:
+        for each in frames:
             seconds = each.locate(table) if table is not None else None
             if seconds is None:
                 is_exact, seconds = False, each.library_seconds()
@@ -138,7 +138,7 @@ class LoggedLook:
             video=self.video,
             question_id=self.question_id,
             timestamps=tuple(timestamps),
-            frames_supplied=len(seen),
+            frames_supplied=len(frames),
             decoder=self.decoder,
             exact=is_exact,
             scan=is_scan or None,
@@ -147,11 +147,11 @@ class LoggedLook:
 
 
 FEWEST_SCANNED: Final = 50
-LONGEST_STEP_SECONDS: Final = 0.1  # Between consecutive frames of a video whose frames are not known
+LONGEST_STEP_SECONDS: Final = 0.1  # between consecutive frames of a video without a table
 
 
 def reads_consecutive_frames(timestamps: Sequence[float], table: FrameTable | None) -> bool:
-    """Whether these are at least 50 frames, and nearly all frames from the first of them to the last."""
+    """Whether these are at least 50 frames, and nearly all frames between the first and the last."""
     moments = np.unique(np.asarray(timestamps, np.float64))
     if len(moments) < FEWEST_SCANNED:
         return False

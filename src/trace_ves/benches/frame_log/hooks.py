@@ -1,7 +1,7 @@
-"""Hooks into decord, PyAV, OpenCV and torchcodec: each reports the frames that a program receives.
+"""Hooks into decord, PyAV, OpenCV and torchcodec that report the frames a program receives.
 
-`HOOKS` names the module of each library and the function that patches it. `ImportWatch` applies a hook as soon as the
-program imports the library.
+`HOOKS` maps the module of each library to the function that patches it. `ImportWatch` applies a hook when the program
+imports the library.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from trace_ves.benches.frame_log.frames import Seen
+from trace_ves.benches.frame_log.frames import ReceivedFrame
 
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from trace_ves.benches.frame_log.recorder import Recorder
 
 
-def named_version(distribution: str) -> str:
-    """A library and its version, without importing it."""
+def library_version(distribution: str) -> str:
+    """The name and version of a library, without importing it."""
     try:
         return f"{distribution} {version(distribution)}"
     except PackageNotFoundError:
         return f"{distribution} (unknown version)"
 
 
-def name_of(source: Any) -> str:
-    """The path or address of what a program opens; of an open file, its name."""
+def source_name(source: Any) -> str:
+    """The path or address that a program opens; for an open file, its name."""
     return str(source if isinstance(source, str) or hasattr(source, "__fspath__") else getattr(source, "name", ""))
 
 
@@ -48,29 +48,29 @@ def replace_attribute(patches: ExitStack, owner: Any, name: str, value: Any) -> 
 
 
 class ImportWatch(MetaPathFinder):
-    """Calls back when one of these modules is imported for the first time."""
+    """Calls `on_import` when one of these modules is imported."""
 
     def __init__(self, modules: Sequence[str], on_import: Callable[[str, ModuleType], None]) -> None:
         self._modules = set(modules)
         self._on_import = on_import
-        self._asking = threading.local()
+        self._local = threading.local()
 
     def start(self, patches: ExitStack) -> None:
-        """Look at what is imported already, and at what will be until the stack is closed."""
+        """Watch modules that are already imported, and imports until the stack is closed."""
         sys.meta_path.insert(0, self)
         patches.callback(sys.meta_path.remove, self)
         for name in self._modules & set(sys.modules):
             self._on_import(name, sys.modules[name])
 
     def find_spec(self, fullname: str, _path: object, _target: object = None) -> ModuleSpec | None:
-        """The spec that others find, with a loader that calls back."""
-        if fullname not in self._modules or getattr(self._asking, "others", False):
+        """The spec that other finders find, with a loader that calls `on_import`."""
+        if fullname not in self._modules or getattr(self._local, "is_searching", False):
             return None
-        self._asking.others = True
+        self._local.is_searching = True
         try:
             spec = find_spec(fullname)
         finally:
-            self._asking.others = False
+            self._local.is_searching = False
         if spec is not None and spec.loader is not None:
             load = spec.loader.exec_module
 
@@ -78,12 +78,12 @@ class ImportWatch(MetaPathFinder):
                 load(module)
                 self._on_import(fullname, module)
 
-            spec.loader.exec_module = load_and_call  # type: ignore[method-assign]  # a loader is of one module
+            spec.loader.exec_module = load_and_call  # type: ignore[method-assign]  # a loader belongs to one module
         return spec
 
 
 class Wrapper:
-    """Passes everything on to the object that it wraps, `__wrapped__`."""
+    """Forwards everything to the object that it wraps, `__wrapped__`."""
 
     __slots__ = ("__weakref__", "__wrapped__")
 
@@ -93,7 +93,7 @@ class Wrapper:
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
-        """The class of the wrapped object, so that `isinstance` answers as before."""
+        """The class of the wrapped object, so that `isinstance` works as before."""
         return type(self.__wrapped__)
 
     def __getattr__(self, name: str) -> Any:
@@ -107,20 +107,20 @@ class Wrapper:
 
 
 PIXELS: Final = frozenset({"to_ndarray", "to_nd_array", "to_image", "to_rgb", "reformat", "planes", "save"})
-"""What gives a program the pixels of a frame."""
+"""Attributes that return the pixels of a frame."""
 
 
 def patch_av(module: ModuleType, recorder: Recorder, patches: ExitStack) -> None:
-    """Have programs open containers that are watched."""
-    own_open = module.open
+    """Let `open` return a watched container."""
+    original_open = module.open
 
     def watched_open(file: Any, *args: Any, **kwargs: Any) -> Any:
-        container = own_open(file, *args, **kwargs)
+        container = original_open(file, *args, **kwargs)
         caller = str(sys._getframe(1).f_globals.get("__name__", ""))
-        if caller.startswith("trace_ves.") or not hasattr(container, "decode"):  # logged already, or an output
+        if caller.startswith("trace_ves.") or not hasattr(container, "decode"):  # our own decoder, or an output file
             return container
         decoder = f"av {module.__version__}"
-        return _WatchedContainer(container, _recorder=recorder, _name=name_of(file), _decoder=decoder)
+        return _WatchedContainer(container, _recorder=recorder, _name=source_name(file), _decoder=decoder)
 
     replace_attribute(patches, module, "open", watched_open)
     replace_attribute(patches, module.container, "open", watched_open)
@@ -143,7 +143,7 @@ class _WatchedContainer(Wrapper):
         return self.__wrapped__.__exit__(*error)
 
     def _watch(self, frame: Any) -> Any:
-        if not hasattr(frame, "to_rgb"):  # sound, or a subtitle
+        if not hasattr(frame, "to_rgb"):  # audio or a subtitle
             return frame
         look = self._recorder.look(self, self._name, self._decoder)
         return _WatchedFrame(frame, _recorder=self._recorder, _look=look)
@@ -167,54 +167,54 @@ class _WatchedFrame(Wrapper):
         if name in PIXELS and self._look is not None:
             pts, time_base = real.pts, real.time_base
             if pts is not None and time_base is not None:
-                seen = Seen(lambda table: table.by_pts(pts, time_base), lambda: float(pts * time_base))
-                self._recorder.note(self._look, [seen])
-            object.__setattr__(self, "_look", None)  # the same frame taken twice was handed out once
+                received = ReceivedFrame(lambda table: table.by_pts(pts, time_base), lambda: float(pts * time_base))
+                self._recorder.note(self._look, [received])
+            object.__setattr__(self, "_look", None)  # count a frame once, even if its pixels are read twice
         return getattr(real, name)
 
 
 def patch_decord(module: ModuleType, recorder: Recorder, patches: ExitStack) -> None:
-    """Watch every reader, those included that are open already."""
+    """Watch every reader, including those already open."""
     reader = module.VideoReader
-    own_init, own_batch, own_next = reader.__init__, reader.get_batch, reader.next
-    own_seek, own_seek_accurate, own_skip = reader.seek, reader.seek_accurate, reader.skip_frames
-    decoder = named_version("decord")
+    original_init, original_batch, original_next = reader.__init__, reader.get_batch, reader.next
+    original_seek, original_seek_accurate, original_skip = reader.seek, reader.seek_accurate, reader.skip_frames
+    decoder = library_version("decord")
 
     def note(self: Any, indexes: Iterable[int]) -> None:
         look = recorder.look(self, getattr(self, "_trace_ves_uri", ""), decoder)
-        recorder.note(look, [_seen_at(self, index) for index in indexes])
+        recorder.note(look, [_received_at(self, index) for index in indexes])
 
     def init(self: Any, uri: Any, *args: Any, **kwargs: Any) -> None:
-        own_init(self, uri, *args, **kwargs)
-        self._trace_ves_uri = name_of(uri)
+        original_init(self, uri, *args, **kwargs)
+        self._trace_ves_uri = source_name(uri)
         self._trace_ves_next = 0
 
     def get_batch(self: Any, indices: Any) -> Any:
-        batch = own_batch(self, indices)
+        batch = original_batch(self, indices)
         note(self, self._validate_indices(indices).tolist())
-        self._trace_ves_next = None  # decord does not say where it is afterwards
+        self._trace_ves_next = None  # the position afterwards is unknown
         return batch
 
     def next_frame(self: Any) -> Any:
-        frame = own_next(self)
+        frame = original_next(self)
         place = getattr(self, "_trace_ves_next", None)
         note(self, [-1 if place is None else place])
         self._trace_ves_next = None if place is None else place + 1
         return frame
 
     def seek(self: Any, pos: int) -> Any:
-        done = own_seek(self, pos)
+        done = original_seek(self, pos)
         keys = [int(key) for key in np.asarray(self.get_key_indices())]
         self._trace_ves_next = keys[max(0, bisect_right(keys, int(pos)) - 1)] if keys else None
         return done
 
     def seek_accurate(self: Any, pos: int) -> Any:
-        done = own_seek_accurate(self, pos)
+        done = original_seek_accurate(self, pos)
         self._trace_ves_next = int(pos)
         return done
 
     def skip_frames(self: Any, num: int = 1) -> Any:
-        done = own_skip(self, num)
+        done = original_skip(self, num)
         if (place := getattr(self, "_trace_ves_next", None)) is not None:
             self._trace_ves_next = place + int(num)
         return done
@@ -225,29 +225,29 @@ def patch_decord(module: ModuleType, recorder: Recorder, patches: ExitStack) -> 
     replace_attribute(patches, reader, "next", next_frame)
 
 
-def _seen_at(reader: Any, index: int) -> Seen:
-    """The frame at a place; decord's own timestamps have single precision, and are nonsense where a stream has none."""
+def _received_at(reader: Any, index: int) -> ReceivedFrame:
+    """The frame at an index; decord's own timestamps have single precision, and are wrong if a stream has none."""
     count = len(reader)
-    return Seen(
+    return ReceivedFrame(
         lambda table: table.by_index(index, count),
         lambda: float(reader.get_frame_timestamp([index])[0][0]) if index >= 0 else None,
     )
 
 
 def patch_opencv(module: ModuleType, recorder: Recorder, patches: ExitStack) -> None:
-    """Have programs open captures that are watched; OpenCV's own class cannot be derived from safely."""
-    plain = module.VideoCapture
-    if hasattr(plain, "watches"):  # the package took it over from its native module, which was seen first
-        patches.callback(setattr, module, "VideoCapture", plain.watches)
+    """Replace `VideoCapture` with a watched wrapper, because OpenCV's class cannot be subclassed safely."""
+    original = module.VideoCapture
+    if hasattr(original, "watches"):  # already wrapped: the package imported it from its native module
+        patches.callback(setattr, module, "VideoCapture", original.watches)
         return
     decoder, position = f"opencv {module.__version__}", module.CAP_PROP_POS_MSEC
 
     class VideoCapture(Wrapper):
         __slots__ = ("_source",)
-        watches = plain
+        watches = original
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(plain(*args, **kwargs), _source=_source(args, kwargs))
+            super().__init__(original(*args, **kwargs), _source=_source(args, kwargs))
 
         def open(self, *args: Any, **kwargs: Any) -> Any:
             object.__setattr__(self, "_source", _source(args, kwargs))
@@ -262,14 +262,15 @@ def patch_opencv(module: ModuleType, recorder: Recorder, patches: ExitStack) -> 
         def _note(self, result: Any) -> Any:
             if result[0]:
                 look = recorder.look(self, self._source, decoder)
-                recorder.note(look, [Seen.by_seconds(self.__wrapped__.get(position) / 1000, from_start_time=True)])
+                seconds = self.__wrapped__.get(position) / 1000
+                recorder.note(look, [ReceivedFrame.by_seconds(seconds, from_start_time=True)])
             return result
 
     replace_attribute(patches, module, "VideoCapture", VideoCapture)
 
 
 def _source(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    return name_of(args[0] if args else kwargs.get("filename", ""))
+    return source_name(args[0] if args else kwargs.get("filename", ""))
 
 
 TORCHCODEC_METHODS: Final = (
@@ -279,26 +280,26 @@ TORCHCODEC_METHODS: Final = (
 
 
 def patch_torchcodec(module: ModuleType, recorder: Recorder, patches: ExitStack) -> None:
-    """Watch every decoder; one that was open before has no name."""
+    """Watch every decoder; the file of one that is already open is unknown."""
     kind = module.VideoDecoder
-    own_init, decoder = kind.__init__, named_version("torchcodec")
+    original_init, decoder = kind.__init__, library_version("torchcodec")
 
-    @wraps(own_init)
+    @wraps(original_init)
     def init(self: Any, source: Any, *args: Any, **kwargs: Any) -> None:
-        own_init(self, source, *args, **kwargs)
-        self._trace_ves_source = name_of(source)
+        original_init(self, source, *args, **kwargs)
+        self._trace_ves_source = source_name(source)
 
     def note(self: Any, frames: Any) -> Any:
         moments = frames.pts_seconds
         seconds = moments.flatten().tolist() if hasattr(moments, "flatten") else [float(moments)]
         look = recorder.look(self, getattr(self, "_trace_ves_source", ""), decoder)
-        recorder.note(look, [Seen.by_seconds(each) for each in seconds])
+        recorder.note(look, [ReceivedFrame.by_seconds(each) for each in seconds])
         return frames
 
     def watch(own: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(own)
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if getattr(self, "_trace_ves_busy", False):  # one method that calls another hands frames out once
+            if getattr(self, "_trace_ves_busy", False):  # called by another method, which reports the frames
                 return own(self, *args, **kwargs)
             self._trace_ves_busy = True
             try:
@@ -310,7 +311,7 @@ def patch_torchcodec(module: ModuleType, recorder: Recorder, patches: ExitStack)
         return method
 
     def getitem(self: Any, key: Any) -> Any:
-        """As the library's own, by the methods that also give timestamps."""
+        """Like the library's own, with methods that also return timestamps."""
         if isinstance(key, slice):
             start, stop, step = key.indices(len(self))
             return self.get_frames_in_range(start, stop, step).data
@@ -329,4 +330,4 @@ HOOKS: Final[Mapping[str, Callable[[ModuleType, Recorder, ExitStack], None]]] = 
     "cv2": patch_opencv,
     "torchcodec.decoders._video_decoder": patch_torchcodec,
 }
-"""The module of each library that hands out frames, and what patches it."""
+"""The module of each library, and the function that patches it."""

@@ -1,4 +1,4 @@
-"""Recordings: which frames were handed out for which question, in memory or in the files of a folder."""
+"""Recordings: the frames that a program received for each question, in memory or in files of a folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.benches.frame_log.frames import LoggedLook, Seen
+from trace_ves.benches.frame_log.frames import LoggedLook, ReceivedFrame
 from trace_ves.benches.frame_log.hooks import HOOKS, ImportWatch
 from trace_ves.core.jsonl import JsonlAppender
 from trace_ves.records import Prediction
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Recording:
-    """What was looked at while one question was answered."""
+    """The frames received while one question is answered."""
 
     question_id: str
     looks: list[LoggedLook] = field(default_factory=list)
     latest: LoggedLook | None = None
-    """The look that the last frame was handed out at."""
+    """The look with the last received frame."""
 
     @property
     def timestamps(self) -> tuple[float, ...]:
-        """Of every frame that was handed out, or that the program kept, in order."""
+        """The timestamps of all supplied frames, in order."""
         return self.prediction(None).timestamps
 
     @property
     def frames_supplied(self) -> int:
-        """Frames that were handed out, or that the program kept; one handed out twice counts twice."""
+        """The number of supplied frames; a frame received twice counts twice."""
         return sum(len(look.supplied) for look in self.looks)
 
     def prediction(self, answer: str | None, **facts: str) -> Prediction:
-        """A line of a run: the answer, what was looked at, and with which decoders; `facts` such as method."""
-        looks = [look.record() for look in self.looks if look.seen]
+        """A run line with the answer, supplied frames and decoders; `facts` may have `method` and `backbone`."""
+        looks = [look.record() for look in self.looks if look.frames]
         timestamps = tuple(moment for look in looks for moment in look.timestamps)
         scanned = sum(look.frames_supplied for look in looks if look.scan)
         return Prediction(
@@ -65,7 +65,7 @@ class Recording:
         )
 
     def append_to(self, run: Path | str, answer: str | None, **facts: str) -> Prediction:
-        """Append that line to a run file."""
+        """Append the line to a run file."""
         line = self.prediction(answer, **facts)
         with JsonlAppender(run) as file:
             file.append(line.to_json())
@@ -73,7 +73,7 @@ class Recording:
 
 
 class Recorder:
-    """The hooks of all libraries, and the recordings that are open."""
+    """The hooks of all libraries, and the open recordings."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -85,7 +85,7 @@ class Recorder:
         self.file: FramesFile | None = None  # where all looks are written
 
     def install(self) -> None:
-        """Watch the libraries; each `install` needs one `uninstall`."""
+        """Install the hooks; each `install` needs an `uninstall`."""
         with self._lock:
             self._users += 1
             if self._users == 1:
@@ -93,7 +93,7 @@ class Recorder:
                 watch.start(self._patches)
 
     def uninstall(self) -> None:
-        """Put everything back once there is no recording left."""
+        """Remove the hooks after the last `uninstall`."""
         with self._lock:
             self._users -= 1
             if self._users == 0:
@@ -101,7 +101,7 @@ class Recorder:
 
     @contextmanager
     def assign_to(self, recording: Recording) -> Iterator[None]:
-        """Assign frames that are handed out meanwhile to this recording."""
+        """Assign the frames received in this context to a recording."""
         with self._lock:
             self._open.append(recording)
         self.install()
@@ -115,7 +115,7 @@ class Recorder:
                 self._open.remove(recording)
 
     def look(self, reader: Any, video: str, decoder: str) -> LoggedLook:
-        """The look of this reader in the recording that is open now; the same one for the same two."""
+        """The look of this reader in the current recording."""
         current = self._current()
         with self._lock:
             looks = self._looks.setdefault(reader, {})
@@ -125,37 +125,38 @@ class Recorder:
                     current.looks.append(looks[current])
             return looks[current]
 
-    def note(self, look: LoggedLook, seen: Sequence[Seen]) -> None:
-        """Record that these frames were handed out."""
+    def note(self, look: LoggedLook, frames: Sequence[ReceivedFrame]) -> None:
+        """Record that the program received these frames."""
         with self._lock:
             if look.question_id is None and self.file is None:
                 return
-            look.seen.extend(seen)
+            look.frames.extend(frames)
             self._latest = look
             if (current := self._current()) is not None:
                 current.latest = look
             if self.file is not None:
-                self.file.on_seen(look)
+                self.file.on_frames(look)
 
     def keep(self, places: Sequence[int] | None) -> None:
-        """Record that the program keeps these frames of the reader that handed out the last one."""
+        """Record that the program keeps these frames of the last reader."""
         with self._lock:
             current = self._current()
             look = current.latest if current else self._latest
             if look is None:
-                return  # nothing is recorded, or nothing was decoded
-            chosen = [len(look.seen) - 1] if places is None else [operator.index(place) for place in places]
-            if outside := [place for place in chosen if not 0 <= place < len(look.seen)]:
-                raise IndexError(f"frame {outside[0]} was not handed out; this reader has handed out {len(look.seen)}")
-            look.kept = [*(look.kept or ()), *chosen]
+                return  # there is no recording, or nothing was decoded
+            count = len(look.frames)
+            indices = [count - 1] if places is None else [operator.index(place) for place in places]
+            if outside := [index for index in indices if not 0 <= index < count]:
+                raise IndexError(f"frame {outside[0]} does not exist; this reader has returned {count} frames")
+            look.kept = [*(look.kept or ()), *indices]
             if self.file is not None:
-                self.file.on_kept(look, chosen)
+                self.file.on_keep(look, indices)
 
     def _current(self) -> Recording | None:
-        """The recording of this thread or task, else the only one that is open: libraries decode in threads too."""
-        mine = _CURRENT.get()
-        if mine is not None and mine in self._open:
-            return mine
+        """The recording of this thread or task, else the only open one, because libraries also decode in threads."""
+        own = _CURRENT.get()
+        if own is not None and own in self._open:
+            return own
         return self._open[0] if len(self._open) == 1 else None
 
 
@@ -165,23 +166,23 @@ _CURRENT: ContextVar[Recording | None] = ContextVar("trace_ves_recording", defau
 
 @contextmanager
 def recording(question_id: str) -> Iterator[Recording]:
-    """Record which frames decord, PyAV, OpenCV or torchcodec hand out while one question is answered.
+    """Record which frames decord, PyAV, OpenCV or torchcodec return while one question is answered.
 
-    Several may be open in different threads or tasks. A thread that was started inside of one belongs to it only while
-    it is the only one.
+    Different threads or tasks may have their own recordings. Frames decoded in a thread that was started inside a
+    recording belong to it only if no other recording is open.
     """
-    made = Recording(question_id)
-    with RECORDER.assign_to(made):
-        yield made
+    current = Recording(question_id)
+    with RECORDER.assign_to(current):
+        yield current
 
 
-MOST_WAITING: Final = 1000  # Frames of one look that wait before they are written as a line
+MOST_UNWRITTEN: Final = 1000  # frames of a look in memory before they are written
 
 
 class FramesFile:
-    """Writes each look once another begins; what is written survives a kill.
+    """Writes each look when the next one begins.
 
-    A forked process writes at once, into another file: it may end without running exit handlers.
+    A forked process has its own file and writes immediately, because it may end without running exit handlers.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -191,26 +192,26 @@ class FramesFile:
         self._process = 0
         self._current: LoggedLook | None = None
 
-    def on_seen(self, look: LoggedLook) -> None:
-        """Something more was seen at this look."""
+    def on_frames(self, look: LoggedLook) -> None:
+        """Handle new frames of a look."""
         if look is not self._current:
             self.flush()
             self._current = look
-        if len(look.seen) - look.written >= MOST_WAITING or os.getpid() != self._home:
+        if len(look.frames) - look.written >= MOST_UNWRITTEN or os.getpid() != self._home:
             self._write(look)
 
     def flush(self) -> None:
-        """Write what waits."""
-        if self._current is not None and len(self._current.seen) > self._current.written:
+        """Write all unwritten frames."""
+        if self._current is not None and len(self._current.frames) > self._current.written:
             self._write(self._current)
 
-    def on_kept(self, look: LoggedLook, places: Sequence[int]) -> None:
-        """The program kept these frames of a look."""
-        self._append(look.record([look.seen[place] for place in places], is_kept=True))
+    def on_keep(self, look: LoggedLook, indices: Sequence[int]) -> None:
+        """Write the frames of a look that the program keeps."""
+        self._append(look.record([look.frames[index] for index in indices], is_kept=True))
 
     def _write(self, look: LoggedLook) -> None:
-        line = look.record(look.seen[look.written :])
-        look.written = len(look.seen)  # what cannot be written is not tried again at exit
+        line = look.record(look.frames[look.written :])
+        look.written = len(look.frames)  # set before writing, so that a failed write is not repeated at exit
         self._append(line)
 
     def _append(self, line: RecordedLook) -> None:
@@ -226,5 +227,5 @@ def record_to(folder: Path) -> FramesFile:
     RECORDER.file = file
     RECORDER.install()
     atexit.register(file.flush)
-    os.register_at_fork(before=file.flush)  # else parent and child would both write what waits
+    os.register_at_fork(before=file.flush)  # else parent and child would both write the same frames
     return file

@@ -1,4 +1,4 @@
-"""The log formats of other tools: lmms-eval, VLMEvalKit and inspect_ai. None of them needs to be installed."""
+"""Readers of the logs of lmms-eval, VLMEvalKit and inspect_ai, which need not be installed."""
 
 from __future__ import annotations
 
@@ -20,58 +20,58 @@ from trace_ves.records.base import FieldError, shown, text_at, value_at
 Progress = Callable[[int, int], None] | None
 
 ID_KEYS: Final = ("question_id", "qid", "uid", "id")
-"""Keys under which tools keep the id of a question, in the order in which they are tried."""
+"""Keys that may hold the id of a question, in order of preference."""
 ANSWER_KEYS: Final = ("pred_answer", "parsed_pred", "pred", "prediction", "model_answer")
-"""Keys under which they keep what was answered; `answer` is the right one in all of them."""
+"""Keys that may hold the model's answer; in all tools, `answer` is the right answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedSample:
-    """One question as a log has it."""
+    """One sample of a log."""
 
-    number: int  # the line, row or place of the sample in its file, from 1
-    question_id: str | None  # None for a log without ids; its question is found by `prompt`
+    number: int  # its line, row or position in the file, from 1
+    question_id: str | None  # None if the log has no ids; the question is then found by `prompt`
     response: str | None
-    """The answer that the tool extracted, otherwise what the model wrote; None if there is neither."""
+    """The answer that the tool extracted, else what the model wrote."""
     raw: str | None = None  # what the model wrote
     prediction: Prediction | None = None
-    """What was looked at, where the log has it; the answer of the line is this one's then."""
+    """The run line, if the log contains one."""
     error: str | None = None
-    target: str | None = None  # the right answer, as the log states it
+    target: str | None = None  # the right answer according to the log
     groups: Mapping[str, object] = field(default_factory=dict)
-    """The group keys of the bench that the log states, such as the duration class."""
-    prompt: str | None = None  # the text that the model was given
+    """Group keys in the log, such as the duration class."""
+    prompt: str | None = None  # the text sent to the model
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Where a log keeps the id and the answer, as `--fields` says: `id=doc.qid,answer=scores.mcq.answer`."""
+    """The paths of the id and the answer from `--fields`: `id=doc.qid,answer=scores.mcq.answer`."""
 
     paths: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, text: str | None) -> Fields:
-        """The fields of `--fields`."""
+        """Parse `--fields`."""
         return cls(parse_places("--fields", text, {"id", "answer"}, "id=PATH,answer=PATH, such as id=doc.qid"))
 
     def question_id(self, row: Mapping[str, object], places: Sequence[object]) -> str:
-        """The id of a row: at the path of --fields, else under the first known key of these places."""
+        """The id of a row: at the path of --fields, else under the first of `ID_KEYS` in these places."""
         if path := self.paths.get("id"):
             return text_at(row, path)
-        found = first_of(places, ID_KEYS)
-        if found is None:
-            raise FieldError("it has no question id; name its place with --fields id=PATH")
-        return text_at({"id": found}, "id")
+        value = first_of(places, ID_KEYS)
+        if value is None:
+            raise FieldError("it has no question id; give its path with --fields id=PATH")
+        return text_at({"id": value}, "id")
 
     def response(self, row: Mapping[str, object], places: Sequence[object], default: object) -> str | None:
-        """What was answered: at the path of --fields, else under a known key, else what the model wrote."""
+        """The answer of a row: at the path of --fields, else under one of `ANSWER_KEYS`, else `default`."""
         path = self.paths.get("answer")
-        found = value_at(row, path) if path else first_of(places, ANSWER_KEYS)
-        return _words(default if found is None else found)
+        value = value_at(row, path) if path else first_of(places, ANSWER_KEYS)
+        return _first_text(default if value is None else value)
 
 
 def first_of(places: Sequence[object], keys: Sequence[str]) -> object:
-    """The first value that is not null under one of these keys, in one of these objects; None where there is none."""
+    """The first value under one of these keys in one of these objects that is not null, else None."""
     for key in keys:
         for place in places:
             if isinstance(place, dict) and place.get(key) is not None:
@@ -79,8 +79,8 @@ def first_of(places: Sequence[object], keys: Sequence[str]) -> object:
     return None
 
 
-def _words(value: object) -> str | None:
-    """The text of a response; of several, the first, which is the one that lmms-eval scores."""
+def _first_text(value: object) -> str | None:
+    """The text of a response; of several responses the first, which lmms-eval scores."""
     while isinstance(value, list) and value and isinstance(value[0], (str, list)):
         value = value[0]
     if value is None or value == []:
@@ -91,27 +91,27 @@ def _words(value: object) -> str | None:
 
 
 def _text(value: object) -> str | None:
-    """Text, also nested in lists of one; None for anything else."""
+    """A text, which may be nested in lists of length one; None for anything else."""
     while isinstance(value, list) and len(value) == 1:
         value = value[0]
     return value if isinstance(value, str) else None
 
 
 _GROUPS: Final = {"duration_group": ("duration_group", "duration"), "category": ("category", "domain")}
-"""Group keys of a bench, and the keys under which tasks of lmms-eval log them."""
+"""Group keys of a bench, and their keys in the logs of lmms-eval."""
 _LMMS_EVAL_KEYS = frozenset({"doc", "arguments", "resps", "filtered_resps", "token_counts", "input_media", "target"})
 
 
 def lmms_eval_samples(path: Path, fields: Fields, on_progress: Progress) -> Iterator[LoggedSample]:
-    """lmms-eval: the documents of a `*_samples_TASK.jsonl`; a metric holds what the task returned, often the id."""
+    """lmms-eval: the lines of a `*_samples_TASK.jsonl`; the metrics contain what the task returned, often the id."""
     for number, row in read_jsonl(path, parse=parse_loose_object, on_progress=on_progress):
         metrics = [value for key, value in row.items() if key not in _LMMS_EVAL_KEYS and isinstance(value, dict)]
         places, prompt = [*metrics, row.get("doc"), row], _text(row.get("input"))
         has_id = "id" in fields.paths or first_of(places, ID_KEYS) is not None or prompt is None
         try:
             name = fields.question_id(row, places) if has_id else None
-            written = row.get("filtered_resps", row.get("resps"))
-            response = fields.response(row, metrics, written)
+            raw = row.get("filtered_resps", row.get("resps"))
+            response = fields.response(row, metrics, raw)
         except FieldError as error:
             raise FormatError(f"{error}.", path=path, line=number) from None
         groups = {key: first_of(places[:-1], names) for key, names in _GROUPS.items()}
@@ -119,7 +119,7 @@ def lmms_eval_samples(path: Path, fields: Fields, on_progress: Progress) -> Iter
             number,
             name,
             response,
-            _text(row.get("resps", written)),
+            _text(row.get("resps", raw)),
             target=_text(row.get("target")),
             groups={key: value for key, value in groups.items() if isinstance(value, str)},
             prompt=prompt,
@@ -127,15 +127,15 @@ def lmms_eval_samples(path: Path, fields: Fields, on_progress: Progress) -> Iter
 
 
 FAILURE: Final = "Failed to obtain answer"
-"""What VLMEvalKit writes instead of an answer where the model's service failed."""
+"""What VLMEvalKit writes instead of an answer if a model call failed."""
 MOST_TABLE_BYTES: Final = 1024**3
 
 
 def vlmevalkit_samples(path: Path, fields: Fields, on_progress: Progress) -> Iterator[LoggedSample]:
-    """VLMEvalKit: the rows of a table of predictions. Its `index` numbers the rows and is not the id of a question."""
+    """VLMEvalKit: the rows of a table of predictions. Its column `index` is a row number, not a question id."""
     reader = _TABLE_READERS.get(path.suffix.lower())
     if reader is None:
-        raise InputError(f"{path}: a table of VLMEvalKit ends with {', '.join(_TABLE_READERS)}; a .pkl would run code.")
+        raise InputError(f"{path}: must end with {', '.join(_TABLE_READERS)}; a .pkl file could run code.")
     for number, row in enumerate(rows := reader(path), start=2):  # line 1 has the names of the columns
         try:
             name = fields.question_id(row, [row])
@@ -159,7 +159,7 @@ def _vlmevalkit_xlsx(path: Path) -> list[dict[str, object]]:
         book = load_workbook(path, read_only=True, data_only=True)
         lines = [list(line) for line in book.worksheets[0].iter_rows(values_only=True)]
         book.close()
-    except Exception as error:  # noqa: BLE001  openpyxl raises whatever its parts do on a damaged file
+    except Exception as error:  # noqa: BLE001  openpyxl raises many kinds of errors for a damaged file
         raise InputError(f"{path}: cannot be read as .xlsx: {str(error) or type(error).__name__}.") from None
     if not lines:
         raise InputError(f"{path}: the first sheet is empty.")
@@ -175,11 +175,11 @@ _TABLE_READERS: Final[dict[str, Callable[[Path], list[dict[str, object]]]]] = {
 }
 
 
-STORE_KEY: Final = "trace_ves:prediction"  # Of a sample's store: a line of a run
+STORE_KEY: Final = "trace_ves:prediction"  # the key of a run line in a sample's store
 
 
 def inspect_samples(path: Path, fields: Fields, on_progress: Progress) -> Iterator[LoggedSample]:
-    """inspect_ai: the samples of a `.eval` or `.json` log, first epoch; predictions of ours are used unchanged."""
+    """inspect_ai: the samples of the first epoch of a `.eval` or `.json` log; our own run lines are used unchanged."""
     for number, row in enumerate(_inspect_rows(path, on_progress), start=1):
         if row.get("epoch", 1) != 1:
             continue
@@ -196,11 +196,11 @@ def _inspect_sample(number: int, row: Mapping[str, object], fields: Fields) -> L
     scores = row.get("scores")
     answers = [first_of([score], ["answer"]) for score in (scores.values() if isinstance(scores, dict) else ())]
     name = fields.question_id(row, [row.get("metadata"), row])
-    written = first_of([row.get("output")], ["completion"])
-    response = fields.response(row, [{"pred": answer} for answer in answers], written)
+    completion = first_of([row.get("output")], ["completion"])
+    response = fields.response(row, [{"pred": answer} for answer in answers], completion)
     error = row.get("error")
     message = str(error.get("message", "error"))[:500] if isinstance(error, dict) else None
-    return LoggedSample(number, name, response or None, _text(written), error=message)
+    return LoggedSample(number, name, response or None, _text(completion), error=message)
 
 
 def _inspect_rows(path: Path, on_progress: Progress) -> Iterator[dict[str, object]]:
@@ -225,11 +225,11 @@ def _inspect_rows(path: Path, on_progress: Progress) -> Iterator[dict[str, objec
 
 
 MOST_MEMBER_BYTES: Final = 256 * 1024 * 1024
-ZSTANDARD: Final = 93  # the number that the zip format gives this compression; Python reads it from version 3.14 on
+ZSTANDARD: Final = 93  # the number of this compression in the zip format; Python supports it from version 3.14
 
 
 def open_zip(path: Path) -> zipfile.ZipFile:
-    """The archive in this file; an `InputError` if it is not one."""
+    """Open a zip file; an `InputError` if it is none."""
     try:
         with wrap_os_errors(path, "read"):
             return zipfile.ZipFile(path)
@@ -238,18 +238,18 @@ def open_zip(path: Path) -> zipfile.ZipFile:
 
 
 def refuse_large(path: Path, most_bytes: int) -> None:
-    """Refuse an archive whose members would together unpack to more than this."""
+    """Refuse an archive whose total unpacked size exceeds this limit."""
     with open_zip(path) as archive:
         total = sum(member.file_size for member in archive.infolist())
     if total > most_bytes:
-        raise InputError(f"{path}: it would unpack to {total} bytes; more than {most_bytes} are not read.")
+        raise InputError(f"{path}: it would unpack to {total} bytes; the limit is {most_bytes}.")
 
 
 def read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """The content of one member, never more than `MOST_MEMBER_BYTES`."""
+    """Read one member of at most `MOST_MEMBER_BYTES`."""
     where = f"{archive.filename}, {member.filename}"
     if member.file_size > MOST_MEMBER_BYTES:
-        raise InputError(f"{where}: it would unpack to {member.file_size} bytes; at most {MOST_MEMBER_BYTES} are read.")
+        raise InputError(f"{where}: it would unpack to {member.file_size} bytes; the limit is {MOST_MEMBER_BYTES}.")
     try:
         return _decompress(archive, member, where) if member.compress_type == ZSTANDARD else archive.read(member)
     except (zipfile.BadZipFile, NotImplementedError, EOFError, OSError, ValueError) as error:
@@ -257,29 +257,29 @@ def read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
 
 
 def _decompress(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> bytes:
-    """The content of a member that Python's zipfile can only give back as it is stored."""
+    """Decompress a member with Zstandard, which Python's zipfile can only return as stored."""
     try:
         import zstandard  # an optional part
     except ImportError:
         raise MissingExtraError(f"{where}: reading logs with Zstandard compression", "logs") from None
     stored = copy(member)
     stored.compress_type, stored.file_size = zipfile.ZIP_STORED, member.compress_size
-    del stored.CRC  # it is that of the content
+    del stored.CRC  # the checksum of the unpacked content
     try:
         with zstandard.ZstdDecompressor().stream_reader(archive.read(stored), read_across_frames=True) as stream:
             content = stream.read(member.file_size + 1)
     except zstandard.ZstdError as error:
         raise ValueError(str(error)) from None
     if len(content) != member.file_size:
-        raise ValueError("its size is not what the archive says")
+        raise ValueError("its size differs from the size in the archive")
     return content
 
 
 @dataclass(frozen=True, slots=True)
 class LogFormat:
-    """How the logs of one tool are read."""
+    """The reader of one tool's logs."""
 
-    patterns: tuple[str, ...]  # what to read in a folder: the first pattern that finds anything
+    patterns: tuple[str, ...]  # files to read in a folder: those of the first pattern with a match
     samples: Callable[[Path, Fields, Progress], Iterator[LoggedSample]]
 
 
@@ -288,4 +288,4 @@ LOG_FORMATS: Final = {
     "vlmevalkit": LogFormat(("*.xlsx", "*.tsv", "*.csv", "*.json"), vlmevalkit_samples),
     "inspect": LogFormat(("*.eval", "*.json"), inspect_samples),
 }
-"""Each format of `trace-ves audit --format`."""
+"""The formats of `trace-ves audit --format`."""

@@ -1,6 +1,6 @@
-"""The option that a model's free text names, and the rule that read it.
+"""Find the option that a free-text response names.
 
-Every letter is treated alike: a capital counts as a letter unless a lower-case word follows it ("A man", "I pick").
+All letters are treated alike: a capital is an option unless a lower-case word follows it ("A man", "I pick").
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from trace_ves.core.question import Question
 
 Rule = Literal["single letter", "statement", "first letter", "option text", "only letter", "not read"]
-LONGEST_READ: Final = 20_000  # Characters of a response that are read, from its end: the answer follows the reasoning
+LONGEST_READ: Final = 20_000  # characters read from the end of a response, where the answer is
 
 _THOUGHT: Final = r"(?:think|thinking|thought|reasoning|analysis)"
 _REASONING: Final = re.compile(
     rf"(?is)<{_THOUGHT}>.*?(?:</{_THOUGHT}>|\Z)|◁think▷.*?(?:◁/think▷|\Z)|\A.*(?:</{_THOUGHT}>|◁/think▷)"
 )
-# A capital followed by a lower-case word is an article or a pronoun, unless that word continues a sentence about it.
+# A capital before a lower-case word is an article or a pronoun, unless the word continues a sentence about the option.
 _NEXT: Final = (
     r"(?![\w'\u2019])(?!\s+(?!(?:or|and|because|since|as|is|was|which|based|but|due|for|with|would|seems|appears)\b)"
     r"[a-z])"
@@ -48,50 +48,50 @@ _FIRST: Final = re.compile(
     r"(?m)^(?:[^\w\n]|_)*(?:(?i:option|choice|letter)\s+[(\[*]{0,2})?([A-Z])"
     r"(?:\s*[.):\n]|\s+[-\u2013\u2014(]|,(?!\s*(?:and|or)?\s*[A-Z]\b))"
 )
-"""A line that opens with a letter: "B. the hunter", "Option B: …", "B, the hunter", but not "A, B"."""
+"""A line that begins with a letter: "B. the hunter", "Option B: …", "B, the hunter", but not "A, B"."""
 
 
 class LetterReading(NamedTuple):
-    """What a response answers: a letter, or None where it names no option, or more than one."""
+    """The option of a response, or None if it names none or several, and the rule that found it."""
 
     letter: str | None
     rule: Rule
 
 
 def read_letter(text: str, question: Question) -> LetterReading:
-    """Read the option that a response names: the last explicit statement first, then the option's own text."""
+    """Find the option that a response names: by the last explicit statement, else by an option's text."""
     response = _REASONING.sub(" ", text[-LONGEST_READ:]).strip()
-    if tagged := re.findall(r"(?is)<answer>(.*?)(?:</answer>|\Z)", response):
-        response = tagged[-1].strip()
+    if tags := re.findall(r"(?is)<answer>(.*?)(?:</answer>|\Z)", response):
+        response = tags[-1].strip()
     letters = question.letters
 
-    def named(matches: Iterable[re.Match[str]]) -> list[str]:
+    def option_letters(matches: Iterable[re.Match[str]]) -> list[str]:
         groups = (next((group for group in match.groups() if group), "") for match in matches)
         return [group for group in groups if group in letters]
 
-    if (alone := re.fullmatch(r"[\W_]*([A-Za-z])[\W_]*", response)) and alone[1].upper() in letters:
-        return LetterReading(alone[1].upper(), "single letter")
+    if (single := re.fullmatch(r"[\W_]*([A-Za-z])[\W_]*", response)) and single[1].upper() in letters:
+        return LetterReading(single[1].upper(), "single letter")
     # (b) and "answer: b" are letters too; a denied letter ("not A", "A is wrong") does not count.
-    response = re.sub(r"(?<!\w)([({\[*])([a-z])(?=[)}\]*])", lambda found: found[1] + found[2].upper(), response)
+    response = re.sub(r"(?<!\w)([({\[*])([a-z])(?=[)}\]*])", lambda match: match[1] + match[2].upper(), response)
     response = re.sub(
         r"(?i:\b(?:answer|option|choice)(?:\s+is)?[\s:]+)[a-z](?=\s*[.,;)]|\s*\Z)",
-        lambda found: found[0][:-1] + found[0][-1].upper(),
+        lambda match: match[0][:-1] + match[0][-1].upper(),
         response,
     )
     claims = _DENIED.sub(" ", response).lstrip()
-    if stated := named(_STATEMENT.finditer(claims)):
-        return LetterReading(stated[-1], "statement")
-    first = named(_FIRST.finditer(claims))
+    if statements := option_letters(_STATEMENT.finditer(claims)):
+        return LetterReading(statements[-1], "statement")
+    first = option_letters(_FIRST.finditer(claims))
     if len(set(first)) == 1 and (opening := _FIRST.match(claims)) and opening[1] == first[0]:
         return LetterReading(first[0], "first letter")
-    if (same := _option_named(response, question)) is not None:
-        return LetterReading(same, "option text")
-    mentioned = set(named(re.finditer(_LETTER, claims)))
+    if (option := _find_option(response, question)) is not None:
+        return LetterReading(option, "option text")
+    mentioned = set(option_letters(re.finditer(_LETTER, claims)))
     return LetterReading(mentioned.pop(), "only letter") if len(mentioned) == 1 else LetterReading(None, "not read")
 
 
-def _option_named(response: str, question: Question) -> str | None:
-    """The one option whose words the response is, else the one whose words it contains, in a response of its length."""
+def _find_option(response: str, question: Question) -> str | None:
+    """The only option that equals the response, else the only one that a short response contains."""
     for letter, text in zip(question.letters, question.options, strict=True):  # "C red car"
         if split_words(text) and split_words(response) == [letter.casefold(), *split_words(text)]:
             return letter

@@ -1,4 +1,4 @@
-"""A log and a bench become a run: answers as the log has them, timestamps as logged, recorded or reconstructed."""
+"""Make a run from a log and a bench; timestamps are logged, recorded or reconstructed."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def assumed_times(item: Item, fps: float = ASSUMED_FPS) -> FrameTimes:
-    """The frames of an item's video by its duration and a frame rate."""
+    """The frame times of an item's video, from its duration and a frame rate."""
     return FrameTimes.assumed(item.duration, fps)
 
 
 def read_logs(paths: Sequence[Path], log_format: str, items: Sequence[Item], **options: Any) -> tuple[Run, ...]:
-    """Read logs, or every log of a folder, as runs on this bench; `options` are those of `read_log`."""
+    """Read logs, or all logs in a folder, as runs on a bench; `options` are those of `read_log`."""
     files = [file for path in paths for file in _files(path, log_format)]
     runs, skipped = [], []
     for file in files:
@@ -42,21 +42,21 @@ def read_logs(paths: Sequence[Path], log_format: str, items: Sequence[Item], **o
     return distinct_names(
         [
             replace(run, name=name) if run.path and run.name == _stem(run.path) else run
-            for run, name in zip(runs, _short_names(names), strict=True)
+            for run, name in zip(runs, _shorten_names(names), strict=True)
         ]
     )
 
 
 class OtherBenchError(InputError):
-    """A log without a question of this bench: in a folder, the log of another task."""
+    """The log has no question of this bench; in a folder, it may belong to another task."""
 
 
 def _stem(path: Path) -> str:
     return path.name.removesuffix(".gz").rpartition(".")[0] or path.stem
 
 
-def _short_names(names: Sequence[str]) -> Sequence[str]:
-    """The names without the words that all of them begin or end with; words are separated by underscores."""
+def _shorten_names(names: Sequence[str]) -> Sequence[str]:
+    """Remove the words that all names begin or end with; underscores separate words."""
     words = [name.split("_") for name in names]
     if len(set(names)) < max(2, len(names)):
         return names
@@ -81,8 +81,8 @@ def read_log(
 ) -> Run:
     """Read one log as a run on this bench.
 
-    Timestamps are those that the log has, else those in `recorded` (by question id) or of the frames in `selection`,
-    else where `sampler` puts them on the frames that `frame_times` gives for an item. The run says which it was.
+    Timestamps come from the log, else from `recorded` (by question id) or `selection`, else from `sampler`, which
+    chooses among the frames that `frame_times` returns for an item. The run records their source.
     """
     report = None if on_progress is None else lambda done, total: on_progress(f"reading {path.name}", done, total)
     lines = selection.predictions if selection else ()
@@ -106,7 +106,7 @@ class _RunBuilder:
     predictions: dict[str, Prediction] = field(default_factory=dict)
     lines: list[int] = field(default_factory=list)
     counted: dict[str, list[str]] = field(default_factory=dict)
-    """Ids of questions by the warning that they are counted in."""
+    """Question ids by warning."""
     exact_times: set[bool] = field(default_factory=set)
     _texts: list[tuple[Item, list[str]]] = field(default_factory=list)
 
@@ -114,7 +114,7 @@ class _RunBuilder:
         name = sample.question_id
         item = self._find_by_prompt(sample) if name is None else self.items.get(name)
         if item is None or item.question.id in self.predictions:
-            self._count(STRANGERS if item is None else REPEATED, name or f"line {sample.number}")
+            self._count(UNKNOWN if item is None else REPEATED, name or f"line {sample.number}")
             return
         if name is None:
             self._count(BY_PROMPT, item.question.id)
@@ -124,7 +124,7 @@ class _RunBuilder:
         self.lines.append(sample.number)
 
     def _find_by_prompt(self, sample: LoggedSample) -> Item | None:
-        """The item whose question and options the prompt contains: the one at the same place, else the only one."""
+        """The item whose question and options the prompt contains: the one at the same position, else the only one."""
         if not self._texts:
             self._texts = [
                 (item, [_squeeze(text) for text in (item.question.text, *item.question.options)])
@@ -145,19 +145,19 @@ class _RunBuilder:
         extra: dict[str, object] = {"groups": sample.groups} if sample.groups else {}
         if sample.response and item.question.is_open:
             answer = sample.response
-        elif sample.response or sample.raw:  # where the tool read no answer, none is read
+        elif sample.response or sample.raw:  # if the tool extracted no answer, there is none
             answer, extra["read_by"] = read_letter(sample.response or "", item.question)
             if answer is None:
                 self._count(UNREAD, item.question.id)
         if sample.raw is not None:
             extra["response"] = sample.raw
-        seen = self._find_frames(item)
-        if seen is None:
+        supplied = self._find_frames(item)
+        if supplied is None:
             return Prediction(item.question.id, answer, error=sample.error, extra={**extra, "frames_known": False})
-        return replace(seen, answer=answer, error=sample.error, extra={**seen.extra, **extra})
+        return replace(supplied, answer=answer, error=sample.error, extra={**supplied.extra, **extra})
 
     def _find_frames(self, item: Item) -> Prediction | None:
-        """What was looked at, without an answer; None where neither the log nor the bench can say."""
+        """The supplied frames as a prediction without an answer; None if they are unknown."""
         name = item.question.id
         if (recorded := self.recorded.get(name)) is not None:
             if not recorded.extra.get("exact", True):
@@ -166,7 +166,7 @@ class _RunBuilder:
         if self.sampler is None:
             if item.evidence:
                 raise InputError(
-                    f"{self.path}: the log does not say which frames were looked at (question {name!r}); name the "
+                    f"{self.path}: the log does not contain the supplied frames (question {name!r}); give the "
                     "schedule of the run with --sampler, such as linspace-32, or give --frames or --recorded."
                 )
             return None
@@ -175,30 +175,30 @@ class _RunBuilder:
             return None
         times = self.frame_times(item)
         self.exact_times.add(times.is_exact)
-        seen = self.sampler.timestamps(times)
-        return Prediction(name, None, timestamps=seen, frames_supplied=len(seen))
+        timestamps = self.sampler.timestamps(times)
+        return Prediction(name, None, timestamps=timestamps, frames_supplied=len(timestamps))
 
     def run(self) -> Run:
         if not self.predictions:
-            strangers = self.counted.get(STRANGERS)
-            first = f"the first sample is {strangers[0]!r}" if strangers else "it has no samples"
+            unknown = self.counted.get(UNKNOWN)
+            first = f"the first sample is {unknown[0]!r}" if unknown else "it has no samples"
             raise OtherBenchError(f"{self.path}: no question of the bench is in this log; {first}.")
         warnings = []
         for warning, names in self.counted.items():
-            some = ", ".join(name[:60] for name in names[:3]) + (", …" if len(names) > 3 else "")
-            warnings.append(f"{self.path}: {warning.format(len(names), sampler=self.sampler)} ({some}).")
+            examples = ", ".join(name[:60] for name in names[:3]) + (", …" if len(names) > 3 else "")
+            warnings.append(f"{self.path}: {warning.format(len(names), sampler=self.sampler)} ({examples}).")
         predictions = list(self.predictions.values())
-        made = Run(_stem(self.path), predictions, self.path, self.lines, tuple(warnings))
+        run = Run(_stem(self.path), predictions, self.path, self.lines, tuple(warnings))
         if self.sampler is not None and self.exact_times:
-            made = replace(made, reconstruction=Reconstruction(self.sampler.name, frozenset(self.exact_times)))
-        return replace(made, name=made.method or made.name)
+            run = replace(run, reconstruction=Reconstruction(self.sampler.name, frozenset(self.exact_times)))
+        return replace(run, name=run.method or run.name)
 
 
 BY_PROMPT: Final = "{} samples have no question id; they were matched by the question and options in the prompt"
-STRANGERS: Final = "{} samples are not questions of this bench and were skipped"
+UNKNOWN: Final = "{} samples are not questions of this bench and were skipped"
 REPEATED: Final = "{} samples repeat an earlier question; the first of each counts"
-OTHER_KEY: Final = "the right answers of {} questions differ from the bench; is it another version?"
-UNREAD: Final = "{} responses name no single option and count as no answer"
+OTHER_KEY: Final = "the right answers of {} questions differ from the bench, which may be another version"
+UNREAD: Final = "{} responses do not name exactly one option and count as no answer"
 ROUNDED: Final = "the recorded timestamps of {} questions come from the decoding library and were not checked"
 UNPLACED: Final = "{} questions have no duration in this bench, so {sampler.name} gives no frames for them"
 
@@ -208,7 +208,7 @@ def _squeeze(text: str) -> str:
 
 
 def _files(path: Path, log_format: str) -> list[Path]:
-    """The file itself, or the logs in a folder and in those below it: lmms-eval makes a folder for each model."""
+    """The file itself, or the logs in a folder or below it, because lmms-eval makes a folder for each model."""
     if not path.is_dir():
         return [path]
     patterns = LOG_FORMATS[log_format].patterns

@@ -1,4 +1,4 @@
-"""What each question of a bench was answered from: recorded frames, or a published list of frame indices."""
+"""The frames of each question, from recorded looks or from a published list of frame indices."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
     from trace_ves.core.schedules import FrameTimes
 
 FRAME_KEYS: Final = ("frames", "frame_indices", "frame_idx", "frame_ids", "indices", "selected_frames")
-"""Keys under which frame selectors publish the indices of a question."""
+"""Keys that may hold the frame indices of a question."""
 INDICES: Final = "frame indices"
 
 
 def read_frame_lists(path: Path, items: Sequence[Item], frame_times: Callable[[Item], FrameTimes]) -> Run:
-    """A selector's frames for each question, from a file of frame indices, as a run without answers."""
+    """Read a file of frame indices for each question as a run without answers."""
     content = [line.record for line in read_jsonl(path)] if path.suffix == ".jsonl" else read_json(path)
     lists, warnings = _lists_by_id(path, content, items)
     lines, exact = [], set()
     for item in items:
         if item.question.id in lists:
-            times = frame_times(item)
-            exact.add(times.is_exact)
-            seen = _place(path, item, lists[item.question.id], times)
+            frame_grid = frame_times(item)
+            exact.add(frame_grid.is_exact)
+            times = _place(path, item, lists[item.question.id], frame_grid)
             facts = {"selection": True}
-            lines.append(Prediction(item.question.id, None, timestamps=seen, frames_supplied=len(seen), extra=facts))
+            lines.append(Prediction(item.question.id, None, timestamps=times, frames_supplied=len(times), extra=facts))
     if not lines:
         raise InputError(f"{path}: no question of the bench is in this file; its first id is {next(iter(lists))!r}.")
-    if strangers := len(lists) - len(lines):
-        warnings.append(f"{path}: {strangers} lists are for questions outside this bench and were skipped.")
+    if unknown := len(lists) - len(lines):
+        warnings.append(f"{path}: {unknown} lists are for questions outside this bench and were skipped.")
     return Run(path.stem, lines, path, [0] * len(lines), tuple(warnings), Reconstruction(INDICES, frozenset(exact)))
 
 
@@ -67,7 +67,7 @@ def _lists_by_id(path: Path, content: object, items: Sequence[Item]) -> tuple[Ma
 
 
 def _place(path: Path, item: Item, indices: object, times: FrameTimes) -> tuple[float, ...]:
-    """When the frames of these indices are shown."""
+    """The timestamps of frame indices."""
     where = f"{path}: question {item.question.id!r}"
     if isinstance(indices, str):
         try:
@@ -93,10 +93,10 @@ def _place(path: Path, item: Item, indices: object, times: FrameTimes) -> tuple[
 
 
 def read_recorded(folder: Path, items: Sequence[Item]) -> dict[str, Prediction]:
-    """The frames of each question that was looked at.
+    """Read the recorded frames of each question.
 
-    A look belongs to the question that the program named, else to the questions on its video: to all of them where
-    every look at it saw the same frames, to the only one where there is one. Anything else is ambiguous.
+    A look belongs to the question that the program named. Otherwise it belongs to the only question about its video, or
+    to all of them if every look at the video returned the same frames. Anything else is ambiguous.
     """
     looks = _looks(folder)
     known = {item.question.id for item in items}
@@ -118,38 +118,38 @@ def read_recorded(folder: Path, items: Sequence[Item]) -> dict[str, Prediction]:
         name: Prediction(
             name,
             None,
-            timestamps=tuple(moment for look in seen for moment in look.timestamps),
-            frames_supplied=sum(look.frames_supplied for look in seen),
-            extra={"exact": all(look.exact for look in seen), "recorded": {"scan": _mostly_scans(seen)}},
+            timestamps=tuple(moment for look in own_looks for moment in look.timestamps),
+            frames_supplied=sum(look.frames_supplied for look in own_looks),
+            extra={"exact": all(look.exact for look in own_looks), "recorded": {"scan": _mostly_scans(own_looks)}},
         )
-        for name, seen in by_question.items()
+        for name, own_looks in by_question.items()
     }
 
 
 def _mostly_scans(looks: Sequence[RecordedLook]) -> bool:
-    """Whether most frames come from looks that read consecutive frames, none of which the program kept explicitly."""
+    """Whether most frames come from looks that read consecutive frames."""
     scanned = sum(look.frames_supplied for look in looks if look.scan)
     return 2 * scanned > sum(look.frames_supplied for look in looks)
 
 
 def _common_looks(video: str, looks: list[RecordedLook], names: Sequence[str]) -> list[RecordedLook]:
-    """What every question of a video was answered from."""
+    """The looks that belong to every question about a video."""
     if len(names) == 1 or not looks:
         return looks
     if len({frozenset(look.timestamps) for look in looks}) > 1:
         raise InputError(
-            f"the video {video!r} was looked at in different ways, and {len(names)} questions are on it; have the "
-            "program say which it answers, with trace_ves.recording(question_id)."
+            f"the video {video!r} has {len(names)} questions and different looks; name the question in the program, "
+            "with trace_ves.recording(question_id)."
         )
     return looks[:1]
 
 
 def _looks(folder: Path) -> list[RecordedLook]:
-    """Every look of a folder, or of one file; the lines of one look are put together."""
+    """Read every look of a folder or file; the lines of a look are joined."""
     files = sorted(folder.glob("*.jsonl")) if folder.is_dir() else [folder]
     if not files:
         raise InputError(f"{folder}: no recorded frames in this folder (*.jsonl).")
-    found: dict[tuple[Path, str, str | None], RecordedLook] = {}
+    looks: dict[tuple[Path, str, str | None], RecordedLook] = {}
     for file in files:
         for line in read_jsonl(file, on_torn_tail=lambda _: None):
             try:
@@ -157,9 +157,9 @@ def _looks(folder: Path) -> list[RecordedLook]:
             except FieldError as error:
                 raise FormatError(f"{error}.", path=file, line=line.number) from None
             key = (file, look.look, look.question_id)
-            before = found.get(key)
+            before = looks.get(key)
             if before is not None and before.kept and not look.kept:
-                continue  # the program said which frames it kept; the others were decoded on the way
+                continue  # the program named the frames that it keeps
             if before is not None and before.kept == look.kept:
                 look = replace(
                     before,
@@ -168,10 +168,10 @@ def _looks(folder: Path) -> list[RecordedLook]:
                     exact=before.exact and look.exact,
                     scan=before.scan or look.scan,
                 )
-            found[key] = look
-    return list(found.values())
+            looks[key] = look
+    return list(looks.values())
 
 
 def _stem(video: str) -> str:
-    """The name of a video without folders and ending, by which a bench and a program agree on it."""
+    """The name of a video without folders and suffix, which identifies it in a bench and in a program."""
     return PurePosixPath(video.replace("\\", "/")).stem

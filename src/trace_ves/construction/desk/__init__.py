@@ -1,1 +1,1 @@
-"""The annotators' desk: judging the items of a build in the browser, on the page's server and with its look."""
+"""The annotation desk: annotators judge the items of a build in the browser."""

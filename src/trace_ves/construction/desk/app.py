@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 
 from trace_ves._version import __version__
 from trace_ves.construction.desk import bodies, media, pages
-from trace_ves.construction.desk.audit_log import AUDIT_FILE, LOGGER, Audited, AuditLog
+from trace_ves.construction.desk.audit_log import AUDIT_FILE, LOGGER, AuditLog, AuditMiddleware
 from trace_ves.construction.desk.context import (
     CheckedForm,
     Context,
@@ -46,7 +46,7 @@ def create_desk(
     token: str | None = None,
     secure: bool = False,
 ) -> ASGIApp:
-    """The application over a build. Without `hosts` any host name is accepted, and a token is needed."""
+    """Create the desk of a build. `hosts` are the accepted host names; None accepts any, and requires a token."""
     app = FastAPI(
         title="trace-ves desk",
         version=__version__,
@@ -55,7 +55,7 @@ def create_desk(
         redoc_url=None,
         responses={422: {"model": bodies.Problem, "description": "A value is not valid."}},
     )
-    # Cookies do not distinguish ports, so that every build needs its own names.
+    # Cookies do not distinguish ports, so each build has its own cookie names.
     cookie = f"trace_ves_desk_{hashlib.sha256(str(project.folder.resolve()).encode()).hexdigest()[:8]}"
     session_cookie, form_cookie = (cookie_name(name, secure=secure) for name in (cookie, f"{cookie}_form"))
     judgements = Judgements(store, project.settings)
@@ -70,21 +70,21 @@ def create_desk(
         app.add_exception_handler(kind, _on_refusal)
     for router in (pages.router, media.router, writes_router):
         app.include_router(router)
-    return Audited(Guard(app, hosts=hosts, token=token, secure=secure), log)
+    return AuditMiddleware(Guard(app, hosts=hosts, token=token, secure=secure), log)
 
 
 def _on_no_session(request: Request, _: Exception) -> Response:
-    """Send a browser to the sign-in form; refuse anything else."""
+    """Redirect a page request to the sign-in form; refuse any other request."""
     if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
         return RedirectResponse("/sign-in", 303)
     return JSONResponse({"detail": "Not signed in; sign in first."}, status_code=401)
 
 
 def _on_refusal(request: Request, error: Exception) -> Response:
-    """Answer a refusal with its status and sentence."""
+    """Respond to a refusal with its status and message."""
     status = next(status for kind, status in REFUSALS.items() if isinstance(error, kind))
     sentence = str(error)
-    if isinstance(error, StoreError):  # its text may name hosts and paths
+    if isinstance(error, StoreError):  # its message may contain host names and paths
         LOGGER.error("%s", error)
         sentence = "The database is not available; tell the operator of this desk."
     return error_response(request, status, sentence)
@@ -94,7 +94,7 @@ def _on_refusal(request: Request, error: Exception) -> Response:
 def post_sign_in(
     request: Request, response: Response, context: Context, _: CheckedForm, body: bodies.SignIn
 ) -> bodies.Done:
-    """Sign in; the session before it ends, so that it cannot have been planted."""
+    """Sign in; the browser's previous session ends, against session fixation."""
     address = request.client.host if request.client else ""
     person = authenticate(context.judgements.store.ledger(), body.name, body.token)
     if person is None:
@@ -113,7 +113,7 @@ def post_sign_in(
 
 @writes_router.post("/sign-out")
 def post_sign_out(request: Request, response: Response, caller: SignedInWrite) -> bodies.Done:
-    """Sign out; the cookie is worthless afterwards."""
+    """Sign out: end the session and delete its cookie."""
     context = caller.context
     context.sessions.end(request.cookies.get(context.cookie, ""))
     response.delete_cookie(context.cookie, secure=context.is_secure, httponly=True, samesite="strict")
@@ -130,7 +130,7 @@ def post_sign_out_everywhere(caller: SignedInWrite) -> bodies.Done:
 
 @writes_router.post("/next")
 def post_next(caller: SignedInWrite) -> bodies.Done:
-    """Take the next assignment, if one waits."""
+    """Take the next assignment, if there is one."""
     judgements = caller.context.judgements
     held = judgements.next_assignment(caller.person)
     if held is not None:
@@ -140,11 +140,11 @@ def post_next(caller: SignedInWrite) -> bodies.Done:
 
 @writes_router.post("/watched")
 def post_watched(caller: SignedInWrite, body: bodies.WatchedBody) -> bodies.Watched:
-    """Note what was played, as far as it was sent; refused if it cannot have been played in this time."""
+    """Record what was played; refused if it was not sent, or cannot have been played in this time."""
     context, person = caller.context, caller.person
     sent = media.sent_spans(caller, body.item, body.part)
     if not sent:
-        raise HTTPException(403, "This was not sent to you, so it cannot have been played.")
+        raise HTTPException(403, "This footage was not sent to you, so you cannot have played it.")
     played, parts = (media.clip_to_video_spans(context, body.item, body.part, each) for each in (body.spans, sent))
     return bodies.Watched(spans=context.judgements.note_watched(person, body.item, played, sent=parts))
 
@@ -227,7 +227,7 @@ def post_release(caller: OperatorWrite, body: bodies.ReleaseBody) -> bodies.Done
         if who == body.who and held.item == body.item:
             queue.release(held, who, by=caller.person.name, reason="released by the operator")
             return bodies.Done(go="/")
-    raise HTTPException(409, f"{body.who} does not hold {body.item} any more.")
+    raise HTTPException(409, f"{body.who} no longer holds {body.item}.")
 
 
 @writes_router.post("/assign")

@@ -1,4 +1,4 @@
-"""The desk's audit log: sign-ins, refusals, and the footage that was sent to whom. One JSON object a line."""
+"""The desk's audit log: sign-ins, refusals, and all footage sent. One JSON object per line."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ LOGGER: Final = logging.getLogger("trace_ves.desk")
 
 
 class AuditLog:
-    """Appends to a private file, opened for every line so that it can be rotated. A full disk stops only the log."""
+    """Appends lines to a private file, opened for every line so that it can be rotated. Errors are only logged."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def write(self, event: str, **facts: object) -> None:
-        """Add one line."""
+        """Append one line."""
         line = json.dumps({"at": round(time.time(), 3), "event": event} | facts) + "\n"
         try:
             with open(self._path, "a", opener=lambda path, flags: os.open(path, flags | os.O_NOFOLLOW, 0o600)) as file:
@@ -38,15 +38,15 @@ class AuditLog:
             LOGGER.warning("the audit log could not be written: %s", error.strerror)
 
 
-class Audited:
-    """Wraps an application: logs every refusal and every piece of footage."""
+class AuditMiddleware:
+    """Logs every refusal and every response with footage."""
 
     def __init__(self, app: ASGIApp, log: AuditLog) -> None:
         self._app = app
         self._log = log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on; the answer is logged before it is sent."""
+        """Forward a request; its response is logged before it is sent."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -57,7 +57,7 @@ class Audited:
                 self._note(scope, message["status"])
             await send(message)
 
-        with suppress(asyncio.CancelledError):  # the desk ends while this request waits, for example for a clip
+        with suppress(asyncio.CancelledError):  # raised if the desk ends while a request waits, for example for a clip
             await self._app(scope, receive, note_first)
 
     def _note(self, scope: Scope, status: int) -> None:

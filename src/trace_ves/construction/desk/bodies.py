@@ -1,4 +1,4 @@
-"""The bodies of requests and responses, as the OpenAPI description shows them."""
+"""The bodies of requests and responses. The OpenAPI description includes their docstrings."""
 
 from typing import Annotated, Final, Literal
 
@@ -15,7 +15,7 @@ Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 
 class DeskBody(BaseModel):
-    """A body without unknown keys."""
+    """A request body; unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -37,7 +37,7 @@ Letter = Annotated[str, StringConstraints(pattern=r"^[A-Z]?$")]
 
 
 class VerificationBody(ItemBody):
-    """A verdict on the intervals; without `verdict`, a reason rejects and intervals without one accept."""
+    """A verdict on the intervals. Without `verdict`, a body with a reason rejects the item, else it accepts."""
 
     revision: Count
     verdict: Literal["accept", "reject", "unsure"] | None = None
@@ -50,7 +50,7 @@ class VerificationBody(ItemBody):
 class WatchedBody(ItemBody):
     """Spans that a player has played since its last report.
 
-    For an item's video, in its seconds; for a clip of a partial set, `part` names it and 1 is its end.
+    For an item's video, in seconds; for a clip of a partial set, `part` is its number and 1 is its end.
     """
 
     part: Annotated[int, Field(ge=0, le=1000)] | None = None
@@ -58,7 +58,7 @@ class WatchedBody(ItemBody):
 
 
 class Watched(BaseModel):
-    """Everything that was played so far, in seconds of the video."""
+    """All spans played so far, in seconds of the video."""
 
     spans: list[list[float]]
 
@@ -70,7 +70,7 @@ class SkipBody(ItemBody):
 
 
 class AnswerBody(ItemBody):
-    """An answer from the clips without one interval; null says that they do not decide."""
+    """An answer from a partial set; null if its clips do not decide."""
 
     revision: Count
     left_out: Count
@@ -81,7 +81,7 @@ class SettlementBody(ItemBody):
     """The adjudicator's decision on a disagreement."""
 
     about: Annotated[list[Count], Field(max_length=1000)]
-    """Numbers of the entries that disagree, as the page showed them."""
+    """Numbers of the entries that disagree, from the page."""
     keep: bool
     evidence: Spans = []
     answer: Letter = ""
@@ -92,7 +92,7 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=40)]
 
 
 class PersonBody(DeskBody):
-    """An annotator whose access or sessions end."""
+    """An annotator, by name."""
 
     name: Name
 
@@ -104,7 +104,7 @@ class InviteBody(PersonBody):
 
 
 class Invited(BaseModel):
-    """The token of an invitation, which is shown once."""
+    """The token of an invitation; it is shown only once."""
 
     name: str
     token: str
@@ -117,7 +117,7 @@ class ReleaseBody(ItemBody):
 
 
 class AssignBody(ItemBody):
-    """An item to assign to an annotator by name; `instead_of` holds it until then."""
+    """An item to assign to an annotator; `instead_of` is its current holder, if any."""
 
     who: Name
     instead_of: Annotated[str, StringConstraints(max_length=40)] = ""
@@ -130,6 +130,6 @@ class Done(BaseModel):
 
 
 class Problem(BaseModel):
-    """The reason of a refusal, in a sentence."""
+    """The reason for a refusal, as a sentence."""
 
     detail: str

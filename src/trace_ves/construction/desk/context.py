@@ -1,4 +1,4 @@
-"""What every route of the desk needs: the build, the person who is signed in, and the CSRF check before a write."""
+"""Dependencies of the desk's routes: the build, the signed-in person, and the CSRF check before a write."""
 
 import threading
 from dataclasses import dataclass, field
@@ -20,10 +20,10 @@ MOST_SERVED: Final = 50_000
 STILLS: Final = "stills"
 
 
-class Served:
-    """What was sent to whom of each item, the newest ones. Threads may share it.
+class ServedFootage:
+    """What was sent to each person of each item; the oldest entries are dropped. Threads may share it.
 
-    Ranges of bytes by part: of a clip, or of the whole video (None). For `STILLS`, spans that single frames show.
+    Byte ranges by part, which is the number of a clip or None for the whole video; for `STILLS`, spans in seconds.
     """
 
     def __init__(self) -> None:
@@ -31,19 +31,19 @@ class Served:
         self._known: LRUCache[tuple[str, str, int | str | None], list[list[float]]] = LRUCache(MOST_SERVED)
 
     def add(self, who: str, item: str, part: int | str | None, start: float, end: float) -> None:
-        """Note that something was sent."""
+        """Record that a range was sent."""
         with self._lock:
             self._known[who, item, part] = join_spans([*self._known.get((who, item, part), []), [start, end]])
 
     def sent(self, who: str, item: str, part: int | str | None) -> list[list[float]]:
-        """What was sent so far."""
+        """The ranges sent so far."""
         with self._lock:
             return self._known.get((who, item, part), [])
 
 
 @dataclass(frozen=True)
 class DeskContext:
-    """One served build, and what its server keeps in memory."""
+    """The served build and the state of its server."""
 
     project: Project
     judgements: Judgements
@@ -51,10 +51,10 @@ class DeskContext:
     log: AuditLog
     cookie: str  # the name of the session's cookie
     form_cookie: str  # the name of the cookie that ties the sign-in form to its browser
-    is_secure: bool = False  # whether browsers come over TLS
+    is_secure: bool = False  # whether browsers connect over TLS
     sessions: Sessions = field(default_factory=Sessions)
     attempts: SignInAttempts = field(default_factory=SignInAttempts)
-    served: Served = field(default_factory=Served)
+    served: ServedFootage = field(default_factory=ServedFootage)
     footage: Footage = field(default_factory=Footage)
 
     def set_cookie(self, response: Response, name: str, value: str) -> None:
@@ -63,11 +63,11 @@ class DeskContext:
 
 
 class SignInNeededError(Exception):
-    """The request belongs to no session."""
+    """The request has no valid session."""
 
 
 async def context_of(request: Request) -> DeskContext:
-    """The build that is served."""
+    """The context of the application."""
     context: DeskContext = request.app.state.context
     return context
 
@@ -86,7 +86,7 @@ class SignedInRequest:
 
 
 def signed_in_request(request: Request, context: Context) -> SignedInRequest:
-    """The signed-in person; a `SignInNeededError` without one."""
+    """The signed-in person; a `SignInNeededError` if the request has no session."""
     session = context.sessions.find(request.cookies.get(context.cookie, ""))
     person = signed_in_person(session, context.judgements.store.ledger())
     if session is None or person is None:
@@ -104,7 +104,7 @@ SignedIn = Annotated[SignedInRequest, Depends(signed_in_request)]
 
 
 def signed_in_write(request: Request, caller: SignedIn, token: Token) -> SignedInRequest:
-    """The person who writes; refused where this does not come from a page of their session."""
+    """A write; refused if it does not come from a page of the session."""
     check_csrf(request, token, caller.csrf)
     return caller
 
@@ -113,7 +113,7 @@ SignedInWrite = Annotated[SignedInRequest, Depends(signed_in_write)]
 
 
 def operator_write(caller: SignedInWrite) -> SignedInRequest:
-    """The operator who writes."""
+    """A write by an operator."""
     caller.person.require(Role.OPERATOR)
     return caller
 

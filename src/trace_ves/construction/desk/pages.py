@@ -1,4 +1,4 @@
-"""The pages of the desk as HTML, and their routes; the templates escape everything."""
+"""The pages of the desk and their routes. Templates escape every value."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -50,12 +50,12 @@ class Day:
 
     @property
     def pace(self) -> float | None:
-        """Judgements an hour of work; None in the first minute."""
+        """Judgements per hour of work; None in the first minute."""
         return self.judged / self.hours if self.hours >= 1 / 60 else None
 
 
 def list_judgements(ledger: Ledger) -> list[LedgerEntry]:
-    """Every judgement that was made, undone ones included."""
+    """Every judgement, including undone ones."""
     return [each for each in ledger.entries if each.slot.startswith(JUDGEMENT_SLOTS) and each.undoes is None]
 
 
@@ -82,28 +82,28 @@ def own_judgements(judgements: Judgements, ledger: Ledger, who: str) -> list[dic
 
 
 def verdict_text(kind: str, value: Mapping[str, Any]) -> str:
-    """A judgement in words."""
+    """Describe a judgement."""
     if kind == "skip":
         return str(value["reason"])
     if kind == "without":
         return "do not decide" if value["answer"] is None else f"decide {value['answer']}"
-    kept = value["keep"] if kind == "settlement" else value["accepted"]
-    if not kept:
+    is_kept = value["keep"] if kind == "settlement" else value["accepted"]
+    if not is_kept:
         return f"{'unsure' if value.get('unsure') else 'rejected'}: {value['reason']}"
     count = len(value["evidence"])
-    words = "kept" if kind == "settlement" else "accepted"
+    outcome = "kept" if kind == "settlement" else "accepted"
     answer = f", answer {value['answer']}" if value.get("answer") else ""
-    return f"{words} with {count} intervals{answer}" if count else words
+    return f"{outcome} with {count} intervals{answer}" if count else outcome
 
 
 def today(ledger: Ledger, who: str, now: float) -> Day:
-    """An annotator's judgements since midnight UTC, undone ones included."""
+    """An annotator's work since midnight UTC, including undone judgements."""
     midnight = now - now % 86400
     mine = [each for each in list_judgements(ledger) if each.who == who and each.at >= midnight]
     return Day(len(mine), sum(each.seconds for each in mine) / 3600)
 
 
-RECENT: Final = 12  # own judgements that the first page lists
+RECENT: Final = 12  # judgements listed on the start page
 
 
 def _render(caller: SignedInRequest, template: str, **values: Any) -> str:
@@ -112,7 +112,7 @@ def _render(caller: SignedInRequest, template: str, **values: Any) -> str:
 
 @router.get("/sign-in")
 def sign_in(request: Request, context: Context) -> Response:
-    """The sign-in page. Its CSRF token is in a cookie too, so that the server remembers nothing of a visitor."""
+    """Show the sign-in page. Its CSRF token is also in a cookie, so the server stores nothing about visitors."""
     token = request.cookies.get(context.form_cookie) or new_secret()
     response = HTMLResponse(render("desk/sign_in.html", csrf=token, person=None))
     context.set_cookie(response, context.form_cookie, token)
@@ -121,7 +121,7 @@ def sign_in(request: Request, context: Context) -> Response:
 
 @router.get("/")
 def home(caller: SignedIn) -> str:
-    """The queue, the disagreements that wait, or the operator's page."""
+    """Show the queue, the open disagreements, or the operator's page."""
     if caller.person.role is Role.OPERATOR:
         return _admin(caller)
     judgements, person = caller.context.judgements, caller.person
@@ -145,14 +145,14 @@ def home(caller: SignedIn) -> str:
 
 @router.get("/judgements")
 def judgements(caller: SignedIn) -> str:
-    """The caller's own judgements."""
+    """List the caller's judgements."""
     own = own_judgements(caller.context.judgements, caller.context.judgements.store.ledger(), caller.person.name)
     return _render(caller, "desk/judgements.html", own=own)
 
 
 @router.get("/guidelines")
 def guidelines(caller: SignedIn) -> str:
-    """The guidelines for annotators, from the project's folder. Markdown without HTML, so that nothing in it runs."""
+    """Show the guidelines for annotators from the build's folder, as Markdown without HTML."""
     text = MarkdownIt("commonmark", {"html": False}).enable("table").render(caller.context.project.guidelines())
     safe = Markup(text)  # noqa: S704  the renderer escapes everything that is not Markdown
     return _render(caller, "desk/guidelines.html", guidelines=safe)
@@ -160,7 +160,7 @@ def guidelines(caller: SignedIn) -> str:
 
 @router.get("/task")
 def task(caller: SignedIn) -> Response:
-    """The assignment that the caller holds."""
+    """Show the caller's assignment."""
     held = caller.context.judgements.queue.current(caller.person.name)
     if held is None:
         return RedirectResponse("/", 303)
@@ -184,7 +184,7 @@ def _verification(caller: SignedInRequest, task: Assignment) -> str:
 
 
 def _partial(caller: SignedInRequest, task: Assignment) -> str:
-    """A page that shows nothing of the interval that is left out, not even that there is one: a count is an answer."""
+    """The page of a partial set. It does not reveal the hidden interval, nor how many intervals there are."""
     judgements = caller.context.judgements
     judged = judgements.item(task.item)
     left_out = task.left_out or 0
@@ -219,14 +219,14 @@ def _undo_item(caller: SignedInRequest) -> str:
 
 @router.get("/dispute")
 def dispute(caller: SignedIn, item: Id) -> Response:
-    """A disagreement side by side, for an adjudicator."""
+    """Show both sides of a disagreement to an adjudicator."""
     caller.person.require(Role.ADJUDICATOR)
     judged = caller.context.judgements.item(item)
     disagreement = judged.state.dispute
     if disagreement is None:
         return RedirectResponse("/", 303)
     caller.context.judgements.note_watched(caller.person, item, (), sent=())  # their time begins here
-    final = disagreement.evidence  # known where it is about sufficiency
+    final = disagreement.evidence  # empty unless the disagreement is about sufficiency
     verdicts = {} if final else judged.verifications
     accepted = {who: verdict.evidence for who, verdict in verdicts.items() if verdict.accepted}
     both = [*accepted.values()] if len(accepted) == 2 else []
@@ -256,7 +256,7 @@ def dispute(caller: SignedIn, item: Id) -> Response:
 
 
 def _partial_answers(judged: JudgedItem, evidence: Evidence) -> dict[str, dict[int, str | None]]:
-    """What annotators and model chose without each interval, None for undecided."""
+    """The answers of annotators and model about each partial set; None if its clips do not decide."""
     answers = {
         who: {left_out: each.answer for left_out, each in sorted(mine.items())}
         for who, mine in judged.answers_about(evidence).items()
@@ -268,7 +268,7 @@ def _partial_answers(judged: JudgedItem, evidence: Evidence) -> dict[str, dict[i
 
 @router.get("/status")
 def status(caller: SignedIn) -> str:
-    """How far the build is, only for operators: annotators must not know what others judged."""
+    """Show the progress of the build to operators; annotators must not see what others judged."""
     caller.person.require(Role.OPERATOR)
     build = caller.context.judgements
     report = make_report(build.store.ledger(), build.settings)
@@ -283,14 +283,14 @@ def status(caller: SignedIn) -> str:
 
 @router.get("/export")
 def export(caller: SignedIn) -> Response:
-    """The accepted items as the lines of a bench, without their videos, for an operator."""
+    """Send the accepted items as bench lines, without their videos, to an operator."""
     caller.person.require(Role.OPERATOR)
     items = accepted_items(caller.context.judgements.store.ledger())
     return Response(b"".join(dump_line(item.to_json()) for item in items), media_type="application/x-ndjson")
 
 
 def _data(judged: JudgedItem, spans: Evidence, watched: list[list[float]], **more: Any) -> dict[str, Any]:
-    """The data of a page with a player for its scripts; `spans` are the intervals to begin with."""
+    """The data for the scripts of a page with a player; `spans` are the initial intervals."""
     proposal = judged.proposal
     player = {"id": judged.id, "hasVideo": True, "duration": proposal.duration, "supplied": [], "stages": []}
     intervals = {
@@ -305,7 +305,7 @@ def _data(judged: JudgedItem, spans: Evidence, watched: list[list[float]], **mor
 
 
 def _admin(caller: SignedInRequest) -> str:
-    """The operator's page: next steps, people, assignments, stuck items."""
+    """Render the operator's page: next steps, people, assignments, stuck items."""
     judgements = caller.context.judgements
     queue, ledger, now = judgements.queue, judgements.store.ledger(), judgements.store.clock()
     report = make_report(ledger, judgements.settings)
@@ -336,7 +336,7 @@ def _admin(caller: SignedInRequest) -> str:
         free=[name for name in active_names(ledger, Role.ANNOTATOR) if name not in holders],
         holders=sorted(holders),
         steps=next_steps(ledger, queue, str(caller.context.project.folder)),
-        found=report,
+        report=report,
         last_day=sum(each.at > now - 86400 for each in entries),
         seat_hours=judgements.settings.seat_hours,
     )

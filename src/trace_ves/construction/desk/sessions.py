@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 IDLE_SECONDS: Final = 2 * 3600.0
 LONGEST_SECONDS: Final = 12 * 3600.0
 WINDOW_SECONDS: Final = 300.0
-# Failures within the window: with one token's beginning from one address, and from one address.
+# Failures within the window: from one address with the same first characters of the token, and from one address.
 MOST_FAILURES: Final = {"token": 5, "address": 30}
 MOST_KEYS: Final = 20_000
 
@@ -54,7 +54,7 @@ class Sessions:
         return cookie
 
     def find(self, cookie: str) -> Session | None:
-        """The session of a cookie. Looked up by digest, so that timing reveals nothing about a guess."""
+        """The session of a cookie. The lookup uses a digest, so that timing reveals nothing about the cookie."""
         key = digest_secret(cookie)
         with self._lock:
             session = self._known.get(key)
@@ -63,13 +63,13 @@ class Sessions:
             return session
 
     def end(self, cookie: str) -> None:
-        """Forget a session."""
+        """End a session."""
         with self._lock:
             self._known.pop(digest_secret(cookie), None)
 
 
 def signed_in_person(session: Session | None, ledger: Ledger) -> Person | None:
-    """The person of a session, unless their token changed or they have signed out everywhere since."""
+    """The person of a session; None if their token has changed or they have signed out everywhere since."""
     person = find_person(ledger, session.name) if session is not None else None
     if session is None or person is None or not person.token_sha256 or person.signed_out_at >= session.started:
         return None
@@ -77,7 +77,7 @@ def signed_in_person(session: Session | None, ledger: Ledger) -> Person | None:
 
 
 class SignInAttempts:
-    """Counts failed sign-ins, to slow down guesses. A right token is never refused: it has 192 bits."""
+    """Counts failed sign-ins. Only failures are slowed down, because a token of 192 bits cannot be guessed."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -85,7 +85,7 @@ class SignInAttempts:
         self._failures: LRUCache[tuple[str, ...], deque[float]] = LRUCache(MOST_KEYS)
 
     def note_failure(self, address: str, token: str) -> float:
-        """Count a failure; returns how many seconds to wait for the next one, 0 if there were few of them."""
+        """Count a failure; returns the seconds to wait before the next attempt, 0 after a few failures."""
         now, wait = self._clock(), 0.0
         with self._lock:
             for key in (("token", address, token[:4]), ("address", address)):

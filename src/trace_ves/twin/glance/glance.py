@@ -50,7 +50,7 @@ STAGES: Final[dict[str, Callable[[CallContext], dict[str, Any]]]] = {
 """The rule for each stage, the same for every method."""
 
 Look: TypeAlias = "Callable[[Picture, float], View]"
-"""From a picture, whose sides are first divided by a factor, to what is seen in it."""
+"""Maps a picture and the factor that divides its sides to a view."""
 
 
 class RuleBackbone:
@@ -69,16 +69,16 @@ class RuleBackbone:
 
     def _answer(self, request: Request[R]) -> Generation[R]:
         began = time.monotonic()
-        said = self.reply_to(request.stage, request.variables, request.clips, sample=request.sample)
-        drawn = bool(said.pop(UNDETERMINED, False))
+        content = self.reply_to(request.stage, request.variables, request.clips, sample=request.sample)
+        undetermined = bool(content.pop(UNDETERMINED, False))
         reply: R | ModelFault
         try:
-            reply = request.reply.model_validate(said)
+            reply = request.reply.model_validate(content)
         except ValidationError as error:
             reply = ModelFault(
-                f"{self.name}'s reply does not fit this stage: {error.errors()[0]['msg']}", raw=str(said)[:2000]
+                f"{self.name}'s reply does not fit this stage: {error.errors()[0]['msg']}", raw=str(content)[:2000]
             )
-        return Generation(reply, seconds=time.monotonic() - began, undetermined=drawn)
+        return Generation(reply, seconds=time.monotonic() - began, undetermined=undetermined)
 
     def reply_to(
         self, stage: str, variables: Mapping[str, Any], clips: Sequence[Clip], *, sample: int = 0
@@ -94,7 +94,7 @@ class RuleBackbone:
         return rule(self.read(stage, CallContext(asked, variables, seen, sample, self._seed)))
 
     def read(self, stage: str, context: CallContext) -> CallContext:  # noqa: ARG002  subclasses use it
-        """What the rule gets; a subclass may misread the frames."""
+        """The context for the rule; a subclass may misread the frames."""
         return context
 
     def _look_at(self, clip: Clip, factor: float) -> SeenClip:
@@ -109,9 +109,9 @@ class Glance(RuleBackbone):
     """The offline backbone: no key, no GPU, no network. Its detector gets only pixels."""
 
     def __init__(self, eyes: Eyes | None = None, *, sharp_frames: int | None = None, seed: int = 0) -> None:
-        """Without `eyes`, it uses those that ship with this package.
+        """The default `eyes` are those of this package.
 
-        With `sharp_frames`, a call sees the pixels of that many frames of 640 x 360; more frames shrink to fit.
+        With `sharp_frames`, a call sees as many pixels as that many frames of 640 x 360; more frames are scaled down.
         """
         name = ["glance", *([str(sharp_frames)] if sharp_frames else []), *([f"seed={seed}"] if seed else [])]
         super().__init__(":".join(name), cache_views(eyes or TrainedEyes()), sharp_frames=sharp_frames, seed=seed)

@@ -1,6 +1,6 @@
-"""From visits to an answer: what they settle, what they leave open, and which option a forced choice takes.
+"""Rules that turn visits into an answer: what is settled, what is open, and which option a forced choice takes.
 
-The same rules for every stage and method.
+All stages and methods use the same rules.
 """
 
 import hashlib
@@ -12,15 +12,15 @@ from typing import Any, Final, TypeAlias
 from trace_ves.twin.glance.parsed_question import Kind, ParsedQuestion, Pick
 from trace_ves.twin.glance.sightings import Visit, Visits, strongest
 
-NO_WORDS: Final = "unknown"  # The forced answer to an open question that glance does not understand
-UNDETERMINED: Final = "undetermined"  # The key of a reply that marks its answer as a random draw; no prompt asks for it
+NO_ANSWER: Final = "unknown"  # the forced answer to an open question that glance does not understand
+UNDETERMINED: Final = "undetermined"  # a key that marks the answer of a reply as a random draw; no prompt requests it
 RIVAL: Final = 0.6
-"""A second visit of a thing that should come once is a rival from this share of the strongest one's weight on."""
+"""If one visit is expected, another with at least this share of the strongest visit's weight is a rival."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What the visits show."""
+    """The conclusion from visits."""
 
     answer: str | None = None  # The letter of the option that they support, or text for an open question
     certain: bool = False  # Whether nothing unseen could change the answer
@@ -43,11 +43,11 @@ def guess(asked: ParsedQuestion, visits: Visits) -> str | None:
 def force(asked: ParsedQuestion, visits: Visits, seed: int, sample: int) -> dict[str, Any]:
     """A reply that must answer: a seeded draw among options that fit equally well, marked as undetermined."""
     if not (fitting := _fitting(asked, visits)):
-        return {"answer": NO_WORDS}
+        return {"answer": NO_ANSWER}
 
     def place(letter: str) -> str:  # depends only on the text, never on the letter or the other options
-        words = f"{seed}\n{sample}\n{asked.question}\n{asked.options[letter]}"
-        return hashlib.sha256(words.encode()).hexdigest()
+        text = f"{seed}\n{sample}\n{asked.question}\n{asked.options[letter]}"
+        return hashlib.sha256(text.encode()).hexdigest()
 
     return {"answer": min(fitting, key=place) if asked.options else fitting[0], UNDETERMINED: len(fitting) > 1}
 

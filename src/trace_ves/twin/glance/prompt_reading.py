@@ -1,4 +1,4 @@
-"""Reads a rendered prompt: the value after each label, and the stage.
+"""Parse a rendered prompt: the value after each label, and the stage.
 
 For glance behind HTTP, where a call is text, pictures and the schema of the reply. It knows labels, not templates:
 anything that a prompt leaves out or renames is lost.
@@ -86,16 +86,16 @@ _LINE: Final = re.compile(r"(?![-*] |\d+\. )(?P<label>[^:{}\[\]]{1,160}): (?P<va
 
 
 def read_prompt(text: str, reply_properties: Collection[str]) -> tuple[str, dict[str, Any]]:
-    """The stage and the variables of a rendered prompt, as far as its text and the schema of the reply show them."""
+    """The stage and variables of a rendered prompt, from its text and the properties of the reply's schema."""
     variables = dict(_find_variables(text))
     sentences = " ".join(text.split())
     for name, pattern in _NUMBERS.items():
-        if name not in variables and (found := re.search(pattern, sentences)):
-            variables[name] = json.loads(found[1])
-    wanted = (stage for name, stage in _REPLIES if name in reply_properties)
-    found_in = (stage for name, stage in _ANSWERS if name in variables)
+        if name not in variables and (match := re.search(pattern, sentences)):
+            variables[name] = json.loads(match[1])
+    by_reply = (stage for name, stage in _REPLIES if name in reply_properties)
+    by_variable = (stage for name, stage in _ANSWERS if name in variables)
     plain = "direct-answer" if _FORCED.search(sentences) else "final-answer-replay"
-    return next(wanted, None) or next(found_in, plain), variables
+    return next(by_reply, None) or next(by_variable, plain), variables
 
 
 def _find_variables(text: str) -> Iterator[tuple[str, Any]]:
@@ -138,7 +138,7 @@ def _json_at_start(text: str) -> Any:
 
 @dataclass(frozen=True)
 class CallContext:
-    """A request with what was seen in its frames: all that a rule gets."""
+    """The input of a rule: a request and what its frames show."""
 
     asked: ParsedQuestion
     variables: Mapping[str, Any]  # The variables of the prompt

@@ -1,4 +1,4 @@
-"""Where to look next: the rules of `temporal-proposal`.
+"""The rules of `temporal-proposal`: where to look next.
 
 First come places where the storyboard shows, or may show, what is still open, then scenes where it would be expected,
 then other scenes. Among equals, the one farthest from everything already looked at comes first.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trace_ves.twin.glance.prompt_reading import CallContext
 
 NOWHERE: Final = "somewhere"
-MOST_LETTERS: Final = 300  # The longest note that a proposal may write
+MOST_LETTERS: Final = 300  # the longest note of a proposal
 
 _NOTE: Final = re.compile(r"(?P<scene>[^,;]+), frames at (?P<times>[\d. ]+) s(?P<rest>.*)", re.DOTALL)
 _SIGHT: Final = re.compile(r"; (?P<name>.+?) (?P<how>seen|glimpsed) at (?P<times>[\d. ]+) s(?=;|$)")
@@ -63,11 +63,11 @@ def notes_of(frames: Sequence[StoryboardFrame], *, half: float | None = None) ->
         stretch = list(group)
         span = {"start": max(0.0, round(stretch[0].seconds - half, 1)), "end": round(stretch[-1].seconds + half, 1)}
         promising = any(frame.seen or frame.glimpsed for frame in stretch)
-        notes.append(span | {"note": worded(stretch)[:MOST_LETTERS], "promising": promising})
+        notes.append(span | {"note": describe_stretch(stretch)[:MOST_LETTERS], "promising": promising})
     return notes
 
 
-def worded(stretch: Sequence[StoryboardFrame]) -> str:
+def describe_stretch(stretch: Sequence[StoryboardFrame]) -> str:
     """What these frames of one scene show, in the form that `frames_in_notes` reads."""
     if not stretch:
         return ""
@@ -105,7 +105,7 @@ def _numbers(text: str) -> list[float]:
     return [float(number) for number in text.split() if re.fullmatch(r"\d+(?:\.\d+)?", number)]
 
 
-SHORTEST_SECONDS, LONGEST_SECONDS = 8.0, 20.0  # The length of a candidate that can be seen well
+SHORTEST_SECONDS, LONGEST_SECONDS = 8.0, 20.0  # suitable lengths of a candidate
 TOGETHER_SECONDS: Final = 80.0  # Sightings within this time can share a look
 WORTHWHILE_SECONDS: Final = 3.0  # The shortest unexplored part of a place that is worth naming
 
@@ -146,9 +146,9 @@ def propose(context: CallContext) -> dict[str, Any]:
 
 def expansion(context: CallContext) -> tuple[list[list[float]], str]:
     """The spans for EXPAND, by the same ranks, and what to look for in them."""
-    chosen = choose_spans(context, frames_in_notes(context.variables["notes"]))
-    look_for = _look_for(context, chosen[0][0]) if chosen else "general"
-    return [[part.start, part.end] for _, part in chosen], look_for
+    spans = choose_spans(context, frames_in_notes(context.variables["notes"]))
+    look_for = _look_for(context, spans[0][0]) if spans else "general"
+    return [[part.start, part.end] for _, part in spans], look_for
 
 
 def choose_spans(context: CallContext, frames: Sequence[StoryboardFrame]) -> list[tuple[RankedSpan, Interval]]:
@@ -164,19 +164,19 @@ def choose_spans(context: CallContext, frames: Sequence[StoryboardFrame]) -> lis
         *_sightings(frames, names, anchors if context.asked.kind is Kind.COUNT else [], limit, brief),
         *_stretches(frames, names, context),
     ]
-    chosen: list[tuple[RankedSpan, Interval]] = []
+    best: list[tuple[RankedSpan, Interval]] = []
     for _ in range(limit):
-        free = [left for piece in unexplored for left in subtract(piece, [part for _, part in chosen])]
-        known = {name for place, _ in chosen for name in place.names if place.rank >= GLIMPSE_RANK}
+        free = [left for piece in unexplored for left in subtract(piece, [part for _, part in best])]
+        known = {name for place, _ in best for name in place.names if place.rank >= GLIMPSE_RANK}
         parts = [max(clipped(*place.span, free), key=lambda part: part.length, default=None) for place in places]
         pairs = zip(places, parts, strict=True)
         options = [(place, part) for place, part in pairs if part and part.length >= WORTHWHILE_SECONDS]
         if not options:
             break
-        chosen.append(max(options, key=lambda option: _merit(option[0], option[1], known, free)))
+        best.append(max(options, key=lambda option: _merit(option[0], option[1], known, free)))
     longest = sorted(unexplored, key=lambda piece: (-piece.length, piece.start))[:limit]
-    fitted = [_fitted((piece.start, piece.end)) for piece in longest]
-    return chosen or [(RankedSpan(span, 0.0, ()), Interval(*span)) for span in fitted]
+    fitted = [_fit_length((piece.start, piece.end)) for piece in longest]
+    return best or [(RankedSpan(span, 0.0, ()), Interval(*span)) for span in fitted]
 
 
 def _moment(frames: Sequence[StoryboardFrame], place: RankedSpan, part: Interval) -> float | None:
@@ -197,7 +197,7 @@ def _open_names(context: CallContext) -> tuple[str, ...]:
 def _sightings(
     frames: Sequence[StoryboardFrame],
     names: Sequence[str],
-    done: Sequence[Interval],
+    covered: Sequence[Interval],
     limit: int,
     acting: Collection[str],
 ) -> Iterator[RankedSpan]:
@@ -212,13 +212,13 @@ def _sightings(
             for shown, group in groupby(frames, key=lambda frame: name in getattr(frame, how)):
                 run = list(group)
                 whole = (run[0].seconds - half, run[-1].seconds + half)
-                if shown and not clipped(*whole, done):
-                    runs.append((whole if name in acting else _fitted(whole), (name,)))
-        for span, found in _together(runs, limit):
-            yield RankedSpan(span, rank, found)
+                if shown and not clipped(*whole, covered):
+                    runs.append((whole if name in acting else _fit_length(whole), (name,)))
+        for span, run_names in _join_runs(runs, limit):
+            yield RankedSpan(span, rank, run_names)
 
 
-def _together(runs: list[tuple[Span, tuple[str, ...]]], limit: int) -> list[tuple[Span, tuple[str, ...]]]:
+def _join_runs(runs: list[tuple[Span, tuple[str, ...]]], limit: int) -> list[tuple[Span, tuple[str, ...]]]:
     """Join the nearest runs until there are at most `limit`."""
     runs = sorted(runs)
     while len(runs) > limit:
@@ -259,8 +259,8 @@ def _merit(place: RankedSpan, part: Interval, named: set[str], free: Sequence[In
     return (place.rank - 0.5 * again, distance, -centre)
 
 
-def _fitted(span: Span) -> Span:
-    """The span, stretched or cut to a length that can be seen well."""
+def _fit_length(span: Span) -> Span:
+    """Extend or cut a span to a suitable length for a look."""
     length = min(max(span[1] - span[0], SHORTEST_SECONDS), LONGEST_SECONDS)
     start = max(0.0, (span[0] + span[1] - length) / 2)
     return round(start, 1), round(start + length, 1)

@@ -1,6 +1,6 @@
-"""glance as an OpenAI-compatible server, to try clients and to test prompts.
+"""glance as an OpenAI-compatible server, to test clients and prompts.
 
-It gets only rendered prompts and JPEGs, so leaving something out of a prompt changes the answer.
+It receives only rendered prompts and JPEGs, so its answers depend on the text of the prompt.
 """
 
 from __future__ import annotations
@@ -103,26 +103,26 @@ def complete(body: bytes, glance: Glance) -> dict[str, object]:
     for key in ("json_schema", "schema", "properties"):
         properties = properties.get(key) if isinstance(properties, dict) else None
     stage, variables = read_prompt(text, properties if isinstance(properties, dict) else {})
-    said = _answer(glance, stage, variables, clips, request.seed or 0)
-    asked, answered = len(text.split()), len(said.split())
+    reply = _answer(glance, stage, variables, clips, request.seed or 0)
+    sent, written = len(text.split()), len(reply.split())
     return {
         "id": "chatcmpl-glance",
         "object": "chat.completion",
         "created": int(time.time()),
         "model": MODEL,
-        "choices": [{"index": 0, "message": {"role": "assistant", "content": said}, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered},
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": reply}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": sent, "completion_tokens": written, "total_tokens": sent + written},
     }
 
 
 def _answer(glance: Glance, stage: str, variables: Mapping[str, Any], clips: tuple[Clip, ...], seed: int) -> str:
-    """The JSON of the stage's rule, or a sentence if the prompt or a picture makes no sense."""
+    """The reply of the stage's rule as JSON, or a sentence if the prompt or a picture is invalid."""
     try:
-        said = glance.reply_to(stage, variables, clips, sample=seed)
-    except Exception as error:  # noqa: BLE001  a prompt may say anything; the client gets a reply that is not JSON
-        return f"glance cannot make sense of this prompt, read as {stage}: {type(error).__name__}: {error}"
-    said.pop(UNDETERMINED, None)  # models never send it
-    return json.dumps(said, ensure_ascii=False)
+        reply = glance.reply_to(stage, variables, clips, sample=seed)
+    except Exception as error:  # noqa: BLE001  a prompt may contain anything; the client gets a reply that is not JSON
+        return f"glance cannot answer this prompt, read as {stage}: {type(error).__name__}: {error}"
+    reply.pop(UNDETERMINED, None)  # models never send it
+    return json.dumps(reply, ensure_ascii=False)
 
 
 def _parse_content(parts: list[Content]) -> tuple[str, tuple[Clip, ...]]:

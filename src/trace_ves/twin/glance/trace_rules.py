@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trace_ves.twin.glance.judgement import Judgement, force, guess, judge
 from trace_ves.twin.glance.parsed_question import Kind, Pick
-from trace_ves.twin.glance.proposal import expansion, storyboard_frames, worded
+from trace_ves.twin.glance.proposal import describe_stretch, expansion, storyboard_frames
 from trace_ves.twin.glance.sightings import GLIMPSED, SEEN, Visit, strongest
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def extract(context: CallContext) -> dict[str, Any]:
         for start, end, name in _apart(spans, PAUSE_SECONDS if context.asked.kind is Kind.COUNT else 0.0)
     ]
     return {
-        "seen": worded(storyboard_frames(context.moments, context.asked.wanted)),
+        "seen": describe_stretch(storyboard_frames(context.moments, context.asked.wanted)),
         "relevant": "yes" if named else "perhaps" if doubtful else "no",
         "spans": named,
         "look_between": doubtful if not named else [],

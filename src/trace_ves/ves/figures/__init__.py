@@ -24,14 +24,14 @@ PADDING_INCHES: Final = 0.03
 
 
 def draw_figures(report: AuditReport, items: Sequence[Item], folder: Path) -> tuple[Path, ...]:
-    """Draw every figure that the report has numbers for, each as SVG, PNG and PDF; gives the files."""
+    """Draw every figure for which the report has data, each as SVG, PNG and PDF; returns the files."""
     try:
         import matplotlib as mpl  # heavy, and an optional part
     except ImportError:
         raise MissingExtraError("Drawing figures", "figures") from None
     if report.bench.ep_ref is None:
         raise InputError("this bench has no evidence intervals, so there is nothing to draw; leave --figures out.")
-    items = sorted(items, key=lambda item: item.question.id)  # as the rows of the report
+    items = sorted(items, key=lambda item: item.question.id)  # the order of the report's rows
     with mpl.rc_context(STYLE):
         return tuple(path for name, figure in _figures(report, items) for path in _save(figure, folder, name))
 
@@ -57,7 +57,7 @@ def _figures(report: AuditReport, items: Sequence[Item]) -> Iterator[tuple[str, 
 
 def _save(figure: Figure, folder: Path, name: str) -> Iterator[Path]:
     figure.draw_without_rendering()
-    figure.set_layout_engine(None)  # laid out and cropped once for all formats; each would do it again
+    figure.set_layout_engine(None)  # the layout is computed once, not again for each format
     edges = figure.get_tightbbox().padded(PADDING_INCHES)
     with wrap_os_errors(folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)

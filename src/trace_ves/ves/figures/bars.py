@@ -1,4 +1,4 @@
-"""Figures made of bars: the three buckets, the families, how searches ended, and the layout of a bench."""
+"""Bar charts: buckets, families, search endings, and the layout of a bench."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from trace_ves.core.display import PALETTE
 from trace_ves.core.interval import union_length
-from trace_ves.ves.figures.style import COLUMN_INCHES, ERROR_BARS, GREY, around, means_with_bars, shaded_colours
+from trace_ves.ves.figures.style import COLUMN_INCHES, ERROR_BARS, GREY, error_bar, means_with_bars, shaded_colours
 from trace_ves.ves.tables import family_title
 from trace_ves.ves.terminal import printable
 
@@ -31,22 +31,22 @@ ENDING_COLOURS: Final = {
     "self-reported": PALETTE["purple"],
     "single-pass": "#b9bdc2",
 }
-"""The ends of a search in the order of the bars; any other is grey."""
-NO_ENDING: Final = "not said"
+"""The endings of a search in the order of the bars; others are grey."""
+NO_ENDING: Final = "not recorded"
 MOST_FAMILIES: Final = 8
 DARK: Final = "#333333"
 MEAN_COLOUR: Final = PALETTE["vermillion"]
 
 
 def buckets_figure(runs: Sequence[RunFigures], k: int) -> Figure:
-    """Predictions at density k: covered and right (bar: 95% interval of ECA@k), right without coverage, or wrong."""
+    """The buckets at density k: right and covered (error bar: 95% interval of ECA@k), right only, wrong."""
     shares = {
         bucket: [run.metrics[metric] or 0.0 for run in runs]
         for bucket, metric in (("Cov-Corr", f"Cov-Corr@{k}"), ("Uncov-Corr", f"Uncov-Corr@{k}"), ("Wrong", "Wrong"))
     }
     figure, axes = _stacked(runs, shares, BUCKET_COLOURS, f"questions (%) at k = {k}")
     covered, heights = shares["Cov-Corr"], -0.27 - np.arange(len(runs))
-    bars = [around(value, run.ci95.get(f"ECA@{k}")) for value, run in zip(covered, runs, strict=True)]
+    bars = [error_bar(value, run.ci95.get(f"ECA@{k}")) for value, run in zip(covered, runs, strict=True)]
     axes.errorbar(covered, heights, xerr=np.array(bars).T, fmt="none", ecolor=DARK, **ERROR_BARS)
     return figure
 
@@ -54,8 +54,8 @@ def buckets_figure(runs: Sequence[RunFigures], k: int) -> Figure:
 def endings_figure(runs: Sequence[RunFigures]) -> Figure:
     """How the searches of each run ended, in percent of its questions."""
     counts = [Counter(row.termination or NO_ENDING for row in run.rows) for run in runs]
-    found = {ending for count in counts for ending in count}
-    order = [*(ending for ending in ENDING_COLOURS if ending in found), *sorted(found - ENDING_COLOURS.keys())]
+    endings = {ending for count in counts for ending in count}
+    order = [*(ending for ending in ENDING_COLOURS if ending in endings), *sorted(endings - ENDING_COLOURS.keys())]
     shares = {
         ending: [100.0 * count[ending] / max(1, len(run.rows)) for run, count in zip(runs, counts, strict=True)]
         for ending in order
@@ -66,7 +66,7 @@ def endings_figure(runs: Sequence[RunFigures]) -> Figure:
 def _stacked(
     runs: Sequence[RunFigures], shares: Mapping[str, Sequence[float]], colours: Mapping[str, str], label: str
 ) -> tuple[Figure, Axes]:
-    """A bar of 100 percent for each run, in parts."""
+    """A stacked bar of 100 percent for each run."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(COLUMN_INCHES, 0.75 + 0.24 * len(runs)))
@@ -128,7 +128,7 @@ def families_figure(runs: Sequence[RunFigures], items: Sequence[Item], k: int) -
 
 
 def bench_figure(items: Sequence[Item]) -> Figure:
-    """Durations of the videos, intervals of a question, their lengths, and where in the video they lie."""
+    """Histograms of video durations, evidence intervals per question, their lengths, and evidence shares."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
@@ -151,7 +151,7 @@ def bench_figure(items: Sequence[Item]) -> Figure:
 
 
 def _histogram(axes: Axes, values: NDArray[np.float64], label: str, unit: str) -> None:
-    """A histogram up to the 99th percentile, with what lies beyond said, and the mean as a line."""
+    """A histogram up to the 99th percentile, with the number of values beyond it, and the mean as a line."""
     top = np.sort(values)[min(len(values) - 1, math.ceil(0.99 * len(values)))]
     beyond = int(np.count_nonzero(values > top))
     mean = math.fsum(values) / len(values)

@@ -1,4 +1,4 @@
-"""Supplied frames on a log axis against a rate; the web chart shares the geometry."""
+"""Figures of a rate against supplied frames, and of coverage against k. The web chart shares the geometry."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trace_ves.ves.figures.style import (
     ERROR_BARS,
     GREY,
     PIXELS_PER_INCH,
-    around,
+    error_bar,
     means_with_bars,
     run_colours,
     shaded_colours,
@@ -48,7 +48,7 @@ class Box(NamedTuple):
 SIDES: Final = ((-1.0, 0.0), (1.0, 0.0), (0.0, 1.0), (0.0, -1.0), (-1.0, 1.0), (1.0, 1.0), (1.0, -1.0), (-1.0, -1.0))
 """Left, right, above, below, then the corners: the order is the preference among equals."""
 REACHES: Final = (1.0, 2.2)
-OUTSIDE_COST: Final = 3.0  # A pixel outside the frame weighs as much as this many hidden ones
+OUTSIDE_COST: Final = 3.0  # the cost of a pixel outside the frame, in hidden pixels
 
 
 def place_labels(
@@ -59,8 +59,8 @@ def place_labels(
     *,
     gap: float,
 ) -> list[tuple[float, float]]:
-    """The centre of each label: beside its point, on the side where it hides the least."""
-    taken = list(obstacles)
+    """The centre of each label: next to its point, on the side where it hides least."""
+    occupied = list(obstacles)
     centres = []
     for (x, y), (width, height) in zip(points, sizes, strict=True):
         candidates = [
@@ -69,19 +69,19 @@ def place_labels(
             for side, rise in SIDES
         ]
         boxes = [Box(cx - width / 2, cy - height / 2, cx + width / 2, cy + height / 2) for cx, cy in candidates]
-        best = min(range(len(boxes)), key=lambda index: _cost(boxes[index], taken, frame))
+        best = min(range(len(boxes)), key=lambda index: _cost(boxes[index], occupied, frame))
         centres.append(candidates[best])
-        taken.append(boxes[best])
+        occupied.append(boxes[best])
     return centres
 
 
-def _cost(box: Box, taken: Sequence[Box], frame: Box) -> float:
+def _cost(box: Box, occupied: Sequence[Box], frame: Box) -> float:
     area = (box.right - box.left) * (box.top - box.bottom)
-    return sum(box.overlap(other) for other in taken) + OUTSIDE_COST * (area - box.overlap(frame))
+    return sum(box.overlap(other) for other in occupied) + OUTSIDE_COST * (area - box.overlap(frame))
 
 
 def boxes_along(points: Sequence[tuple[float, float]], radius: float) -> list[Box]:
-    """Small boxes along a line through the points, so that labels keep off it."""
+    """Small boxes along the line through the points, as obstacles for labels."""
     boxes = []
     for (x0, y0), (x1, y1) in pairwise(points):
         steps = max(1, int(max(abs(x1 - x0), abs(y1 - y0)) / (2 * radius)))
@@ -92,7 +92,7 @@ def boxes_along(points: Sequence[tuple[float, float]], radius: float) -> list[Bo
 
 
 class Point(NamedTuple):
-    """A run on the frontier, with the reach of its error bar below and above."""
+    """A run on the frontier, with the lengths of its error bar below and above."""
 
     run: RunFigures
     frames: float
@@ -106,13 +106,13 @@ class Point(NamedTuple):
 
 
 def points_of(runs: Sequence[RunFigures], metric: str) -> list[Point]:
-    """The points of the runs that looked at frames."""
-    shown = [(run, run.metrics["Fr"], run.metrics[metric] or 0.0) for run in runs]
-    return [Point(run, frames, value, around(value, run.ci95.get(metric))) for run, frames, value in shown if frames]
+    """The points of the runs that used frames."""
+    values = [(run, run.metrics["Fr"], run.metrics[metric] or 0.0) for run in runs]
+    return [Point(run, frames, rate, error_bar(rate, run.ci95.get(metric))) for run, frames, rate in values if frames]
 
 
 def sweeps_of(points: Sequence[Point]) -> dict[str, list[Point]]:
-    """The uniform sweep by backbone, each in order of frames, under the words of the legend."""
+    """The uniform sweep of each backbone in order of frames, by its legend."""
     sweeps: dict[str, list[Point]] = {}
     for point in sorted(points, key=lambda point: point.frames):
         run = point.run
@@ -125,7 +125,7 @@ def sweeps_of(points: Sequence[Point]) -> dict[str, list[Point]]:
 
 
 def frame_ticks(points: Sequence[Point]) -> list[float]:
-    """Powers of two around the frames of all points, at most nine of them."""
+    """At most nine powers of two that enclose the frames of all points."""
     frames = [point.frames for point in points]
     low = math.floor(math.log2(min(frames)))
     high = max(math.ceil(math.log2(max(frames))), low + 1)
@@ -133,7 +133,7 @@ def frame_ticks(points: Sequence[Point]) -> list[float]:
 
 
 class Label(NamedTuple):
-    """What is written beside a point."""
+    """The label of a point."""
 
     text: str
     point: Point
@@ -142,16 +142,16 @@ class Label(NamedTuple):
 
 
 def frontier_figure(runs: Sequence[RunFigures], metric: str) -> Figure:
-    """Runs by frames and a metric with 95% intervals: the uniform sweep as a curve, others as labelled points."""
+    """A metric against frames, with 95% intervals: the uniform sweep as a curve, other runs as labelled points."""
     from matplotlib.figure import Figure
 
     colours = run_colours(runs)
-    shown = points_of(runs, metric)
-    sweeps = sweeps_of(shown)
-    others = sorted((point for point in shown if not point.is_sweep), key=lambda point: -point.value)
+    points = points_of(runs, metric)
+    sweeps = sweeps_of(points)
+    others = sorted((point for point in points if not point.is_sweep), key=lambda point: -point.value)
     figure = Figure(figsize=(COLUMN_INCHES, 2.5), dpi=PIXELS_PER_INCH)
     axes = figure.add_subplot()
-    _axes(axes, shown, metric)
+    _axes(axes, points, metric)
     for index, (name, sweep) in enumerate(sweeps.items()):
         line = ("-", "--", ":", "-.")[index % 4]
         _draw_points(axes, sweep, fmt=line, marker="o", ms=3, lw=1.2, color=GREY, label=name)
@@ -170,11 +170,11 @@ def _draw_points(axes: Axes, points: Sequence[Point], **look: Any) -> None:
     axes.errorbar(frames, values, yerr=np.array([point.bar for point in points]).T, **look, **ERROR_BARS)
 
 
-def _axes(axes: Axes, shown: Sequence[Point], metric: str) -> None:
+def _axes(axes: Axes, points: Sequence[Point], metric: str) -> None:
     from matplotlib.ticker import NullLocator, ScalarFormatter
 
-    ticks = frame_ticks(shown)
-    top = max(10.0, 1.12 * max(point.value for point in shown), 1.02 * max(p.value + p.bar[1] for p in shown))
+    ticks = frame_ticks(points)
+    top = max(10.0, 1.12 * max(point.value for point in points), 1.02 * max(p.value + p.bar[1] for p in points))
     axes.set_xscale("log")
     axes.set_xticks(ticks)
     axes.xaxis.set_major_formatter(ScalarFormatter())
@@ -187,7 +187,7 @@ def _axes(axes: Axes, shown: Sequence[Point], metric: str) -> None:
 
 
 def _write_labels(axes: Axes, labels: Sequence[Label], lines: Sequence[Sequence[Point]]) -> None:
-    """Put each label where it hides least; sizes are estimated from the letters, so no renderer is needed."""
+    """Place and write labels. Their sizes are estimated from the number of letters, without a renderer."""
     pixels_per_point = PIXELS_PER_INCH / 72
     to_pixels = axes.transData.transform
     lines_in_pixels = [[tuple(to_pixels((point.frames, point.value))) for point in line] for line in lines]
@@ -205,8 +205,8 @@ def _write_labels(axes: Axes, labels: Sequence[Label], lines: Sequence[Sequence[
         for label in labels
     ]
     frame = Box(*axes.bbox.extents)
-    placed = place_labels(centres, sizes, obstacles, frame, gap=4 * pixels_per_point)
-    for label, centre in zip(labels, placed, strict=True):
+    label_centres = place_labels(centres, sizes, obstacles, frame, gap=4 * pixels_per_point)
+    for label, centre in zip(labels, label_centres, strict=True):
         axes.annotate(
             label.text,
             tuple(axes.transData.inverted().transform(centre)),
@@ -221,15 +221,15 @@ DENSITIES: Final = tuple(range(1, 9))
 
 
 def k_sweep_figure(runs: Sequence[RunFigures], measured: Sequence[bool], k: int) -> Figure:
-    """Cov@k and ECA@k of every run that looked at frames, for k from 1 to 8, over the questions with evidence."""
+    """Cov@k and ECA@k of every run that used frames, for k from 1 to 8, over the questions with evidence."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(2 * COLUMN_INCHES, 2.6), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
-    looking = [run for run in runs if run.metrics["Fr"]]
-    colours = shaded_colours(looking)
-    for at, run in enumerate(looking):
-        offset = 0.05 * (at - len(looking) / 2)  # a little apart, so that bars do not hide one another
+    with_frames = [run for run in runs if run.metrics["Fr"]]
+    colours = shaded_colours(with_frames)
+    for at, run in enumerate(with_frames):
+        offset = 0.05 * (at - len(with_frames) / 2)  # so that bars do not hide one another
         _draw(left, run, measured, colours[run.name], offset, scored=False)
         if not run.is_sampler:
             _draw(right, run, measured, colours[run.name], offset, scored=True)
@@ -239,8 +239,8 @@ def k_sweep_figure(runs: Sequence[RunFigures], measured: Sequence[bool], k: int)
         axes.set_ylim(bottom=0)
         axes.grid()
         axes.axvline(k, color="#cccccc", lw=3, zorder=0)
-    figure.supxlabel("k: frames that every evidence interval must hold", fontsize=8)
-    if looking:
+    figure.supxlabel("k: frames needed in every evidence interval", fontsize=8)
+    if with_frames:
         handles, labels = left.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside right center", handlelength=2.2)
     return figure
@@ -248,8 +248,8 @@ def k_sweep_figure(runs: Sequence[RunFigures], measured: Sequence[bool], k: int)
 
 def _draw(axes: Axes, run: RunFigures, measured: Sequence[bool], colour: str, offset: float, *, scored: bool) -> None:
     rows = [row for row, is_measured in zip(run.rows, measured, strict=True) if is_measured]
-    counted = [[row.density >= level and (not scored or bool(row.correct)) for level in DENSITIES] for row in rows]
-    means, bars = means_with_bars(100.0 * np.array(counted))
+    hits = [[row.density >= level and (not scored or bool(row.correct)) for level in DENSITIES] for row in rows]
+    means, bars = means_with_bars(100.0 * np.array(hits))
     is_sweep = run.is_sampler or uniform_frames(run) is not None
     axes.errorbar(
         np.array(DENSITIES) + offset,

@@ -1,4 +1,4 @@
-"""How every figure looks, and the intervals that its error bars show."""
+"""The style of all figures, and the intervals of their error bars."""
 
 from __future__ import annotations
 
@@ -43,35 +43,35 @@ METADATA: Final[dict[str, dict[str, Any]]] = {
     "png": {"Software": "trace-ves"},
     "pdf": {"CreationDate": None, "Creator": "trace-ves", "Producer": None},
 }
-"""The kinds of file, each without a date, so that the same report gives the same bytes."""
+"""File formats with their metadata. There is no date, so that the same report gives the same bytes."""
 PNG_DOTS_PER_INCH: Final = 300
-PIXELS_PER_INCH: Final = 100  # While labels are placed; files have their own
-COLUMN_INCHES: Final = 3.4  # The width of one column of a two-column paper
+PIXELS_PER_INCH: Final = 100  # for the placement of labels; files have their own resolution
+COLUMN_INCHES: Final = 3.4  # the width of a column in a two-column paper
 GREY: Final = "#8a8a8a"
 ERROR_BARS: Final[dict[str, Any]] = {"elinewidth": 0.7, "capsize": 1.6, "capthick": 0.7}
 
 
 def run_colours(runs: Sequence[RunFigures]) -> dict[str, str]:
-    """The colour of each run, by its name: that of its method."""
-    chosen = method_colours(run.method or run.name for run in runs)
-    return {run.name: PALETTE[chosen[run.method or run.name]] for run in runs}
+    """The colour of each run's method, by the name of the run."""
+    names = method_colours(run.method or run.name for run in runs)
+    return {run.name: PALETTE[names[run.method or run.name]] for run in runs}
 
 
 def shaded_colours(runs: Sequence[RunFigures]) -> dict[str, str]:
-    """The same, but runs that share grey in shades of it: the more frames, the darker."""
+    """Like `run_colours`, but grey runs get different shades: the more frames, the darker."""
     colours = run_colours(runs)
     grey = sorted((run for run in runs if colours[run.name] == PALETTE["grey"]), key=lambda run: run.metrics["Fr"] or 0)
     levels = np.linspace(0.78, 0.28, max(2, len(grey)))
     return colours | {run.name: str(level) for run, level in zip(grey, levels.round(3), strict=False)}
 
 
-def around(value: float, bounds: tuple[float, float] | None) -> tuple[float, float]:
-    """How far an error bar reaches below and above a value."""
+def error_bar(value: float, bounds: tuple[float, float] | None) -> tuple[float, float]:
+    """The lengths of an error bar below and above a value."""
     return (0.0, 0.0) if bounds is None else (max(0.0, value - bounds[0]), max(0.0, bounds[1] - value))
 
 
 def means_with_bars(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The mean of each column over its rows, and below and above it the 95% bootstrap interval over rows."""
+    """The mean of each column, and the lengths of its 95% bootstrap interval below and above."""
     means = values.mean(axis=0)
     low, high = np.percentile(bootstrap(values, resamples=1000, seed=0), CONFIDENCE_PERCENTILES, axis=0)
     return means, np.maximum(0.0, np.stack([means - low, high - means]))
