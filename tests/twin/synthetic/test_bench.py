@@ -96,7 +96,7 @@ def test_workers_end_with_a_killed_parent(tmp_path: Path) -> None:
     assert not (tmp_path / "questions.jsonl").exists()
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 300.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"
