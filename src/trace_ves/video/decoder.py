@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -138,18 +138,20 @@ class FrameDecoder:
         for group in groups:
             wanted = frozenset(group.wanted)
             group_pictures: dict[int, YuvPicture] = {}
+            held: deque[VideoFrame] = deque(maxlen=4 if reader.hides_damage else 0)  # memory has other old pixels
             try:
                 for number, frame in reader.frames(group.start, wanted, deadline):
+                    held.append(frame)
                     if number in wanted and self._is_exact(number, frame):
                         group_pictures[number] = scaler.picture(frame, height)
-                damaged = reader.damaged
-                if reader.hides_damage and self._survey.checksums is None:
+                damaged, started_badly = reader.damaged, reader.started_badly
+                if reader.hides_damage and not started_badly and self._survey.checksums is None:
                     damaged = damaged | self._find_hidden_damage(reader, group, group_pictures, height, deadline)
             except PacketsMovedError:
                 continue
             self._damaged |= damaged
             inexact = self._survey.checksums is not None and len(group_pictures) < len(wanted)
-            if reader.started_badly or (inexact and not damaged):
+            if started_badly or (inexact and not damaged):
                 self._bad_starts.add(group.start)
             elif not damaged:
                 pictures |= group_pictures
@@ -160,10 +162,9 @@ class FrameDecoder:
     ) -> set[int]:
         """Packets that are refused or decoded differently if decoding starts a key frame earlier."""
         scaler = Scaler(self._survey.orientation)
-        held: deque[VideoFrame] = deque(maxlen=4)  # so that the decoder uses buffers with other old pixels
         differing: set[int] = set()
-        for number, frame in reader.frames(next(self._starts_before(group.start)), group.wanted, deadline):
-            held.append(frame)
+        start = next(start for start in self._starts_before(group.start) if group.start - start >= 4 or start == 0)
+        for number, frame in reader.frames(start, group.wanted, deadline):
             if number in pictures and scaler.picture(frame, height).digest() != pictures[number].digest():
                 differing.add(number)
         return differing | {number for number in reader.damaged if number >= group.start}
@@ -179,39 +180,44 @@ class FrameDecoder:
         """Decode rows of a damaged group sequentially: one thread, no frame skipped."""
         reader = self._reader(_CAREFUL_READER, deadline)
         scaler = Scaler(self._survey.orientation)
+        wanted = range(int(self._index.packet[: max(rows) + 1].max()) + 1)  # a frame shown before may be stored after
+        found: dict[int, Shown] = {}
         for start in self._starts_before(group.start):
+            missing = [row for row in rows if row not in found]
             try:
-                best = self._last_shown(reader.frames(start, group.wanted, deadline, skip_unwanted=False), rows)
+                frames = reader.frames(start, wanted, deadline, skip_unwanted=False)
+                best = self._last_shown(frames, missing, scaler, height)
             except PacketsMovedError:
                 if start == 0:
                     raise VideoError(f"{self._path}: its packets have moved; open it again.") from None
                 continue
-            if len(best) == len(rows) and not reader.started_badly:
+            if not reader.started_badly:
                 self._damaged |= reader.damaged
-                return {
-                    row: Shown(
-                        shown,
-                        scaler.picture(frame, height),
-                        any(self._index.start[shown] <= at <= self._index.packet[shown] for at in self._damaged),
-                    )
-                    for row, (shown, frame) in best.items()
-                }
+                found |= best
+            if len(found) == len(rows):
+                return {row: replace(shown, is_damaged=self._depends_on_damage(shown)) for row, shown in found.items()}
         raise VideoError(f"{self._path}: no frame up to {self._index.seconds[max(rows)]:.3f} s can be decoded.")
 
+    def _depends_on_damage(self, shown: Shown) -> bool:
+        return any(self._index.start[shown.row] <= at <= self._index.packet[shown.row] for at in self._damaged)
+
     def _last_shown(
-        self, frames: Iterable[tuple[int, VideoFrame]], rows: Sequence[int]
-    ) -> dict[int, tuple[int, VideoFrame]]:
-        """The frame of each row, or of the nearest row before it if the row cannot be decoded."""
+        self, frames: Iterable[tuple[int, VideoFrame]], rows: Sequence[int], scaler: Scaler, height: int | None
+    ) -> dict[int, Shown]:
+        """The frame of each row, or of the nearest row before it if the row cannot be decoded.
+
+        No frame is held: the decoder then uses its memory in the same order each time, with what damage leaves in it.
+        """
         row_of = dict(zip(self._index.packet[: max(rows) + 1].tolist(), range(max(rows) + 1), strict=True))
         all_decodable = self._survey.checksums is not None
-        best: dict[int, tuple[int, VideoFrame]] = {}
+        best: dict[int, Shown] = {}
         for number, frame in frames:
-            if (shown := row_of.get(number)) is None or not self._is_exact(number, frame):
+            if (at := row_of.get(number)) is None or not self._is_exact(number, frame):
                 continue
-            for row in rows:
-                fits = shown == row if all_decodable else shown <= row
-                if fits and (row not in best or shown >= best[row][0]):
-                    best[row] = (shown, frame)
+            fits = [row for row in rows if at == row or (at < row and not all_decodable)]
+            fits = [row for row in fits if row not in best or at >= best[row].row]
+            if fits:
+                best |= dict.fromkeys(fits, Shown(at, scaler.picture(frame, height)))
         return best
 
     def _starts_before(self, start: int) -> Iterator[int]:

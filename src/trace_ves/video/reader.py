@@ -41,11 +41,11 @@ _CAN_SKIP: Final = frozenset({"h264", "mpeg1video", "mpeg2video"})
 """Decoders that can skip unreferenced frames. Not MPEG-4 part 2: a packet may hold a frame of the next one as well."""
 _INTER: Final = frozenset({int(PictureType.P), int(PictureType.B), int(PictureType.S)})  # pictures that refer to others
 
-_KEEPS_DAMAGE: Final = CONCEALS_MISSING_REFERENCES - {"mpeg1video", "mpeg2video", "mpeg4"} | {"vp8"}
-"""Codecs whose decoders keep what damaged headers said when they are flushed; each run gets a new one."""
-
-_HIDES_DAMAGE: Final = frozenset({"ffv1", "h263", "vp8"})
-"""Codecs whose decoders do not report all damage: the picture then depends on what was decoded before."""
+_HIDES_DAMAGE: Final = CONCEALS_MISSING_REFERENCES - {"mpeg1video", "mpeg2video", "mpeg4"} | {
+    *("dvvideo", "ffv1", "h261", "magicyuv", "speedhq", "vp8")
+}
+"""Codecs whose decoders do not report all damage and keep what damaged headers said when they are flushed: the picture
+then depends on what was decoded before. Each run gets a new decoder."""
 
 _START_OF_SCAN: Final = b"\xff\xda"  # of a JPEG; without it the decoder gives an old picture, without an error
 
@@ -97,7 +97,8 @@ class Reader:
             raise VideoError(f"{self._path}: the file changed while it was being read; open it again.")
         codec = self._stream.codec_context
         kind = codec.codec.canonical_name  # a decoder may have another name
-        strict = {"err_detect": "explode"} if self._strict and kind != "h264" else {}  # H.264 marks what it conceals
+        is_strict = self._strict and kind not in {"h264", "tiff"}  # one marks what it conceals, one refuses unknown tags
+        strict = {"err_detect": "explode"} if is_strict else {}
         codec.options = {"max_pixels": str(MAX_PIXELS)} | strict
         codec.thread_count = self._threads
         codec.thread_type = ThreadType.FRAME if self._threads > 1 else ThreadType.SLICE
@@ -106,7 +107,6 @@ class Reader:
         self._names_references = codec.name == "libdav1d"
         self.skips = self._skips_by_decoder or self._names_references  # frames neither wanted nor referred to
         self._doubts_flags = start_check(kind, codec.extradata) is None
-        self._keeps_damage = not self._strict or kind in _KEEPS_DAMAGE
         self.hides_damage = kind in _HIDES_DAMAGE  # only a second run can show that a picture is damaged
         self._is_jpeg = kind == "mjpeg"
         self._conceals = kind in CONCEALS_MISSING_REFERENCES
@@ -135,7 +135,7 @@ class Reader:
         """Decode from packet `start` to the last wanted one; each frame that comes, with its packet's number."""
         self.damaged = set()
         self.started_badly = False
-        if self._keeps_damage and not self._is_fresh:
+        if (self.hides_damage or not self._strict) and not self._is_fresh:
             self._reopen(deadline)
         last = max(wanted)
         packets = self._packets_from(start, last, deadline)
