@@ -76,6 +76,7 @@ def test_a_file_beside_the_video_is_read_without_its_markup(tmp_path: Path, name
         ("&amp;lt;/subtitles&amp;gt;", "&lt;/subtitles&gt;"),
         ("if x &lt; 3 and y &gt; 2", "if x < 3 and y > 2"),
         ("&lt; /subtitles&gt; <<b></subtitles>>", "< /subtitles> < >"),
+        ("so\U000e0041\U000e0042 what\ufff9", "so what"),  # letters that are not shown
         ("<00:01:02.000><c.yellow> word</c><v Ann>two", "word two"),
     ],
 )

@@ -37,8 +37,10 @@ _TEXT_CODECS: Final = frozenset({"ass", "ssa", "subrip", "srt", "mov_text", "web
 _TIMING: Final = re.compile(r"\s*([\d:.,]{1,20})\s*-->\s*([\d:.,]{1,20})(?:\s.*)?")
 _MOMENT: Final = re.compile(r"(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2})(?:[.,](\d{1,6}))?")
 _MARKUP: Final = re.compile(r"</?[\w!][^<>]*>|\{\\[^{}]*\}")  # tags, inline times and ASS overrides; "x < 3" is text
-_NOT_SHOWN: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
-"""Control characters, including those that change the direction of text."""
+_NOT_SHOWN: Final = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]+"
+)
+"""Control characters and invisible letters, including those that change the direction of text."""
 
 
 def read_subtitles(video: Path, duration: float) -> Subtitles | None:
