@@ -78,7 +78,7 @@ def test_no_output_is_or_holds_an_input(film: Path, folder: Path, cli: Call, mon
     (folder / "runs").mkdir()
     shutil.copy(folder / "run.jsonl", folder / "runs")
     os.link(folder / "questions.jsonl", folder / "hard-link")
-    for name in ("run.run.toml", "run.transcripts", "v.srt", "world.jsonl"):
+    for name in ("run.run.toml", "run.transcripts", "v.srt", "world.jsonl", "prices.toml"):
         (folder / name).write_text("")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     again = ("counterfactual", ".", "run.jsonl", "--backbone", "glance", "--k", "1", "--out")
@@ -96,6 +96,8 @@ def test_no_output_is_or_holds_an_input(film: Path, folder: Path, cli: Call, mon
         run: ". ..",
         ("release", ".", "run.jsonl"): "v.en.srt",
         ("ask", "v.mp4", "Wer?", *GLANCE, "--overwrite", "--save"): ".",
+        ("ask", "v.mp4", "Wer?", *GLANCE, "--prices", "prices.toml", "--record"): "prices.toml",
+        ("ask", "v.mp4", "Wer?", "--backbone", "replay:run.transcripts", "--record"): "run.transcripts",
     }.items():
         for output in outputs.split():
             said = cli(*arguments, output, status=2).stderr

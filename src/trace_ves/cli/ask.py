@@ -29,6 +29,7 @@ from trace_ves.cli.options import (
 )
 from trace_ves.cli.process import read_text, warn
 from trace_ves.core.display import GLANCE_NOTICE, simulation_notes
+from trace_ves.core.files import refuse_inputs
 from trace_ves.core.question import LETTERS
 
 if TYPE_CHECKING:
@@ -255,6 +256,9 @@ def _check_combination(
     settings: AskOptions, text: str | None, options: tuple[str, ...], table: Path | None, *, is_folder: bool
 ) -> None:
     """Refuse options that contradict each other, before anything is opened."""
+    kind, _, recording = (settings.backbone or "").partition(":")
+    replayed = Path(recording) if kind == "replay" else None
+    refuse_inputs([settings.record, settings.save], inputs=[settings.costs.price_file, replayed])
     if table is not None and (text is not None or options or is_folder):
         raise click.UsageError("--questions reads questions and options from FILE, about one video.")
     if is_folder and text is None:
