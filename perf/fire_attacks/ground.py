@@ -237,6 +237,8 @@ class Ground:
             "mpeg4.avi": ("mpeg4", {"g": "12", "bf": "2"}),
             "mpeg2.mpg": ("mpeg2video", {"g": "12", "bf": "2"}),
             "vp8.webm": ("libvpx", {"g": "12", "cpu-used": "8", "deadline": "realtime"}),
+            "magicyuv.avi": ("magicyuv", {}),
+            "msmpeg4.avi": ("msmpeg4", {"g": "12"}),
             "box.apng": ("apng", {"pred": "mixed"}),
             "box.gif": ("gif", {}),
             "exif.avi": ("mjpeg", {}),
