@@ -275,7 +275,7 @@ def test_a_picture_of_which_a_part_is_missing_is_the_same_in_every_request(tmp_p
         times = [float(seconds) for seconds in opened.timestamps]
         alone = [digest(opened.frames_at([seconds], height=HEIGHT)[0].picture) for seconds in times]
         assert alone == [digest(frame.picture) for frame in opened.frames_at(times, height=HEIGHT)]
-        assert opened.warnings == ("1 of the frames asked for depend on damaged data, the first at 0.167 s",)
+        assert opened.warnings == ("1 of the requested frames depend on damaged data, the first at 0.167 s",)
 
 
 def test_damage_changes_no_frame_before_it(tmp_path: Path) -> None:

@@ -272,6 +272,7 @@ def box(number: int, width: int, height: int) -> NDArray[np.uint8]:
         ("qtrle", "mov", "rgb24"),
         ("rpza", "mov", "rgb555le"),
         ("svq1", "mov", "yuv410p"),
+        ("tiff", "mov", "rgb24"),
     ],
 )
 def test_keyframe_flags_that_no_header_confirms(

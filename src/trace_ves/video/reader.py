@@ -97,7 +97,7 @@ class Reader:
             raise VideoError(f"{self._path}: the file changed while it was being read; open it again.")
         codec = self._stream.codec_context
         kind = codec.codec.canonical_name  # a decoder may have another name
-        is_strict = self._strict and kind not in {"h264", "tiff"}  # one marks what it conceals, one refuses unknown tags
+        is_strict = self._strict and kind not in {"h264", "tiff"}  # it marks what it conceals; refuses unknown tags
         strict = {"err_detect": "explode"} if is_strict else {}
         codec.options = {"max_pixels": str(MAX_PIXELS)} | strict
         codec.thread_count = self._threads
