@@ -271,7 +271,9 @@ def test_answers_about_other_intervals_do_not_count() -> None:
 
 def test_a_partial_set_is_taken_by_who_holds_it_and_who_answered_it() -> None:
     pen = verified()
-    pen.seat("c1", judged_item(pen.ledger, "c1").assignment_key(Stage.LEAVE_ONE_OUT, 1), 0, "cat")
+    key = judged_item(pen.ledger, "c1").assignment_key(Stage.LEAVE_ONE_OUT, 1)
+    assert key == "leave-one-out:1:9484846b8052"  # as histories hold it
+    pen.seat("c1", key, 0, "cat")
     pen.answer("c1", "dan", [None])
     assert [judges_of(judged_item(pen.ledger, "c1"), left_out) for left_out in range(3)] == [{"dan"}, {"cat"}, set()]
 
