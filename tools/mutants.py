@@ -69,7 +69,7 @@ TESTS = {
     ],
     "video": ["tests/video"],
     "web": [
-        *(f"tests/web/test_{name}.py" for name in ("cli", "charts", "costs_and_transcripts", "library")),
+        *(f"tests/web/test_{name}.py" for name in ("cli", "charts", "costs_and_transcripts", "golden", "library")),
         *(f"tests/web/test_{name}.py" for name in ("saving", "search_view", "server", "studio")),
         *(f"tests/cli/test_{name}.py" for name in ("ask", "ask_many")),
         "tests/docs/test_pages.py",
