@@ -45,8 +45,8 @@ TESTS = {
     "backbone": ["tests/backbone"],
     "benches": ["tests/benches"],
     "cli": [
-        *(f"tests/cli/test_{name}.py" for name in ("ask", "ask_many", "ask_session", "audit", "main", "mistakes")),
-        *(f"tests/cli/test_{name}.py" for name in ("process", "videos")),
+        *(f"tests/cli/test_{name}.py" for name in ("ask", "ask_many", "ask_session", "audit", "golden", "main")),
+        *(f"tests/cli/test_{name}.py" for name in ("mistakes", "process", "videos")),
         *(f"tests/runs/test_{name}.py" for name in ("cli", "costs", "release", "estimate")),
         "tests/backbone/test_registry.py",
         "tests/construction/test_cli.py",

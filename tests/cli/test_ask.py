@@ -72,14 +72,6 @@ def test_a_recorded_search_needs_no_model(cli: Call, clip: Path, backbone: str, 
     assert len(other.stderr.splitlines()) == 1
 
 
-def test_the_sample_is_answered_offline(cli: Call) -> None:
-    done = cli("ask", "--sample")
-    assert "C. a white car" in done.stdout
-    assert "settled every claim, and a second look agreed" in unwrapped(done.stdout)
-    assert "are recorded: no model is called." in done.stderr
-    assert "Question: In which order" in done.stderr
-
-
 def test_save_writes_what_can_be_taken_away(cli: Call, clip: Path, backbone: str, tmp_path: Path) -> None:
     from PIL import Image
 

@@ -184,8 +184,8 @@ def test_labels_become_questions_that_count(
 ) -> None:
     monkeypatch.setattr("secrets.token_hex", lambda _: "0001")
     file = tmp_path / "export.json"
-    spans = (11, 30, " the  fox "), (25, 40, "the fox"), (101, 120, "the fox"), (131, 140, "the fox"), (1, 9, "once" * 11)
-    file.write_text(tasks(*spans, video=media))
+    spans = (11, 30, " the  fox "), (25, 40, "the fox"), (101, 120, "the fox"), (131, 140, "the fox")
+    file.write_text(tasks(*spans, (1, 9, "once" * 11), video=media))
     refused = f"videos/a.mp4, {'once' * 10!r}: it needs 2 to 24 intervals, found 1"
     assert import_intervals(project, store, file) == ImportResult(proposed=["c0001"], refused=[refused])
     [judged] = list_items(store.ledger())

@@ -289,12 +289,6 @@ def test_runs_without_a_bench_show_what_they_have(tmp_path: Path) -> None:
         assert 'class="interval"' not in text
 
 
-def test_stories_of_other_methods(address: str) -> None:
-    told = get(address, page("question", run="avp@scripted", id="q004")).text
-    assert "not enough, confidence 0.9" in told
-    assert "the answer is forced from the text" in told
-
-
 def test_a_log_of_ten_thousand_frames(tmp_path: Path) -> None:
     moments = [n * 0.72 for n in range(10_000)]
     calls = [{"stage": f"s{n % 9}", "timestamps": moments[n::9]} for n in range(9)]

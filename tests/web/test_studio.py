@@ -204,15 +204,6 @@ def test_writes_need_the_page_itself(world: Path, tmp_path: Path) -> None:
         gate.opened.set()
 
 
-def test_costs_are_known_before_anything_is_sent(world: Path, tmp_path: Path) -> None:
-    gate = Gate()
-    studio = make_studio(world, tmp_path / "answers", gate)
-    cheap, dear = (studio.estimate("one.mp4", method, None) for method in ("uniform-16", "uniform-64"))
-    assert (cheap["frames"], dear["frames"]) == (16, 64)
-    assert 0 < float(str(cheap["dollars"])) < float(str(dear["dollars"])) < float(str(dear["dollars_thinking"]))
-    assert gate.calls == []
-
-
 def test_a_video_is_added_under_a_free_name(world: Path, tmp_path: Path) -> None:
     studio = make_studio(world, tmp_path / "answers", Gate())
     film = (world / "bench" / "videos" / "one.mp4").read_bytes()

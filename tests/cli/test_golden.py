@@ -1,0 +1,101 @@
+"""What commands print and how they end, letter for letter as in tests/cli/golden.
+
+A file holds the commands of a session, each with what it printed: `!` marks standard error, `?` an exit status. After
+a change that is meant: `python -m tests.cli.test_golden`, then read the difference of each file.
+"""
+
+import json
+import re
+import shlex
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests import program
+from tests.cli.conftest import Model, serving
+from tests.cli.test_ask_many import TABLE
+from tests.cli.test_ask_session import QUESTION
+from tests.cli.test_audit import ROW
+from tests.films import write_film
+
+GOLDEN = Path(__file__).parent / "golden"
+TYPED = f"{QUESTION}\n/help\n/evidence\n/evidence 1\n/why\n/budget\n/budget 60\nWhat is it?\n/history\n/cost\n"
+MANY = "9" * 5000
+MISTYPED = f"/evidence\n/evidense\n/budget x\n/budget 0\n/budget {MANY}\nWhich? | one\n/save\n{QUESTION}\n/evidence 9\n"
+PRICES = '["openai:*"]\ninput = 10\ncached = 1\noutput = 100\ndate = 2026-05-01\n'
+GOLD = {
+    "video": "videos/a.mp4",
+    "question": "How many?",
+    "options": ["1", "2", "3", "4"],
+    "answer": "B",
+    "evidence": [[4, 6], [10, 12]],
+    "rationales": ["one", "two"],
+}
+
+
+class Drafting(Model):
+    def answer(self, text: str, images: int) -> dict[str, Any]:
+        return {"items": [GOLD, GOLD | {"answer": "C"}]} if "rationale" in text else super().answer(text, images)
+
+
+REGIONS = [{"value": {"start": at, "end": at + 2, "labels": ["the fox"]}} for at in (0, 20, 40)]
+MEASURED = re.compile(
+    r"\d+\.\d s(?= with|,)|\d+\.\d(?= (MB|\?$|\$))|Rate [\d.,]+/min, |(?<=version:).+"
+    r"|(?<=\"seconds\": )[^,}]+|(?<=_checksum\": ){[^}]+}"
+)
+"""Times, and what depends on the encoder."""
+
+
+@contextmanager
+def place(folder: Path) -> Iterator[str]:
+    """Films, tables and answers in a folder, and the spec of a model behind a server."""
+    for name in ("film.mp4", "films/a.mp4", "new/videos/a.mp4"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        write_film(folder / name, [(255, 0, 0)] * 300 + [(0, 0, 255)] * 300, fps=5, size=(96, 64))
+    (folder / "films" / "broken.mp4").touch()
+    (folder / "table.csv").write_text(TABLE)
+    (folder / "typed").write_text(TYPED)
+    (folder / "mistyped").write_text(f"{MISTYPED}/evidence {MANY}\n/quit\nnever asked\n")
+    (folder / "prices.toml").write_text(PRICES)
+    (folder / "cg.json").write_text(json.dumps([ROW, ROW | {"qid": 2, "clue_intervals": [[3, 1]]}, ROW | {"qid": 3}]))
+    (folder / "gold.jsonl").write_text("".join(json.dumps(GOLD | {"accept": each}) + "\n" for each in (True, False)))
+    (folder / "regions.json").write_text(json.dumps([{"annotations": [{"result": REGIONS}]}]))
+    (folder / "key").write_text("a-secret\n")
+    yield from serving(Drafting)
+
+
+def replay(script: str, folder: Path, model: str) -> list[str]:
+    """Run the commands of a session again; what they print without their times and the address of the model."""
+    lines: list[str] = []
+    numbers = count(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("trace_ves.cli.answer_panel.LEAST_SECONDS", 1e9)
+        patch.setattr("secrets.token_hex", lambda size: f"{next(numbers):0{2 * size}x}")
+        patch.setattr("secrets.token_urlsafe", lambda _: f"token-{next(numbers)}")
+        for command in re.findall(r"^\$ (.+)", script, re.MULTILINE):
+            words = shlex.split(command.replace("MODEL", model))
+            typed = (folder / words.pop()).read_text() if words[-2:-1] == ["<"] and not words.remove("<") else ""
+            own = {f"TRACE_VES_{each}_DIR": str(folder / each) for each in ("CACHE", "CONFIG")}
+            done = program.run(*words, stdin=typed, cwd=folder, COLUMNS="120", **own)
+            printed = [*done.stdout.splitlines(), *(f"! {line}" for line in done.stderr.splitlines())]
+            lines += ["", f"$ {command}", *printed, *([f"? {done.returncode}"] if done.returncode else [])]
+    plain = [" ".join(line.replace(model, "MODEL").replace(MANY, "MANY").split()) for line in lines[1:]]
+    return [re.sub(MEASURED, "0", line) for line in plain]
+
+
+@pytest.mark.parametrize("name", [path.name for path in sorted(GOLDEN.iterdir())])
+def test_a_session_goes_as_it_went(name: str, tmp_path: Path) -> None:
+    script = (GOLDEN / name).read_text(encoding="utf-8")
+    with place(tmp_path) as model:
+        assert replay(script, tmp_path, model) == script.splitlines()
+
+
+if __name__ == "__main__":
+    for file in sorted(GOLDEN.iterdir()):
+        with tempfile.TemporaryDirectory() as scratch, place(Path(scratch)) as spec:
+            made = replay(file.read_text(encoding="utf-8"), Path(scratch), spec)
+        file.write_text("\n".join([*made, ""]), encoding="utf-8")
