@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -44,7 +45,7 @@ class Drafting(Model):
 
 REGIONS = [{"value": {"start": at, "end": at + 2, "labels": ["the fox"]}} for at in (0, 20, 40)]
 MEASURED = re.compile(
-    r"\d+\.\d s(?= with|,)|\d+\.\d(?= (MB|\?$|\$))|Rate [\d.,]+/min, |(?<=version:).+"
+    r"\d+\.\d s(?= with|,)|\d+\.\d(?= (\d\.\d\d )?(MB|\?$|\$))|Rate [\d.,]+/min, |(?<=version:).+"
     r"|(?<=\"seconds\": )[^,}]+|(?<=_checksum\": ){[^}]+}"
 )
 """Times, and what depends on the encoder."""
@@ -72,10 +73,13 @@ def replay(script: str, folder: Path, model: str) -> list[str]:
     """Run the commands of a session again; what they print without their times and the address of the model."""
     lines: list[str] = []
     numbers = count(1)
+    chance = SimpleNamespace(
+        token_hex=lambda size: f"{next(numbers):0{2 * size}x}", token_urlsafe=lambda _: f"token-{next(numbers)}"
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("trace_ves.cli.answer_panel.LEAST_SECONDS", 1e9)
-        patch.setattr("secrets.token_hex", lambda size: f"{next(numbers):0{2 * size}x}")
-        patch.setattr("secrets.token_urlsafe", lambda _: f"token-{next(numbers)}")
+        for name in ("people", "project", "proposal"):
+            patch.setattr(f"trace_ves.construction.{name}.secrets", chance)
         for command in re.findall(r"^\$ (.+)", script, re.MULTILINE):
             words = shlex.split(command.replace("MODEL", model))
             typed = (folder / words.pop()).read_text() if words[-2:-1] == ["<"] and not words.remove("<") else ""
