@@ -46,7 +46,7 @@ TESTS = {
     "benches": ["tests/benches"],
     "cli": [
         *(f"tests/cli/test_{name}.py" for name in ("ask", "ask_many", "ask_session", "audit", "golden", "main")),
-        *(f"tests/cli/test_{name}.py" for name in ("mistakes", "process", "videos")),
+        *(f"tests/cli/test_{name}.py" for name in ("process", "videos")),
         *(f"tests/runs/test_{name}.py" for name in ("cli", "costs", "release", "estimate")),
         "tests/backbone/test_registry.py",
         "tests/construction/test_cli.py",
@@ -58,6 +58,7 @@ TESTS = {
         *(f"tests/construction/test_{name}.py" for name in ("gold", "interchange", "judging", "looking")),
         *(f"tests/construction/test_{name}.py" for name in ("pipeline", "reports", "rules", "store")),
         *(f"tests/web/desk/test_{name}.py" for name in ("pages", "server")),
+        "tests/cli/test_golden.py",
     ],
     "frame_log.py": ["tests/benches"],
     "records": ["tests/records", "tests/benches/test_bench.py"],

@@ -20,6 +20,7 @@ from tests import program
 from tests.cli.conftest import Model, serving
 from tests.cli.test_ask_many import TABLE
 from tests.cli.test_ask_session import QUESTION
+from tests.cli.test_audit import QUESTION as BENCH_LINE
 from tests.cli.test_audit import ROW
 from tests.films import write_film
 
@@ -58,6 +59,9 @@ def place(folder: Path) -> Iterator[str]:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         write_film(folder / name, [(255, 0, 0)] * 300 + [(0, 0, 255)] * 300, fps=5, size=(96, 64))
     (folder / "films" / "broken.mp4").touch()
+    (folder / "text.mp4").write_text("not a video at all")
+    (folder / "empty").mkdir()
+    (folder / "questions.jsonl").write_text(json.dumps(BENCH_LINE) + "\n")
     (folder / "table.csv").write_text(TABLE)
     (folder / "typed").write_text(TYPED)
     (folder / "mistyped").write_text(f"{MISTYPED}/evidence {MANY}\n/quit\nnever asked\n")
@@ -82,11 +86,12 @@ def replay(script: str, folder: Path, model: str) -> list[str]:
         for name in ("people", "project", "proposal"):
             patch.setattr(f"trace_ves.construction.{name}.secrets", chance)
         for command in re.findall(r"^\$ (.+)", script, re.MULTILINE):
-            words = shlex.split(command.replace("MODEL", model))
+            words = shlex.split(command.replace("MODEL", model).replace("MANY", MANY))
             typed = (folder / words.pop()).read_text() if words[-2:-1] == ["<"] and not words.remove("<") else ""
-            own = {f"TRACE_VES_{each}_DIR": str(folder / each) for each in ("CACHE", "CONFIG")}
+            own = {f"TRACE_VES_{each}_DIR": f"{folder}-{each}" for each in ("CACHE", "CONFIG")}
             done = program.run(*words, stdin=typed, cwd=folder, COLUMNS="120", **own)
-            printed = [*done.stdout.splitlines(), *(f"! {line}" for line in done.stderr.splitlines())]
+            said = re.sub(r"^Usage: .*\n(Try .*\n)?\n", "", done.stderr)  # as click has it
+            printed = [*done.stdout.splitlines(), *(f"! {line}" for line in said.splitlines())]
             lines += ["", f"$ {command}", *printed, *([f"? {done.returncode}"] if done.returncode else [])]
     plain = [" ".join(line.replace(model, "MODEL").replace(MANY, "MANY").split()) for line in lines[1:]]
     return [re.sub(MEASURED, "0", line) for line in plain]
@@ -96,7 +101,10 @@ def replay(script: str, folder: Path, model: str) -> list[str]:
 def test_a_session_goes_as_it_went(name: str, tmp_path: Path) -> None:
     script = (GOLDEN / name).read_text(encoding="utf-8")
     with place(tmp_path) as model:
+        before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
         assert replay(script, tmp_path, model) == script.splitlines()
+    after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert after == before or name != "mistakes.txt"  # they write nothing
 
 
 if __name__ == "__main__":
