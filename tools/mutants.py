@@ -72,7 +72,7 @@ TESTS = {
     "web": [
         *(f"tests/web/test_{name}.py" for name in ("cli", "charts", "costs_and_transcripts", "golden", "library")),
         *(f"tests/web/test_{name}.py" for name in ("saving", "search_view", "server", "studio")),
-        *(f"tests/cli/test_{name}.py" for name in ("ask", "ask_many")),
+        *(f"tests/cli/test_{name}.py" for name in ("ask", "ask_many", "golden")),
         "tests/docs/test_pages.py",
     ],
     "ves": [

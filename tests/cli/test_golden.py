@@ -93,8 +93,11 @@ def replay(script: str, folder: Path, model: str) -> list[str]:
             said = re.sub(r"^Usage: .*\n(Try .*\n)?\n", "", done.stderr)  # as click has it
             printed = [*done.stdout.splitlines(), *(f"! {line}" for line in said.splitlines())]
             lines += ["", f"$ {command}", *printed, *([f"? {done.returncode}"] if done.returncode else [])]
-    plain = [" ".join(line.replace(model, "MODEL").replace(MANY, "MANY").split()) for line in lines[1:]]
-    return [re.sub(MEASURED, "0", line) for line in plain]
+    for word, name in ((model, "MODEL"), (MANY, "MANY"), (f"{folder}/", "")):
+        lines = [line.replace(word, name).rstrip() for line in lines]
+    return [
+        MEASURED.sub("0", words) if MEASURED.search(words := " ".join(line.split())) else line for line in lines[1:]
+    ]
 
 
 @pytest.mark.parametrize("name", [path.name for path in sorted(GOLDEN.iterdir())])

@@ -344,6 +344,7 @@ def test_a_deep_record_is_shown_or_said_to_be_too_deep(levels: int) -> None:
 
 
 def test_a_huge_record_and_a_long_string_are_cut() -> None:
+    assert view({"é": [1]}).own_record == '{\n "é": [\n  1\n ]\n}'
     assert 0 < len(view({"mine": ["x" * 10**6] * 100}).own_record) <= LONGEST_RECORD
     record = searches("trace")[0]
     record["notes"] = [{"start": 0, "end": 1, "note": "x" * 10**6}]
