@@ -215,9 +215,10 @@ def test_the_place_of_the_right_number_follows_from_the_words(
 
 def test_a_build_goes_out_and_comes_back_with_edits(project: Project, store: Store, tmp_path: Path) -> None:
     evidence = (Interval(3, 6), Interval(12, 15), Interval(22, 26))
-    StorePen(store).propose("c0001", replace(proposal(evidence=evidence), duration=32.0))
+    StorePen(store).propose("c0001", replace(proposal(evidence=evidence), duration=32.0, text="Où?"))
     file, configuration = interchange.export_intervals(project, store.ledger(), tmp_path / "out")
     assert '<Label value="c0001" />' in configuration.read_text()
+    assert file.read_text() == json.dumps(json.loads(file.read_text()), indent=2, ensure_ascii=False) + "\n"
     with pytest.raises(InputError, match="exists already"):
         interchange.export_intervals(project, store.ledger(), tmp_path / "out")
     assert import_intervals(project, store, file) == ImportResult(unchanged=1)

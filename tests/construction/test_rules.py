@@ -148,7 +148,7 @@ def test_how_well_edges_agree() -> None:
     assert mean_iou(one, other) == pytest.approx(2 / 3)
     pairs = [(EVIDENCE, EVIDENCE[1:]), (EVIDENCE[:2], EVIDENCE), (one, (Interval(2, 6),)), (EVIDENCE, ()), ((), ())]
     assert [mean_iou(*pair) for pair in pairs] == pytest.approx([2 / 3, 2 / 3, 1 / 6, 0, 0])
-    assert merge_intervals((Interval(0, 4),), (Interval(1, 5.0005),)) == (Interval(0.5, 4.5),)
+    assert merge_intervals((Interval(0.0005, 4),), (Interval(1, 5.0005),)) == (Interval(0.5, 4.5),)
     half, less = (Interval(0, 2),), (Interval(0, 1.9),)
     assert [same_intervals((Interval(0, 4),), each) for each in (half, less, EVIDENCE[:2])] == [True, False, False]
 
