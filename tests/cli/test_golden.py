@@ -10,6 +10,7 @@ import shlex
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import metadata
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -37,19 +38,42 @@ GOLD = {
     "evidence": [[4, 6], [10, 12]],
     "rationales": ["one", "two"],
 }
+ANSWERS = {"unseen": "unknown", "green": "no"}
 
 
 class Drafting(Model):
     def answer(self, text: str, images: int) -> dict[str, Any]:
-        return {"items": [GOLD, GOLD | {"answer": "C"}]} if "rationale" in text else super().answer(text, images)
+        if "rationale" in text:
+            return {"items": [GOLD, GOLD | {"answer": "C"}]}
+        words = next((words for asked, words in ANSWERS.items() if asked in text), None)
+        return {"answer": words} if words else super().answer(text, images)
 
 
 REGIONS = [{"value": {"start": at, "end": at + 2, "labels": ["the fox"]}} for at in (0, 20, 40)]
 MEASURED = re.compile(
     r"\d+\.\d s(?= with|,)|\d+\.\d(?= (\d\.\d\d )?(MB|\?$|\$))|(?<=version:).+"
-    r"|(?<=\"seconds\": )[^,}]+|(?<=_checksum\": ){[^}]+}"
+    r"|(?<=\"seconds\": )(\{[^}]*|[^,}]+)|(?<=_checksum\": ){[^}]+}"
 )
 """Times, and what depends on the encoder."""
+
+
+def version(name: str) -> str:
+    if name in {"torch", "psycopg"}:
+        raise metadata.PackageNotFoundError
+    return "1"
+
+
+MACHINE = {
+    "__version__": "0",
+    "metadata": SimpleNamespace(version=version, PackageNotFoundError=metadata.PackageNotFoundError),
+    "platform": SimpleNamespace(python_version=lambda: "3", system=lambda: "Linux", machine=lambda: "x86"),
+    "shutil": SimpleNamespace(which=lambda name: None if name == "vllm" else f"/bin/{name}"),
+    "subprocess": SimpleNamespace(
+        run=lambda *given, **more: SimpleNamespace(returncode=0, stdout=f"{given}\n{more}\n")
+    ),
+    "cache_dir": lambda: Path("cache"),
+}
+"""What `doctor` finds; the program of the driver prints how it was called."""
 
 
 @contextmanager
@@ -66,6 +90,7 @@ def place(folder: Path) -> Iterator[str]:
     (folder / "typed").write_text(TYPED)
     (folder / "mistyped").write_text(f"{MISTYPED}/evidence {MANY}\n/quit\nnever asked\n")
     (folder / "prices.toml").write_text(PRICES)
+    (folder / "question").write_text("Which colour is seen?\n")
     (folder / "cg.json").write_text(json.dumps([ROW, ROW | {"qid": 2, "clue_intervals": [[3, 1]]}, ROW | {"qid": 3}]))
     (folder / "gold.jsonl").write_text("".join(json.dumps(GOLD | {"accept": each}) + "\n" for each in (True, False)))
     (folder / "regions.json").write_text(json.dumps([{"annotations": [{"result": REGIONS}]}]))
@@ -81,6 +106,12 @@ def replay(script: str, folder: Path, model: str) -> list[str]:
         token_hex=lambda size: f"{next(numbers):0{2 * size}x}", token_urlsafe=lambda _: f"token-{next(numbers)}"
     )
     with pytest.MonkeyPatch.context() as patch:
+        for name, fake in MACHINE.items():
+            patch.setattr(f"trace_ves.cli.doctor.{name}", fake)
+        patch.setattr("av.library_versions", {"libavcodec": (61, 19, 100)})
+        patch.setattr("av.codecs_available", {"h264", "vp9"})
+        patch.setattr("os.process_cpu_count", lambda: 3, raising=False)
+        patch.setattr("os.cpu_count", lambda: 3)
         for name in ("answer_panel", "run_table"):
             patch.setattr(f"trace_ves.cli.{name}.LEAST_SECONDS", 1e9)
         for name in ("people", "project", "proposal"):

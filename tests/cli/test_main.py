@@ -59,6 +59,12 @@ def test_doctor_says_what_is_there_and_never_a_key(cli: Call) -> None:
     assert "secret" not in done.stdout + cli("doctor", OPENAI_API_KEY="sk-very-secret").stdout
 
 
+def test_doctor_shows_a_red_square_on_white() -> None:
+    picture = doctor._draw_red_square().rgb()
+    assert (picture[24:72, 40:88] == [200, 30, 30]).all()
+    assert int((picture == 255).all(axis=2).sum()) == 96 * 128 - 48 * 48
+
+
 def test_doctor_survives_a_silent_driver(cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexec sleep 600\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
