@@ -174,8 +174,5 @@ def test_a_model_whose_replies_cannot_be_used_is_named_with_a_sample(cli: Call, 
     assert f"{calls} of {calls} replies could not be used" in shown.stdout
 
 
-def test_a_test_call_tells_a_model_that_sees_from_one_that_does_not(cli: Call, backbone: str, chatterbox: str) -> None:
-    works = cli("doctor", "--try", backbone)
-    assert works.stderr == ""
-    assert f"{backbone} works" in works.stdout
+def test_a_test_call_tells_what_a_model_said_that_talks(cli: Call, chatterbox: str) -> None:
     assert "I would be happy" in cli("doctor", "--try", chatterbox, status=1).stdout

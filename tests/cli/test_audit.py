@@ -63,14 +63,6 @@ def bench(tmp_path: Path):
     return tmp_path
 
 
-def test_the_one_command(bench: Path, cli: Call) -> None:
-    run = lines(bench / "mine.jsonl", ANSWER, ANSWER | {"question_id": "q2", "answer": "A"})
-    _, out, err = cli("audit", bench, run)
-    assert all(words in out for words in ("VES audit", "mine", "Event Counting", "100.0 / 100.0 / 0.0"))
-    assert "bench:" in out.splitlines()[-1]
-    assert err == ""
-
-
 def test_json_and_markdown_on_standard_output_are_alone(bench: Path, cli: Call) -> None:
     run = lines(bench / "mine.jsonl", ANSWER | {"method": "looker"})
     _, out, err = cli("audit", bench / "questions.jsonl", run, "--resamples", 1, "--json")
