@@ -89,13 +89,6 @@ def test_every_file_is_written(bench: Path, cli: Call) -> None:
     assert {path.name for path in out.rglob("*.*")} == {"a.json", "a.csv", "a.md", "a.tex", *written}
 
 
-def test_samplers_need_no_run(bench: Path, cli: Call) -> None:
-    out = cli("audit", bench, "--sampler", "uniform-16, uniform-32,uniform-16", "--json", "-").stdout
-    first, second = (entry["metrics"] for entry in json.loads(out)["runs"])
-    assert [first[name] for name in ("Acc", "Fr", "Cov@1", "Cov@2")] == [None, 16, 100.0, 0.0]
-    assert (second["Cov@3"], second["EP"]) == (100.0, 9.375)
-
-
 def test_runs_of_one_method_and_a_sampler_of_its_name_are_told_apart(bench: Path, cli: Call) -> None:
     (bench / "runs").mkdir()
     for name, method, backbone in (("1", "trace", "big"), ("2", "trace", "small"), ("3", "trace", "small")):
