@@ -135,15 +135,6 @@ def test_save_keeps_the_prompt_and_raw_replies_of_each_call_and_no_key(cli: Call
     assert "transcript" not in (tmp_path / "without" / "answer.md").read_text()
 
 
-def test_one_question_stops_at_its_limit(cli: Call, clip: Path, backbone: str) -> None:
-    asked = ("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", backbone)
-    done = cli(*asked, "--price", "1,1,1", "--max-cost", "0.0005", status=3)
-    assert done.stdout == ""
-    assert "stopped: the calls of openai:" in done.stderr
-    assert "and --max-cost is $0.0005" in done.stderr
-    assert "--max-cost needs a price" in cli(*asked, "--max-cost", "1", status=2).stderr
-
-
 def test_without_evidence_the_sheet_is_a_storyboard(cli: Call, clip: Path, chatterbox: str, tmp_path: Path) -> None:
     from PIL import Image
 

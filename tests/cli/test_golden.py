@@ -16,6 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import click
 import pytest
 from tests import program
 from tests.cli.conftest import Model, serving
@@ -24,6 +25,9 @@ from tests.cli.test_ask_session import QUESTION
 from tests.cli.test_audit import QUESTION as BENCH_LINE
 from tests.cli.test_audit import ROW
 from tests.films import write_film
+
+from trace_ves.web.guard import Guard
+from trace_ves.web.serve import Address
 
 GOLDEN = Path(__file__).parent / "golden"
 TYPED = f"{QUESTION}\n/help\n/evidence\n/evidence 1\n/why\n/budget\n/budget 60\nWhat is it?\n/history\n/cost\n"
@@ -76,6 +80,14 @@ MACHINE = {
 """What `doctor` finds; the program of the driver prints how it was called."""
 
 
+def serve(make: Any, *, ready: Any, **options: Any) -> None:
+    """Print how an application would be served."""
+    app = make({"the names"}, "the-token")
+    guard = app if isinstance(app, Guard) else app._app
+    click.echo(f"{options}, {guard._hosts}, {guard._token}, {guard._secure}, {guard._body_bytes}")
+    ready(Address("127.0.0.1", 1, "the-token"))
+
+
 @contextmanager
 def place(folder: Path) -> Iterator[str]:
     """Films, tables and answers in a folder, and the spec of a model behind a server."""
@@ -106,6 +118,8 @@ def replay(script: str, folder: Path, model: str) -> list[str]:
         token_hex=lambda size: f"{next(numbers):0{2 * size}x}", token_urlsafe=lambda _: f"token-{next(numbers)}"
     )
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("trace_ves.web.serve.serve_app", serve)
+        patch.setattr("webbrowser.open", lambda address: click.echo(f"opened: {address}"))
         for name, fake in MACHINE.items():
             patch.setattr(f"trace_ves.cli.doctor.{name}", fake)
         patch.setattr("av.library_versions", {"libavcodec": (61, 19, 100)})
