@@ -241,7 +241,7 @@ def test_a_judgement_in_words(kind: str, value: dict[str, Any], words: str) -> N
 
 def test_a_day_begins_at_midnight_and_has_a_pace_after_a_minute() -> None:
     assert [Day(3, hours).pace for hours in (0.0, 1 / 61, 1 / 60, 0.5)] == [None, None, 180, 6]
-    pen = Pen().propose("c1").verify("c1", "ann", seconds=1800).verify("c1", "bob", seconds=900)
+    pen = Pen(at=86400.0 * 20_000 - 2).propose("c1").verify("c1", "ann", seconds=1800).verify("c1", "bob", seconds=900)
     [at] = [entry.at for entry in pen.ledger.entries if entry.who == "ann"]
     start = at - at % 86400
     assert today(pen.ledger, "ann", start + 86399) == Day(1, 0.5)
