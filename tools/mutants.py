@@ -53,6 +53,10 @@ TESTS = {
         "tests/records/test_schemas.py",
         "tests/ves/test_docs.py",
         "tests/web/test_cli.py",
+        "tests/web/test_search_view.py",
+        "tests/benches/logs/test_reading.py",
+        "tests/benches/test_mapping.py",
+        "tests/records/test_transcript.py",
     ],
     "construction": [
         *(f"tests/construction/test_{name}.py" for name in ("gold", "interchange", "judging", "looking")),

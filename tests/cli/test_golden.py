@@ -102,7 +102,7 @@ def place(folder: Path) -> Iterator[str]:
     (folder / "typed").write_text(TYPED)
     (folder / "mistyped").write_text(f"{MISTYPED}/evidence {MANY}\n/quit\nnever asked\n")
     (folder / "prices.toml").write_text(PRICES)
-    (folder / "question").write_text("Which colour is seen?\n")
+    (folder / "question").write_text("Où? Which colour is seen?\n")
     (folder / "cg.json").write_text(json.dumps([ROW, ROW | {"qid": 2, "clue_intervals": [[3, 1]]}, ROW | {"qid": 3}]))
     (folder / "gold.jsonl").write_text("".join(json.dumps(GOLD | {"accept": each}) + "\n" for each in (True, False)))
     (folder / "regions.json").write_text(json.dumps([{"annotations": [{"result": REGIONS}]}]))

@@ -147,11 +147,14 @@ def printed(result: AskResult, **options: Any) -> str:
 
 def test_a_terminal_with_colours_gets_pictures_and_a_file_does_not(plain: AskResult) -> None:
     coloured = printed(plain, force_terminal=True, color_system="truecolor")
-    assert coloured.count("▀") >= 3 * 24
+    assert coloured.count("▀") == 3 * 24 * 7  # two rows of pixels in each row of a picture
     assert "90;90;90" in coloured  # the grey of the frames
     text = printed(plain)
     assert "▀" not in text
     assert FACTS[1] in text
+    assert "The answer counts 5, with 3 clips as evidence: a clip may show several" in printed(counted("D"))
+    opened = printed(unsettled(None))
+    assert re.search(r"still open +a blue van passes +│\n│ +a yellow door opens", opened), opened
 
 
 def test_what_models_say_is_not_markup(plain: AskResult) -> None:
