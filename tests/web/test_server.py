@@ -440,7 +440,7 @@ def served(host: str, **options: Any) -> tuple[Any, ...]:
     limits = (config.limit_concurrency, config.timeout_keep_alive, config.timeout_graceful_shutdown, config.lifespan)
     assert limits == (512, 5, 1, "off")
     assert (config.log_level, config.access_log, config.server_header) == ("warning", False, False)
-    return found[0], found[1], re.sub(r":\d+/", ":1/", found[3]), config.http.args
+    return found[0], found[1], re.sub(r":[1-9]\d*/", ":1/", found[3]), config.http.args
 
 
 def test_an_application_is_served_to_this_machine_or_with_a_token(tmp_path: Path) -> None:
