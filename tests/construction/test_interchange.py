@@ -238,7 +238,7 @@ def test_a_build_goes_out_and_comes_back_with_edits(project: Project, store: Sto
         (
             tasks((1, 9, "x"), video=f"{'o' * 90}.mp4"),
             {},
-            f"{{file}}: which video is {'o' * 80!r}? Say so with --video, as in --video videos/a.mp4.",
+            f"{{file}}: no single video matches {'o' * 80!r}; name it with --video, as in --video videos/a.mp4.",
         ),
         (
             tasks((1, 9, "x")),

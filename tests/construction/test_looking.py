@@ -20,8 +20,8 @@ from PIL import Image
 from tests.web.web_bench import number_in, write_video
 from trace_ves.construction import looking
 from trace_ves.construction.desk import media
-from trace_ves.construction.desk.audit_log import Audited, AuditLog
-from trace_ves.construction.desk.context import Served
+from trace_ves.construction.desk.audit_log import AuditLog, AuditMiddleware
+from trace_ves.construction.desk.context import ServedFootage
 from trace_ves.construction.desk.pages import Day, today, verdict_text
 from trace_ves.construction.desk.sessions import Sessions, SignInAttempts
 from trace_ves.construction.people import Person, Role
@@ -106,7 +106,7 @@ def test_a_clip_has_twelve_frames_a_second_and_480_rows_at_most(monkeypatch: pyt
 
 
 def test_what_was_sent_is_known_of_fifty_thousand_items() -> None:
-    served = Served()
+    served = ServedFootage()
     for number in range(50_001):
         served.add("ann", f"c{number}", None, 0, 1)
     assert [served.sent("ann", f"c{number}", None) for number in (0, 1)] == [[], [[0, 1]]]

@@ -439,5 +439,5 @@ def test_an_answer_with_calls_has_a_lane_for_each_stage() -> None:
     assert len({lane.colour for lane in found.lanes}) == 2
     [lane] = make_timeline(INFO, Prediction("q", "A", timestamps=(4.0, 5.0)), None).lanes
     assert (lane.title, lane.ticks, lane.count) == ("frames", (4, 5), 2)
-    assert timeline(INFO, None, None).duration == 1.0
-    assert timeline(QuestionInfo(INFO.question, duration=30.0), prediction, None).duration == 30.0
+    assert make_timeline(INFO, None, None).duration == 1.0
+    assert make_timeline(QuestionInfo(INFO.question, duration=30.0), prediction, None).duration == 30.0

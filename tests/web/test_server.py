@@ -549,7 +549,7 @@ def test_a_list_has_pages_of_two_hundred(tmp_path: Path) -> None:
     assert caller.get("/question?run=run&id=no").json() == {"detail": "There is no question 'no' in this run."}
     gone = {"detail": "The video of this question is not in the folders of this server."}
     assert caller.get("/video?id=q000").json() == gone
-    assert caller.get("/nothing").json() == {"detail": "There is nothing at this address."}
+    assert caller.get("/nothing").json() == {"detail": "There is no page at this address."}
     assert caller.get("/static/page.css").text == views.static_text("page.css")
     first, middle, last = (caller.get(f"/question?run=run&id=q{n}").text for n in ("000", "200", "400"))
     assert [(f"{n} / 401" in text) for n, text in ((1, first), (201, middle), (401, last))] == [True] * 3
@@ -569,7 +569,7 @@ def test_small_words_of_pages() -> None:
     assert (bool(Filters()), bool(Filters(text="x"))) == (False, True)
     info = QuestionInfo.of_item(Item(Question("q", "", ""), "A", (Interval(1, 2),), 9.0))
     entries = [Entry(1, 0, 0, 2, True, 2, 2, frames, "A", None, "m", "b", None, None) for frames in (1, 2)]
-    assert [Listed(info, entry).bucket for entry in (None, *entries)] == ["open", "uncovered", "covered"]
+    assert [QuestionEntry(info, entry).bucket for entry in (None, *entries)] == ["open", "uncovered", "covered"]
 
 
 # --- a story in one file ------------------------------------------------------------------------

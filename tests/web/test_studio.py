@@ -28,7 +28,7 @@ from trace_ves.runs.prices import Price, Prices
 from trace_ves.video.folders import VideoFolders
 from trace_ves.web.guard import LOOPBACK_NAMES
 from trace_ves.web.search_view import NOTHING_LEFT
-from trace_ves.web.studio import LONGEST_TEXT, LiveSearch, Model, Studio, event_of
+from trace_ves.web.studio import LONGEST_TEXT, LiveSearch, Model, Studio, describe_progress
 from trace_ves.web.studio_app import create_studio_app
 
 QUESTION = "In which order do these scenes appear?"
@@ -99,9 +99,9 @@ def test_an_answer_is_kept_as_a_story(world: Path, tmp_path: Path) -> None:
     search = studio.begin("one.mp4", QUESTION, ORDERS, "trace", None)
     assert ended(search) == "done"
     assert json.loads((tmp_path / "saved" / "answer-001" / "record.json").read_text())["answer"] == "A"
-    listed = studio.library.listed("answers")[QUESTION]
-    assert (listed.bucket, listed.entry.answer) == ("unscored", "A")
-    assert studio.library.video_of(listed.info) == (world / "bench" / "videos" / "one.mp4").resolve()
+    listing = studio.library.listing("answers")[QUESTION]
+    assert (listing.bucket, listing.entry.answer) == ("unscored", "A")
+    assert studio.library.video_of(listing.info) == (world / "bench" / "videos" / "one.mp4").resolve()
     again = studio.begin("one.mp4", QUESTION, ORDERS, "uniform-16", None)
     assert (ended(again), again.title) == ("done", f"{QUESTION} (2)")
 
@@ -166,7 +166,7 @@ def test_a_session_stops_at_its_limit(world: Path, tmp_path: Path) -> None:
     for method, state in (("uniform-16", "done"), ("trace", "failed")):
         assert ended(studio.begin("one.mp4", QUESTION, ORDERS, method, None)) == state
     advice = "Start the studio with a higher --max-cost to continue."
-    reached = {"kind": "failed", "sentence": f"the limit of this session is reached. {advice}"}
+    reached = {"kind": "failed", "sentence": f"the cost limit of this session is reached. {advice}"}
     assert (studio.searches[1].events_after(0)[-1], studio.dollars) == (reached, pytest.approx(0.002))
     spent = r"^this session has spent \$0\.00 \(list prices of 2026-05-01\) of \$0\.002\. "
     with pytest.raises(InputError, match=spent + advice):
@@ -176,9 +176,9 @@ def test_a_session_stops_at_its_limit(world: Path, tmp_path: Path) -> None:
 def test_what_could_not_be_used_is_shown_in_part() -> None:
     long, shown = "x" * (LONGEST_TEXT + 1), {"supplied": 3, "budget": None, "words": ""}
     rejected = {"kind": "rejected", "title": describe_stage("claims").title, "reason": long[1:], "raw": long[1:]}
-    assert event_of(Progress(ReplyRejected("claims", long, long), 3, UNLIMITED)) == shown | rejected
+    assert describe_progress(Progress(ReplyRejected("claims", long, long), 3, UNLIMITED)) == shown | rejected
     decided = {"words": NOTHING_LEFT, "kind": "decided", "action": "END", "refused": [long[1:]]}
-    assert event_of(Progress(Decided(Decision(None, (long,))), 3, UNLIMITED)) == shown | decided
+    assert describe_progress(Progress(Decided(Decision(None, (long,))), 3, UNLIMITED)) == shown | decided
 
 
 # --- who may ask -------------------------------------------------------------------------------
