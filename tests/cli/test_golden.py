@@ -158,5 +158,5 @@ def test_a_session_goes_as_it_went(name: str, tmp_path: Path) -> None:
 if __name__ == "__main__":
     for file in sorted(GOLDEN.iterdir()):
         with tempfile.TemporaryDirectory() as scratch, place(Path(scratch)) as spec:
-            made = replay(file.read_text(encoding="utf-8"), Path(scratch), spec)
-        file.write_text("\n".join([*made, ""]), encoding="utf-8")
+            made = [*replay(file.read_text(encoding="utf-8"), Path(scratch), spec), ""]
+        file.write_text("\n".join(made), encoding="utf-8")

@@ -10,7 +10,6 @@ import tempfile
 from pathlib import Path
 
 from starlette.testclient import TestClient
-from starlette.types import ASGIApp
 
 from tests.web.test_library import with_strange_lines
 from tests.web.test_studio import QUESTION, Gate, make_studio
@@ -29,23 +28,20 @@ PAGES = {
 }
 
 
-def caller(app: ASGIApp) -> TestClient:
-    return TestClient(app, base_url="http://localhost")
-
-
 def pages(world: Path) -> dict[str, str]:
     """The pages of the bench and its runs, one of which has strange lines."""
     library = with_strange_lines(world)
     for run in (world / "runs").iterdir():
         os.utime(run, (0, 0))
-    view = caller(create_app(library, hosts=LOOPBACK_NAMES))
+    view = TestClient(create_app(library, hosts=LOOPBACK_NAMES), "http://localhost")
     return {name: re.sub(r"version:[^<]+", "version:0", view.get(place).text) for name, place in PAGES.items()}
 
 
 def answers(world: Path, folder: Path) -> dict[str, str]:
     """What the studio sends while it answers two questions, and its page afterwards."""
     studio = make_studio(world, folder, Gate(), method="uniform-8", budget=250)
-    view = caller(create_studio_app(studio, hosts=LOOPBACK_NAMES, waiting=lambda: ["for a model"]))
+    app = create_studio_app(studio, hosts=LOOPBACK_NAMES, waiting=lambda: ["for a model"])
+    view = TestClient(app, "http://localhost")
     [token] = re.findall(r'name="csrf" content="([^"]+)"', view.get("/").text)
     film = (world / "bench" / "videos" / "one.mp4").read_bytes()
     replies = [view.post("/ask/upload?name=own.mp4", content=film, headers={"X-CSRF-Token": token}).json()]
