@@ -53,7 +53,7 @@ LEAST_COMPUTED_SECONDS = 1
 COLLECTING_SECONDS = 300
 MOST_BYTES = 12 * 2**30
 """A mutant may loop and allocate; the machine is not its own."""
-OTHER_PROGRAMS = frozenset({"browser", "firefox", "program", "running", "serving_process"})
+OTHER_PROGRAMS = frozenset({"browser", "firefox", "running", "serving_process"})
 """Fixtures and functions of tests that start one."""
 SLOW_IMPORTS = ("numpy", "pydantic", "rich.console", "av")
 """Imported once, before any fork."""

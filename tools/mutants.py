@@ -45,7 +45,7 @@ TESTS = {
     "backbone": ["tests/backbone"],
     "benches": ["tests/benches"],
     "cli": [
-        *(f"tests/cli/test_{name}.py" for name in ("ask", "ask_many", "ask_session", "audit", "main", "mistakes")),
+        *(f"tests/cli/test_{name}.py" for name in ("ask", "ask_many", "ask_session", "audit", "golden", "main")),
         *(f"tests/cli/test_{name}.py" for name in ("process", "videos")),
         *(f"tests/runs/test_{name}.py" for name in ("cli", "costs", "release", "estimate")),
         "tests/backbone/test_registry.py",
@@ -53,11 +53,16 @@ TESTS = {
         "tests/records/test_schemas.py",
         "tests/ves/test_docs.py",
         "tests/web/test_cli.py",
+        "tests/web/test_search_view.py",
+        "tests/benches/logs/test_reading.py",
+        "tests/benches/test_mapping.py",
+        "tests/records/test_transcript.py",
     ],
     "construction": [
         *(f"tests/construction/test_{name}.py" for name in ("gold", "interchange", "judging", "looking")),
         *(f"tests/construction/test_{name}.py" for name in ("pipeline", "reports", "rules", "store")),
         *(f"tests/web/desk/test_{name}.py" for name in ("pages", "server")),
+        "tests/cli/test_golden.py",
     ],
     "frame_log.py": ["tests/benches"],
     "records": ["tests/records", "tests/benches/test_bench.py"],
@@ -69,9 +74,9 @@ TESTS = {
     ],
     "video": ["tests/video"],
     "web": [
-        *(f"tests/web/test_{name}.py" for name in ("cli", "charts", "costs_and_transcripts", "library")),
+        *(f"tests/web/test_{name}.py" for name in ("cli", "charts", "costs_and_transcripts", "golden", "library")),
         *(f"tests/web/test_{name}.py" for name in ("saving", "search_view", "server", "studio")),
-        *(f"tests/cli/test_{name}.py" for name in ("ask", "ask_many")),
+        *(f"tests/cli/test_{name}.py" for name in ("ask", "ask_many", "golden")),
         "tests/docs/test_pages.py",
     ],
     "ves": [

@@ -72,14 +72,6 @@ def test_a_recorded_search_needs_no_model(cli: Call, clip: Path, backbone: str, 
     assert len(other.stderr.splitlines()) == 1
 
 
-def test_the_sample_is_answered_offline(cli: Call) -> None:
-    done = cli("ask", "--sample")
-    assert "C. a white car" in done.stdout
-    assert "settled every claim, and a second look agreed" in unwrapped(done.stdout)
-    assert "are recorded: no model is called." in done.stderr
-    assert "Question: In which order" in done.stderr
-
-
 def test_save_writes_what_can_be_taken_away(cli: Call, clip: Path, backbone: str, tmp_path: Path) -> None:
     from PIL import Image
 
@@ -143,15 +135,6 @@ def test_save_keeps_the_prompt_and_raw_replies_of_each_call_and_no_key(cli: Call
     assert "transcript" not in (tmp_path / "without" / "answer.md").read_text()
 
 
-def test_one_question_stops_at_its_limit(cli: Call, clip: Path, backbone: str) -> None:
-    asked = ("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", backbone)
-    done = cli(*asked, "--price", "1,1,1", "--max-cost", "0.0005", status=3)
-    assert done.stdout == ""
-    assert "stopped: the calls of openai:" in done.stderr
-    assert "and --max-cost is $0.0005" in done.stderr
-    assert "--max-cost needs a price" in cli(*asked, "--max-cost", "1", status=2).stderr
-
-
 def test_without_evidence_the_sheet_is_a_storyboard(cli: Call, clip: Path, chatterbox: str, tmp_path: Path) -> None:
     from PIL import Image
 
@@ -182,8 +165,5 @@ def test_a_model_whose_replies_cannot_be_used_is_named_with_a_sample(cli: Call, 
     assert f"{calls} of {calls} replies could not be used" in shown.stdout
 
 
-def test_a_test_call_tells_a_model_that_sees_from_one_that_does_not(cli: Call, backbone: str, chatterbox: str) -> None:
-    works = cli("doctor", "--try", backbone)
-    assert works.stderr == ""
-    assert f"{backbone} works" in works.stdout
+def test_a_test_call_tells_what_a_model_said_that_talks(cli: Call, chatterbox: str) -> None:
     assert "I would be happy" in cli("doctor", "--try", chatterbox, status=1).stdout

@@ -98,15 +98,6 @@ def test_what_was_killed_in_the_middle_goes_on(ask: Call, tmp_path: Path) -> Non
     assert sorted(json.loads(line)["question_id"] for line in run.read_text().splitlines()) == ["3", "one", "two"]
 
 
-def test_a_limit_on_the_cost_ends_a_table(ask: Call, tmp_path: Path) -> None:
-    limited = ("--save", tmp_path / "o", "--price", "1,1,1", "--workers", "1", "--max-cost")
-    done = ask(*limited, "0.0005", status=3)
-    spent = "stopped: 2 of 3 questions have cost $0.0008, and --max-cost is $0.0005"
-    assert f"{spent}; continue with a higher --max-cost." in done.stderr
-    ask(*limited, "1")
-    assert len(Counting.asked) in {3, 4}  # a question under way when the limit was reached may be asked again
-
-
 def test_a_folder_is_ranked_by_where_it_was_found(cli: Call, clip: Path, backbone: str, tmp_path: Path) -> None:
     folder = tmp_path / "films"
     (folder / "more" / ".hidden").mkdir(parents=True)

@@ -63,14 +63,6 @@ def bench(tmp_path: Path):
     return tmp_path
 
 
-def test_the_one_command(bench: Path, cli: Call) -> None:
-    run = lines(bench / "mine.jsonl", ANSWER, ANSWER | {"question_id": "q2", "answer": "A"})
-    _, out, err = cli("audit", bench, run)
-    assert all(words in out for words in ("VES audit", "mine", "Event Counting", "100.0 / 100.0 / 0.0"))
-    assert "bench:" in out.splitlines()[-1]
-    assert err == ""
-
-
 def test_json_and_markdown_on_standard_output_are_alone(bench: Path, cli: Call) -> None:
     run = lines(bench / "mine.jsonl", ANSWER | {"method": "looker"})
     _, out, err = cli("audit", bench / "questions.jsonl", run, "--resamples", 1, "--json")
@@ -95,13 +87,6 @@ def test_every_file_is_written(bench: Path, cli: Call) -> None:
     figures = ("bench", "buckets", "coverage", "families", "frontier", "k-sweep")
     written = {f"{name}.{kind}" for name in figures for kind in ("svg", "png", "pdf")}
     assert {path.name for path in out.rglob("*.*")} == {"a.json", "a.csv", "a.md", "a.tex", *written}
-
-
-def test_samplers_need_no_run(bench: Path, cli: Call) -> None:
-    out = cli("audit", bench, "--sampler", "uniform-16, uniform-32,uniform-16", "--json", "-").stdout
-    first, second = (entry["metrics"] for entry in json.loads(out)["runs"])
-    assert [first[name] for name in ("Acc", "Fr", "Cov@1", "Cov@2")] == [None, 16, 100.0, 0.0]
-    assert (second["Cov@3"], second["EP"]) == (100.0, 9.375)
 
 
 def test_runs_of_one_method_and_a_sampler_of_its_name_are_told_apart(bench: Path, cli: Call) -> None:

@@ -15,9 +15,8 @@ from tests.fakes import DIALECTS, Response, Server
 from tests.web.web_bench import write_video
 from trace_ves.cli.build import COMMANDS
 from trace_ves.cli.build import build_command as command
-from trace_ves.cli.main import group
 from trace_ves.construction.project import open_project
-from trace_ves.core import InputError, Interval
+from trace_ves.core import Interval
 
 from .histories import StorePen, proposal
 
@@ -34,64 +33,6 @@ def footage(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def build(*arguments: object) -> Result:
     return CliRunner().invoke(command, [str(each) for each in arguments])
-
-
-def test_stages_of_a_build_without_items(folder: Path, tmp_path: Path) -> None:
-    assert "over 1 video." in build("init", folder, "--audited", "glance").output
-    proposed = build("propose", folder, "--captioner", "glance", "--proposer", "glance")
-    assert proposed.exit_code == 0, proposed.output
-    assert "0 new items from 1 video." in proposed.output
-    assert proposed.output.count("also audited (glance)") == 2
-    assert "dense-caption" in proposed.output
-    assert "$0.0000" in proposed.output
-    probed = build("probe", folder, "--backbone", "glance")
-    assert "should be an independent model" in probed.output
-    assert "0 items" in build("shortcut", folder, "--language", "glance", "--gist", "glance").output
-    prices = tmp_path / "prices.toml"
-    prices.write_text('["glance*"]\ninput = 0\ncached = 0\noutput = 0\ndate = 2026-05-01\n')
-    status = build("status", folder, "--prices", prices).output
-    assert "nothing is guaranteed yet" in status
-    assert "List prices of 2026-05-01." in " ".join(status.split())
-    costs = json.loads(build("status", folder, "--json").stdout)["cost"]
-    assert ("dense-caption", "glance", 0.0) in {(cost["stage"], cost["backbone"], cost["dollars"]) for cost in costs}
-    exported = build("export", folder, tmp_path / "out")
-    assert isinstance(exported.exception, InputError)
-    assert not (tmp_path / "out").exists()
-
-
-def test_intervals_come_from_label_studio_and_go_there(folder: Path, tmp_path: Path) -> None:
-    build("init", folder)
-    regions = [{"value": {"start": at, "end": at + 1, "labels": ["the fox"]}} for at in (0, 2)]
-    (tmp_path / "export.json").write_text(json.dumps([{"annotations": [{"result": regions}]}]))
-    done = build("import-intervals", folder, tmp_path / "export.json").stdout
-    assert done == f"{folder}: 1 new items, 0 with changed intervals, 0 unchanged.\n"
-    files = [tmp_path / "out" / name for name in ("label-studio.json", "label-studio-config.xml")]
-    done = build("export-intervals", folder, tmp_path / "out", "--for", "label-studio").stdout
-    assert done.splitlines() == [*map(str, files)]
-
-
-def test_tokens_are_printed_once_for_each_name(folder: Path) -> None:
-    build("init", folder)
-    lines = build("invite", folder, "ann", "bob").output.splitlines()
-    assert [line.split("\t")[0] for line in lines] == ["ann", "bob"]
-    assert len({line.split("\t")[1] for line in lines}) == 2
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ("status nowhere", "no build here"),
-        ("init nowhere", "no videos here"),
-        ("probe nowhere --backbone glance", "no build here"),
-        ("init {b} --database mysql://x/y", "'mysql' databases are not supported"),
-        ("invite {b} ann", "no build here"),
-    ],
-)
-def test_a_mistake_is_one_sentence(folder: Path, arguments: str, sentence: str) -> None:
-    refused = build(*arguments.format(b=folder).split())
-    assert isinstance(refused.exception, InputError)
-    assert sentence in str(refused.exception)
-    assert "\n" not in str(refused.exception)
 
 
 @pytest.fixture
@@ -129,23 +70,6 @@ def test_a_stage_stops_at_its_spending_limit_and_goes_on_later(folder: Path, tmp
         assert len(model.received) == calls + rest  # what was paid for is not asked again
     refused = build("probe", folder, "--backbone", spec, "--max-cost", 1)
     assert f"needs a price for {spec}" in str(refused.exception)
-
-
-@pytest.mark.parametrize("dollars", ["nan", "inf", "-inf", "-1", "0"])
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("build", "propose", ".", "--captioner", "glance", "--proposer", "glance"),
-        ("build", "probe", ".", "--backbone", "glance"),
-        ("build", "shortcut", ".", "--language", "glance", "--gist", "glance"),
-        ("studio", "."),
-        ("mcp", "."),
-    ],
-)
-def test_a_limit_that_limits_nothing_is_refused(arguments: tuple[str, ...], dollars: str) -> None:
-    done = CliRunner().invoke(group, [*arguments, "--max-cost", dollars])
-    assert done.exit_code == 2
-    assert "Invalid value for '--max-cost'" in done.output
 
 
 def test_every_command_and_option_of_the_page_is_there() -> None:

@@ -85,7 +85,6 @@ def test_an_export_is_read(tmp_path: Path) -> None:
     ("content", "sentence"),
     [
         ("<annotations/>", "not valid JSON"),
-        ("", "not valid JSON"),
         ("[" * 100_000, "nested too deeply"),
         ("[NaN]", "not valid JSON"),
         ("[1, 2]", "a list of tasks"),
@@ -185,9 +184,9 @@ def test_labels_become_questions_that_count(
 ) -> None:
     monkeypatch.setattr("secrets.token_hex", lambda _: "0001")
     file = tmp_path / "export.json"
-    spans = (11, 30, " the  fox "), (25, 40, "the fox"), (101, 120, "the fox"), (131, 140, "the fox"), (1, 9, "once")
-    file.write_text(tasks(*spans, video=media))
-    refused = "videos/a.mp4, 'once': it needs 2 to 24 intervals, found 1"
+    spans = (11, 30, " the  fox "), (25, 40, "the fox"), (101, 120, "the fox"), (131, 140, "the fox")
+    file.write_text(tasks(*spans, (1, 9, "once" * 11), video=media))
+    refused = f"videos/a.mp4, {'once' * 10!r}: it needs 2 to 24 intervals, found 1"
     assert import_intervals(project, store, file) == ImportResult(proposed=["c0001"], refused=[refused])
     [judged] = list_items(store.ledger())
     words = ("event-counting", "How many separate times is the fox seen?", ("1", "2", "3", "4"), "C")
@@ -216,9 +215,10 @@ def test_the_place_of_the_right_number_follows_from_the_words(
 
 def test_a_build_goes_out_and_comes_back_with_edits(project: Project, store: Store, tmp_path: Path) -> None:
     evidence = (Interval(3, 6), Interval(12, 15), Interval(22, 26))
-    StorePen(store).propose("c0001", replace(proposal(evidence=evidence), duration=32.0))
+    StorePen(store).propose("c0001", replace(proposal(evidence=evidence), duration=32.0, text="Où?"))
     file, configuration = interchange.export_intervals(project, store.ledger(), tmp_path / "out")
     assert '<Label value="c0001" />' in configuration.read_text()
+    assert file.read_text() == json.dumps(json.loads(file.read_text()), indent=2, ensure_ascii=False) + "\n"
     with pytest.raises(InputError, match="exists already"):
         interchange.export_intervals(project, store.ledger(), tmp_path / "out")
     assert import_intervals(project, store, file) == ImportResult(unchanged=1)
@@ -235,19 +235,29 @@ def test_a_build_goes_out_and_comes_back_with_edits(project: Project, store: Sto
 @pytest.mark.parametrize(
     ("text", "options", "sentence"),
     [
-        (tasks((1, 9, "x"), video="other.mp4"), {}, "no single video matches 'other.mp4'"),
-        (tasks((1, 9, "x")), {"video": "videos/b.mp4"}, "no such video"),
-        (tasks((1, 9999, "x")), {}, "not in a video of 320 frames"),
-        (tasks((1, 320, "x")), {"fps": 1.0}, "not in a video of 32 s"),
-        (tasks((1, 9, " ")), {}, "without a label"),
+        (
+            tasks((1, 9, "x"), video=f"{'o' * 90}.mp4"),
+            {},
+            f"{{file}}: no single video matches {'o' * 80!r}; name it with --video, as in --video videos/a.mp4.",
+        ),
+        (
+            tasks((1, 9, "x")),
+            {"video": "videos/b.mp4"},
+            "videos/b.mp4: no such video in the build; its videos are named like videos/a.mp4.",
+        ),
+        (tasks((1, 9999, "x" * 50)), {}, f"{{file}}: {'x' * 40!r}: frames 0-9998 are not in a video of 320 frames"),
+        (tasks((1, 320, "x")), {"fps": 1.0}, "{file}: 'x': 0-320 s is not in a video of 32 s"),
+        (tasks((1, 9, " ")), {}, "{file}: ' ': a span without a label"),
     ],
 )
 def test_a_file_that_does_not_fit_changes_nothing(
     project: Project, store: Store, tmp_path: Path, text: str, options: dict[str, Any], sentence: str
 ) -> None:
-    (tmp_path / "export.json").write_text(text)
-    with pytest.raises(InputError, match=sentence):
-        import_intervals(project, store, tmp_path / "export.json", **options)
+    file = tmp_path / "export.json"
+    file.write_text(text)
+    whole = sentence.format(file=file) + ("" if sentence.endswith(".") else "; is it about another video?")
+    with pytest.raises(InputError, match=f"^{re.escape(whole)}$"):
+        import_intervals(project, store, file, **options)
     assert store.ledger().entries == []
 
 

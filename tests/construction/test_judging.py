@@ -339,8 +339,9 @@ def test_only_the_assignment_that_is_held_can_be_judged(team: Team) -> None:
         judgements.verify(ann, "c1", ACCEPT, revision=1)
     judgements.undo(ann, "c1")
     assert judgements.queue.current("ann") == Assignment("c1", Stage.VERIFICATION)
-    with pytest.raises(StaleError, match="you have no judgement to undo"):
-        judgements.undo(team["bob"], "c1")
+    for item, kind, sentence in (("c1", StaleError, "no judgement to undo"), ("c9", RefusedError, "no item 'c9'")):
+        with pytest.raises(kind, match=sentence):
+            judgements.undo(team["bob"], item)
     with pytest.raises(RefusedError, match="Only an adjudicator"):
         judgements.settle(ann, "c1", keep=True, evidence=[], reason="", about=[])
     with pytest.raises(StaleError, match="already settled"):
@@ -362,6 +363,9 @@ def test_nobody_accepts_what_they_have_not_played(team: Team) -> None:
     team.judgements.verify(team["ann"], "c1", ACCEPT, revision=0)
     looking = Looking(watched_share=0.967, took_seconds=80, clip_seconds=15)
     assert team.judgements.item("c1").verifications["ann"] == Verification(True, EVIDENCE, looking=looking)
+    team.judgements.undo(team["ann"], "c1")
+    team.verify("ann", "c1", revision=2)
+    assert [entry.seconds for entry in team.judgements.store.ledger().entries[-3:]] == [80, 0, 40]
 
 
 def test_nobody_plays_faster_than_a_player_can(team: Team) -> None:

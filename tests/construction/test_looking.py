@@ -21,6 +21,7 @@ from tests.web.web_bench import number_in, write_video
 from trace_ves.construction import looking
 from trace_ves.construction.desk import media
 from trace_ves.construction.desk.audit_log import AuditLog, AuditMiddleware
+from trace_ves.construction.desk.context import ServedFootage
 from trace_ves.construction.desk.pages import Day, today, verdict_text
 from trace_ves.construction.desk.sessions import Sessions, SignInAttempts
 from trace_ves.construction.people import Person, Role
@@ -102,6 +103,13 @@ def test_a_clip_has_twelve_frames_a_second_and_480_rows_at_most(monkeypatch: pyt
     assert video.frames_between.call_args_list == [call(Interval(3, 5), fps=12.0, height=480, limit=1200)]
     assert video.frames_at.call_args_list == [call([4.0], height=480)]
     assert encode.call_args_list == [call([], ANY, preset="ultrafast", crf=23)]
+
+
+def test_what_was_sent_is_known_of_fifty_thousand_items() -> None:
+    served = ServedFootage()
+    for number in range(50_001):
+        served.add("ann", f"c{number}", None, 0, 1)
+    assert [served.sent("ann", f"c{number}", None) for number in (0, 1)] == [[], [[0, 1]]]
 
 
 def test_pictures_of_the_desk(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +241,7 @@ def test_a_judgement_in_words(kind: str, value: dict[str, Any], words: str) -> N
 
 def test_a_day_begins_at_midnight_and_has_a_pace_after_a_minute() -> None:
     assert [Day(3, hours).pace for hours in (0.0, 1 / 61, 1 / 60, 0.5)] == [None, None, 180, 6]
-    pen = Pen().propose("c1").verify("c1", "ann", seconds=1800).verify("c1", "bob", seconds=900)
+    pen = Pen(at=86400.0 * 20_000 - 2).propose("c1").verify("c1", "ann", seconds=1800).verify("c1", "bob", seconds=900)
     [at] = [entry.at for entry in pen.ledger.entries if entry.who == "ann"]
     start = at - at % 86400
     assert today(pen.ledger, "ann", start + 86399) == Day(1, 0.5)

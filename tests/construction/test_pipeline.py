@@ -343,6 +343,7 @@ def test_settings_are_written_as_they_are_read(project: Project) -> None:
     assert project.settings.to_toml() == (project.folder / "build.toml").read_text() == text
     assert re.fullmatch("[0-9a-f]{16}", project.settings.id)
     assert open_project(project.folder) == project
+    assert (project.folder / "build.toml").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_build_lives_on_either_database(folder: Path, url: str) -> None:

@@ -148,7 +148,7 @@ def test_how_well_edges_agree() -> None:
     assert mean_iou(one, other) == pytest.approx(2 / 3)
     pairs = [(EVIDENCE, EVIDENCE[1:]), (EVIDENCE[:2], EVIDENCE), (one, (Interval(2, 6),)), (EVIDENCE, ()), ((), ())]
     assert [mean_iou(*pair) for pair in pairs] == pytest.approx([2 / 3, 2 / 3, 1 / 6, 0, 0])
-    assert merge_intervals((Interval(0, 4),), (Interval(1, 5.0005),)) == (Interval(0.5, 4.5),)
+    assert merge_intervals((Interval(0.0005, 4),), (Interval(1, 5.0005),)) == (Interval(0.5, 4.5),)
     half, less = (Interval(0, 2),), (Interval(0, 1.9),)
     assert [same_intervals((Interval(0, 4),), each) for each in (half, less, EVIDENCE[:2])] == [True, False, False]
 
@@ -271,7 +271,9 @@ def test_answers_about_other_intervals_do_not_count() -> None:
 
 def test_a_partial_set_is_taken_by_who_holds_it_and_who_answered_it() -> None:
     pen = verified()
-    pen.seat("c1", judged_item(pen.ledger, "c1").assignment_key(Stage.LEAVE_ONE_OUT, 1), 0, "cat")
+    key = judged_item(pen.ledger, "c1").assignment_key(Stage.LEAVE_ONE_OUT, 1)
+    assert key == "leave-one-out:1:9484846b8052"  # as histories hold it
+    pen.seat("c1", key, 0, "cat")
     pen.answer("c1", "dan", [None])
     assert [judges_of(judged_item(pen.ledger, "c1"), left_out) for left_out in range(3)] == [{"dan"}, {"cat"}, set()]
 

@@ -1,6 +1,7 @@
 """The store on SQLite and on a real PostgreSQL: the same promises on both; and a build that moves as one archive."""
 
 import io
+import json
 import os
 import random
 import shutil
@@ -32,7 +33,7 @@ from trace_ves.construction.project import BuildSettings, create_project
 from trace_ves.construction.store import HISTORY, Store, StoreError, open_engine, reading, writing
 from trace_ves.core import InputError, MissingExtraError
 
-from .histories import StorePen
+from .histories import StorePen, proposal
 
 
 @pytest.fixture
@@ -307,6 +308,7 @@ def test_an_archive_of_a_stranger_writes_nothing_elsewhere(tmp_path: Path, name:
         ("person:e\x1b[31mve", "person", '{"role": "annotator", "token_sha256": ""}'),
         ("c1", "without/ann/first", '{"evidence": [[1, 2]], "answer": null}'),
         ("c1", "skip/ann", "{}"),
+        ("c2", "proposal", json.dumps(proposal("videos/\x1b.mp4").to_json())),
         ("c1", "seat/leave-one-out:0:x/1", '{"who": "ann", "spans": [[NaN, 1]]}'),
     ],
 )

@@ -66,16 +66,6 @@ def test_errors_end_with_status_1_and_say_how_to_go_on(bench_folder: Path, workp
     assert "--retry-errors asks them again" in done.stderr
 
 
-def test_the_counterfactual_check_runs_on_a_run(bench_folder: Path, workplace: Path) -> None:
-    run(bench_folder, method="uniform-16")
-    check = ("counterfactual", bench_folder, "out/uniform-16@models-Steady.jsonl", "--backbone", "models:Steady")
-    summary = json.loads(run_to(*check, "--json").stdout)
-    assert 0 < summary["eligible"] >= summary["not_reproduced"]
-    log = workplace / "out/counterfactual/uniform-16@models-Steady.jsonl"
-    assert len(log.read_text().splitlines()) == summary["eligible"]
-    assert "one evidence interval" in program.run(*check, "--resamples", "1").stdout
-
-
 # --- a run file may be a stranger's: it never chooses code, or an address to which a key is sent ---
 
 

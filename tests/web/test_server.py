@@ -10,6 +10,7 @@ from http.client import HTTPConnection, HTTPMessage
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 from urllib.parse import urlencode, urlsplit
 
 import numpy as np
@@ -19,13 +20,16 @@ from PIL import Image
 from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
+from uvicorn import Config
+from uvicorn.server import ServerState
 
 from tests.web.conftest import library_in, serving
 from tests.web.web_bench import number_in
-from trace_ves.core import Interval, Question
+from trace_ves.core import InputError, Interval, Question
 from trace_ves.core.jsonl import dump_line
 from trace_ves.records import Item
-from trace_ves.web import views
+from trace_ves.records.run_index import Entry
+from trace_ves.web import serve, views
 from trace_ves.web.app import check_csrf, content_type, create_app, without_folders
 from trace_ves.web.export import write_story
 from trace_ves.web.guard import LOOPBACK_NAMES, Guard
@@ -72,12 +76,14 @@ def test_a_frame_is_the_one_on_screen(address: str, seconds: float, number: int)
         assert number_in(np.asarray(Image.open(io.BytesIO(reply.body)))) == number
         assert float(reply.headers["X-Frame-Seconds"]) == number / 10
         again = get(address, page("frame", id=question, t=str(seconds)), **{"If-None-Match": reply.headers["ETag"]})
-        assert (again.status, again.body) == (304, b"")
+        assert (again.status, again.body, again.headers["ETag"]) == (304, b"", reply.headers["ETag"])
+        assert {each.headers["Cache-Control"] for each in (reply, again)} == {"private, max-age=600"}
 
 
 def test_times_are_those_of_the_file(address: str) -> None:
-    moments = np.frombuffer(get(address, page("times", id="q001")).body, "<f8")
-    assert moments.tolist() == [n / 10 for n in range(1200)]
+    reply = get(address, page("times", id="q001"))
+    assert np.frombuffer(reply.body, "<f8").tolist() == [n / 10 for n in range(1200)]
+    assert (reply.headers["Content-Type"], reply.headers["Cache-Control"]) == ("application/octet-stream", "no-cache")
 
 
 def test_videos_are_sent_by_ranges(address: str, world: Path) -> None:
@@ -289,12 +295,6 @@ def test_runs_without_a_bench_show_what_they_have(tmp_path: Path) -> None:
         assert 'class="interval"' not in text
 
 
-def test_stories_of_other_methods(address: str) -> None:
-    told = get(address, page("question", run="avp@scripted", id="q004")).text
-    assert "not enough, confidence 0.9" in told
-    assert "the answer is forced from the text" in told
-
-
 def test_a_log_of_ten_thousand_frames(tmp_path: Path) -> None:
     moments = [n * 0.72 for n in range(10_000)]
     calls = [{"stage": f"s{n % 9}", "timestamps": moments[n::9]} for n in range(9)]
@@ -423,6 +423,82 @@ def test_a_write_needs_the_token_of_its_page() -> None:
         assert refused.value.status_code == 403
 
 
+def served(host: str, **options: Any) -> tuple[Any, ...]:
+    """With which names, token, address and settings an application is served."""
+    found: list[Any] = []
+
+    def make(*who: Any) -> Any:
+        found.extend(who)
+        return plain
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("socket.gethostname", lambda: "box")
+        patch.setattr("secrets.token_urlsafe", lambda _: "secret")
+        patch.setattr(serve._Server, "run", lambda server, sockets: (found.append(server.config), server._ready()))
+        serve.serve_app(make, host=host, port=0, ready=lambda address: found.append(address.url()), **options)
+    config = found[2]
+    limits = (config.limit_concurrency, config.timeout_keep_alive, config.timeout_graceful_shutdown, config.lifespan)
+    assert limits == (512, 5, 1, "off")
+    assert (config.log_level, config.access_log, config.server_header) == ("warning", False, False)
+    return found[0], found[1], re.sub(r":[1-9]\d*/", ":1/", found[3]), config.http.args
+
+
+def test_an_application_is_served_to_this_machine_or_with_a_token(tmp_path: Path) -> None:
+    own, many = {*LOOPBACK_NAMES}, ({}, 64)
+    assert served("localhost") == (own, "secret", "http://localhost:1/?token=secret", many)
+    assert served("127.0.0.9", needs_token=False) == (own | {"127.0.0.9"}, None, "http://127.0.0.9:1/", many)
+    everywhere = served("0.0.0.0", needs_token=False, behind_proxy=True)
+    assert everywhere == (None, "secret", "http://box:1/?token=secret", ({}, None))
+    (tmp_path / "no.pem").touch()
+    with pytest.raises(InputError, match=r"no\.pem: the certificate could not be used"):
+        served("localhost", certificate=tmp_path / "no.pem")
+    assert serve.Address("::1", 5, None, "https").url("/a", b="c") == "https://[::1]:5/a?b=c"
+
+
+def connect(counts: dict[str, int]) -> Any:
+    """A connection from 10.0.0.1, of two at most, without an event loop."""
+    made = serve._Connection(counts, 2, config=Config(plain), server_state=ServerState(), app_state={}, _loop=Mock())
+    made.connection_made(Mock(**{"get_extra_info.side_effect": {"peername": ("10.0.0.1", 5)}.get}))
+    return made
+
+
+def test_one_address_has_so_many_connections() -> None:
+    counts: dict[str, int] = {}
+    made = [connect(counts) for _ in range(3)]
+    assert [each.transport.abort.call_count for each in made] == [0, 0, 1]
+    for left, each in zip(({"10.0.0.1": 2}, {"10.0.0.1": 1}, {}), made, strict=True):
+        each.connection_lost(None)
+        each._check.cancel.assert_called_once_with()
+        assert counts == left
+
+
+@pytest.mark.parametrize(
+    ("more_body", "complete", "is_full", "sizes", "checks"),
+    [
+        (True, False, False, [0], []),
+        (False, False, False, [0, 0, 0], [10, 10, 10]),
+        (False, True, False, [0, 0], [10]),
+        (False, False, True, [7, 7], [60]),
+        (False, False, True, [9, 8, 7], [60, 60, 60]),  # its client reads, slowly
+    ],
+)
+def test_a_connection_that_does_nothing_is_closed(
+    more_body: bool, complete: bool, is_full: bool, sizes: list[int], checks: list[int]
+) -> None:
+    made = connect({})
+    made.cycle = SimpleNamespace(more_body=more_body, response_complete=complete)
+    made.flow = SimpleNamespace(write_paused=is_full)
+    for made.transport.get_write_buffer_size.return_value in sizes:
+        made._close_idle()
+    seconds = [given.args[0] for given in made.loop.call_later.call_args_list if given.args[1] == made._close_idle]
+    assert seconds == [10, *checks]
+    assert made.transport.abort.call_count == (len(checks) < len(sizes))
+    made.cycle = None  # nothing was asked at all
+    made.transport.abort.reset_mock()
+    made._close_idle()
+    made.transport.abort.assert_called_once_with()
+
+
 def test_words_of_errors_and_types_of_files(tmp_path: Path) -> None:
     kinds = {"mp4": "mp4", "m4v": "mp4", "MOV": "quicktime", "webm": "webm", "mkv": "x-matroska", "avi": "x-msvideo"}
     for suffix, kind in (kinds | {"ts": "mp2t", "ogv": "ogg"}).items():
@@ -474,6 +550,7 @@ def test_a_list_has_pages_of_two_hundred(tmp_path: Path) -> None:
     gone = {"detail": "The video of this question is not in the folders of this server."}
     assert caller.get("/video?id=q000").json() == gone
     assert caller.get("/nothing").json() == {"detail": "There is no page at this address."}
+    assert caller.get("/static/page.css").text == views.static_text("page.css")
     first, middle, last = (caller.get(f"/question?run=run&id=q{n}").text for n in ("000", "200", "400"))
     assert [(f"{n} / 401" in text) for n, text in ((1, first), (201, middle), (401, last))] == [True] * 3
     assert [("q199" in text, "q201" in text) for text in (first, middle)] == [(False, False), (True, True)]
@@ -490,7 +567,9 @@ def test_small_words_of_pages() -> None:
     assert [next_sort("id", now) for now in ("", "id", "-id", "other")] == ["id", "-id", "", "id"]
     assert Filters(family="a b", sort="-id").query(page=2, run="") == "family=a+b&sort=-id&page=2"
     assert (bool(Filters()), bool(Filters(text="x"))) == (False, True)
-    assert QuestionEntry(QuestionInfo.of_id("q")).bucket == "open"
+    info = QuestionInfo.of_item(Item(Question("q", "", ""), "A", (Interval(1, 2),), 9.0))
+    entries = [Entry(1, 0, 0, 2, True, 2, 2, frames, "A", None, "m", "b", None, None) for frames in (1, 2)]
+    assert [QuestionEntry(info, entry).bucket for entry in (None, *entries)] == ["open", "uncovered", "covered"]
 
 
 # --- a story in one file ------------------------------------------------------------------------

@@ -42,7 +42,7 @@ def accepted_items(ledger: Ledger) -> list[Item]:
     return [
         Item(
             judged.proposal.question(judged.id),
-            judged.state.answer or judged.proposal.answer,
+            judged.state.answer,
             judged.state.evidence,
             judged.proposal.duration,
         )

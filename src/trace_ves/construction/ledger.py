@@ -99,8 +99,8 @@ class Ledger:
     def __init__(self) -> None:
         self.entries: list[LedgerEntry] = []
         self._slots: dict[str, dict[str, Slot]] = defaultdict(dict)
-        self._counts: dict[str, int] = defaultdict(int)  # of the entries of each subject
-        self._derived: dict[str, tuple[int, Any]] = {}
+        self._changed: dict[str, int] = {}  # the number of each subject's newest entry
+        self._derived: dict[str, tuple[int | None, Any]] = {}
 
     def add(self, entry: LedgerEntry) -> None:
         """Append one entry."""
@@ -108,8 +108,7 @@ class Ledger:
         before = self.slot(entry.subject, entry.slot).entries
         entries = (*before, entry) if entry.undoes is None else before[:-1]
         self._slots[entry.subject][entry.slot] = Slot(entry.revision, entries)
-        self._counts[entry.subject] += 1
-        self._counts[EVERYTHING] += 1
+        self._changed[entry.subject] = self._changed[EVERYTHING] = entry.number
 
     @property
     def last_number(self) -> int:
@@ -148,10 +147,10 @@ class Ledger:
 
     def derive(self, subject: str, make: Callable[[Ledger, str], T]) -> T:
         """The cached result of `make` for a subject, computed again after its entries change; one value per subject."""
-        count = self._counts.get(subject, 0)
+        changed = self._changed.get(subject)
         known = self._derived.get(subject)
-        if known is None or known[0] != count:
-            known = self._derived[subject] = count, make(self, subject)
+        if known is None or known[0] != changed:
+            known = self._derived[subject] = changed, make(self, subject)
         value: T = known[1]
         return value
 

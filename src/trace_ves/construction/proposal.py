@@ -13,7 +13,7 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from trace_ves.backbone.protocol import Backbone, ModelFault, Prompt, Request
 from trace_ves.benches.bench import model_of
@@ -89,7 +89,6 @@ class ItemDraft(BaseModel):
 class DraftsReply(BaseModel):
     """The proposing model's reply."""
 
-    model_config = ConfigDict(extra="ignore")
     items: list[ItemDraft]
 
 

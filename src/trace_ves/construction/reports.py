@@ -239,7 +239,7 @@ def closure_statement(report: Report) -> str:
 
 def _agreements(judged: JudgedItem) -> list[bool]:
     """For each annotator's answer about a partial set: whether the model agrees."""
-    evidence, gold = judged.state.evidence, judged.state.answer or judged.proposal.answer
+    evidence, gold = judged.state.evidence, judged.state.answer
     probes = judged.probes_about(evidence)
     return [
         (answer.answer == gold) == probes[left_out].determines

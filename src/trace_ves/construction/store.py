@@ -152,7 +152,6 @@ def _translate_errors() -> Iterator[None]:
 
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:
-    connection.isolation_level = None  # so that transactions begin only in `_begin_sqlite`
     use_write_ahead_log(connection, BUSY_SECONDS)
     connection.execute("PRAGMA synchronous=FULL").close()
 

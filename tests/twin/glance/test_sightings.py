@@ -49,6 +49,11 @@ def spans(*moments: Moment) -> list[tuple[float, float]]:
     return [(visit.start, visit.end) for visit in find_visits(["rabbit"], moments)["rabbit"]]
 
 
+def test_how_closely_a_clip_was_watched() -> None:
+    clips = [SeenClip(Interval(0, 9), tuple(map(moment, at))) for at in ((), (3,), (3, 5), (3, 5, 6))]
+    assert [clip.spacing_seconds for clip in clips] == [9, 9, 2, 1.5]
+
+
 def test_when_two_sightings_are_one_visit() -> None:
     assert spans(moment(0), gone(2), moment(4)) == [(0, 4)]  # missed for a moment
     assert spans(moment(0), gone(3), gone(6), moment(9)) == [(0, 0), (9, 9)]

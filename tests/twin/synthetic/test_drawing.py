@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trace_ves.twin.synthetic.drawing import TILE_PX, cutout, draw, make_planes, track_stamp
+from trace_ves.twin.synthetic.drawing import TILE_PX, Planes, cutout, draw, make_planes, track_stamp
 from trace_ves.twin.synthetic.layout import HEIGHT, WIDTH
 from trace_ves.twin.synthetic.scenery import paint
 from trace_ves.twin.synthetic.tracks import MOTIONS, Track, pose
@@ -51,6 +51,15 @@ def test_drawn_within_its_visit_and_never_outside(track: Track) -> None:
 
 def test_planes_stand_for_the_picture_they_were_made_of() -> None:
     assert np.abs(BASE.rgb().astype(float) - BACKDROP.rgb).mean() < 2.0
+    for values, colour in (
+        ((16, 128, 128), (0, 0, 0)),
+        ((235, 128, 128), (255, 255, 255)),
+        ((81, 90, 240), (254, 0, 0)),
+    ):
+        planes = Planes(BASE.packed.copy())
+        for plane, value in zip(planes.views(), values, strict=True):
+            plane[:] = value
+        assert (planes.rgb() == colour).all()
 
 
 def test_names_lead_somewhere_and_scenes_have_enough_to_happen_in_them() -> None:

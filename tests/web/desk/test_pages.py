@@ -94,6 +94,12 @@ def test_people_are_invited_signed_out_and_revoked(world: World) -> None:
     assert eve.sign_in("eve", token).status_code == 401
     assert olga.post("/api/revoke", name="nobody").status_code == 404
     assert "annotator (revoked)" in olga.get("/").text
+    noted = [each for each in world.audit() if each["event"] in {"invite", "access-ended"}]
+    assert [list(each.values())[1:] for each in noted] == [
+        ["invite", "olga", "eve", "annotator"],
+        ["access-ended", "olga", "ann"],
+        ["access-ended", "olga", "eve"],
+    ]
 
 
 def test_an_assignment_is_given_back(world: World) -> None:
@@ -108,6 +114,8 @@ def test_an_item_is_assigned_by_name(world: World) -> None:
     olga, ann, bob = world.client("olga"), world.client("ann"), world.client("bob")
     assert olga.post("/api/assign", item="c0001", who="bob").is_success
     assert bob.task()["item"] == "c0001"
+    [noted] = [each for each in world.audit() if each["event"] == "assign"]
+    assert list(noted.values())[1:] == ["assign", "olga", "bob", "c0001", ""]
     assert olga.post("/api/assign", item="c0001", who="ann", instead_of="bob").is_success
     assert bob.get("/task", headers={"Accept": "text/html"}).status_code == 303
     assert ann.task()["item"] == "c0001"
