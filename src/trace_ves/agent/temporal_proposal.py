@@ -19,7 +19,7 @@ from trace_ves.agent.settings import STRATEGIES, LookFor, TraceSettings
 from trace_ves.backbone.protocol import ModelFault, Request
 from trace_ves.backbone.replies import up_to
 from trace_ves.core import Clip, Interval, ObservationStrategy
-from trace_ves.core.interval import clipped, subtract
+from trace_ves.core.interval import clip_to_segments, subtract
 from trace_ves.records.search import Candidate, SegmentNote
 
 PROMPT: Final = load_prompt("temporal-proposal")
@@ -218,7 +218,7 @@ def _open_part(
     for times in REOPENED:
         segments = unexplored(context.whole, context.seen, 1.05 / (times * strategy.fps))
         known = [*taken, *(anchor.clip.span for anchor in context.anchors if times > 1)]
-        pieces = [rest for piece in clipped(start, end, segments) for rest in subtract(piece, known)]
+        pieces = [rest for piece in clip_to_segments(start, end, segments) for rest in subtract(piece, known)]
         pieces.sort(key=lambda piece: (wish.moment is not None and wish.moment in piece, piece.length), reverse=True)
         if pieces and pieces[0].length >= settings.shortest_segment:
             return pieces[0], replace(strategy, fps=times * strategy.fps)

@@ -27,7 +27,7 @@ from trace_ves.agent.temporal_proposal import look_variables, note_variables
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.replies import same_answer, up_to
 from trace_ves.core import Interval
-from trace_ves.core.interval import clipped
+from trace_ves.core.interval import clip_to_segments
 from trace_ves.records.search import (
     Action,
     AtLeast,
@@ -308,7 +308,7 @@ def _expand(reply: ControlReply, context: ReconcilerContext) -> tuple[Action | N
     inside: list[Interval] = []
     refused: list[str] = []
     for start, end in reply.target_intervals:
-        pieces = clipped(start, end, context.unexplored)
+        pieces = clip_to_segments(start, end, context.unexplored)
         if not pieces:
             refused.append(f"EXPAND into {start:g}-{end:g} s: outside the unexplored segments")
         elif len(inside) == context.expand_limit:

@@ -29,7 +29,7 @@ from trace_ves.benches.importing import (
 from trace_ves.core.errors import InputError
 from trace_ves.core.files import read_csv
 from trace_ves.core.jsonl import read_jsonl
-from trace_ves.core.plugins import described, import_callable, names_own_code
+from trace_ves.core.plugins import describe_error, import_callable, names_own_code
 from trace_ves.records.base import FieldError, Name, Number, shown, validated
 
 Importer = Callable[..., Bench]
@@ -51,7 +51,7 @@ def import_bench(name: str, source: Path, *, strict: bool = False, **options: An
     except Exception as error:  # a user's importer may raise anything
         if not names_own_code(name):
             raise
-        raise InputError(f"the importer {name} failed on {source}: {described(error)}.") from error
+        raise InputError(f"the importer {name} failed on {source}: {describe_error(error)}.") from error
     if not isinstance(bench, Bench):
         raise InputError(f"the importer {name} returned {type(bench).__name__}; it must be a Bench.")
     return bench

@@ -16,7 +16,7 @@ from trace_ves.backbone.protocol import Backbone, OpensVideos
 from trace_ves.backbone.registry import open_backbone
 from trace_ves.core import Answer, Question, TraceVesError
 from trace_ves.core.errors import MethodError
-from trace_ves.core.plugins import described
+from trace_ves.core.plugins import describe_error
 from trace_ves.observer import Listener, Memory, Method, Observer
 from trace_ves.records import ObservationLog, Prediction
 from trace_ves.runs.methods import default_budget, open_method, reads_subtitles
@@ -129,7 +129,7 @@ def answer_question(
     except TraceVesError as failure:
         error = failure
     except Exception as failure:  # noqa: BLE001  recorded, and the other questions continue
-        error = MethodError(described(failure))
+        error = MethodError(describe_error(failure))
         error.__cause__ = failure
     log, seconds = observer.log, round(time.monotonic() - started, 3)
     answer = answer if error is None else Answer(None)

@@ -145,7 +145,7 @@ def describe_event(event: Event) -> str:
             distinct = list(dict.fromkeys(spans))
             where = ", ".join(map(span_text, distinct[:MOST_SPANS]))
             more = f" and {len(distinct) - MOST_SPANS} more" if len(distinct) > MOST_SPANS else ""
-            return f"{describe_stage(stage).doing} {where}{more}".strip()
+            return f"{describe_stage(stage).activity} {where}{more}".strip()
         case Decided(decision=decision):
             return decision_text(decision)
         case _:
@@ -306,7 +306,7 @@ def view_search(prediction: Prediction, question: Question | None = None, clips:
         own_record=own_record,
         anchors=anchors,
         fates=fates,
-        calls=tuple(f"{describe_stage(call.stage).doing}: {len(call.timestamps)} frames" for call in calls),
+        calls=tuple(f"{describe_stage(call.stage).activity}: {len(call.timestamps)} frames" for call in calls),
     )
 
 

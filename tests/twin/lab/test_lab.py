@@ -40,7 +40,7 @@ def told(frame: Frame) -> tuple[int, float, int, int]:
     return frame.pts, frame.seconds, frame.picture.width, frame.picture.height
 
 
-SAID = "simulation for policy work"
+SAID = "simulation to test search policies"
 
 
 def test_a_run_needs_no_videos_and_every_command_says_what_it_is(tmp_path: Path) -> None:
