@@ -28,7 +28,7 @@ from trace_ves.core import (
     centred_uniform,
 )
 from trace_ves.records import Call, ClipRecord, ObservationLog
-from trace_ves.records.transcript import ModelText, SpokenCall, Transcript, make_transcript
+from trace_ves.records.transcript import CallTexts, ModelText, Transcript, make_transcript
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -125,7 +125,7 @@ class Observer:
     """Results of earlier questions about the same video; None if questions share nothing."""
     _charged: int = field(default=0, init=False, repr=False)
     _calls: list[Call] = field(default_factory=list, init=False, repr=False)
-    _spoken: list[SpokenCall] = field(default_factory=list, init=False, repr=False)
+    _spoken: list[CallTexts] = field(default_factory=list, init=False, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     @property
@@ -231,7 +231,7 @@ class Observer:
             heights = tuple(frame.picture.height for frame in clip.frames)
             with self._lock:
                 self._calls.append(Call(stage, seconds, heights, remembered=True))
-                self._spoken.append(SpokenCall(stage, "", (ClipRecord.of(clip),), raw=False))
+                self._spoken.append(CallTexts(stage, "", (ClipRecord.of(clip),), raw=False))
         return result
 
     def remember(self, clip: Clip, made: object) -> None:
@@ -279,7 +279,7 @@ def _make_call(request: Request[R], generation: Generation[R]) -> Call:
     )
 
 
-def _make_spoken_call(prompt: str, request: Request[R], generation: Generation[R]) -> SpokenCall:
+def _make_spoken_call(prompt: str, request: Request[R], generation: Generation[R]) -> CallTexts:
     """The texts of a call; without a text of the model, the reply is recorded as JSON."""
     reply, said = generation.reply, generation.said
     if not said and isinstance(reply, ModelFault):
@@ -287,7 +287,7 @@ def _make_spoken_call(prompt: str, request: Request[R], generation: Generation[R
     raw = bool(said)
     if not said and not isinstance(reply, ModelFault):
         said = (ModelText(reply.model_dump_json()),)
-    return SpokenCall(request.stage, prompt, tuple(ClipRecord.of(clip) for clip in request.clips), said, raw)
+    return CallTexts(request.stage, prompt, tuple(ClipRecord.of(clip) for clip in request.clips), said, raw)
 
 
 Method = Callable[[Question, Observer], Answer]

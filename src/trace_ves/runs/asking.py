@@ -274,7 +274,7 @@ def ask_many(
                     f"{file.path}: {line.question_id!r} is another question there, or has other options; "
                     "give another folder for --save."
                 )
-        file.forget_errors()
+        file.move_errors()
         tasks = [
             QuestionTask(job, one.question, one.question.video) for one in asked if one.question.id not in file.finished
         ]

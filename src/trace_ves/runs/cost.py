@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from trace_ves.core import BackboneError, InputError
 from trace_ves.core.display import count_words
 from trace_ves.records import Call, Prediction, Usage
-from trace_ves.records.calls import flex_usage
+from trace_ves.records.calls import sum_flex_usage
 from trace_ves.runs.prices import Price, Prices, price_notes, with_date
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Spent:
         self.faults += call.fault is not None
         self.seconds += call.seconds
         self.usage += call.usage
-        self.flex += flex_usage([call])
+        self.flex += sum_flex_usage([call])
         self.long_calls += long_call(call.usage, flex=call.service_tier == "flex")
 
     def __add__(self, other: Spent) -> Spent:

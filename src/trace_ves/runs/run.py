@@ -88,7 +88,7 @@ def run(
         files = {job: stack.enter_context(RunFile(out, job.name, configurations[job])) for job in jobs}
         if retry_errors:
             for file in files.values():
-                file.forget_errors()
+                file.move_errors()
         finished = {job: file.finished for job, file in files.items()}
         plan = Plan(bench.items[:limit], tuple(jobs), finished, {job: file.retried for job, file in files.items()})
         folder = bench.path.absolute().parent

@@ -61,7 +61,7 @@ def test_lmms_eval_samples_have_the_parsed_answer_and_the_schedules_frames(tmp_p
     assert (first.timestamps, first.frames_supplied) == (LINSPACE.timestamps(FrameTimes.assumed(100.0)), 5)
     assert first.extra == {"read_by": "single letter", "response": "It is B."}
     assert run.reconstruction is not None
-    assert run.reconstruction.described(30.0) == "linspace-5 on 30fps"
+    assert run.reconstruction.describe(30.0) == "linspace-5 on 30fps"
 
 
 def test_fields_say_where_id_and_answer_stand(tmp_path: Path) -> None:
