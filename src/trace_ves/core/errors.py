@@ -12,7 +12,7 @@ TraceVesError                 anything this package raises on purpose
 │   └── UnknownStageError     the backbone has no rule for a stage
 └── BudgetError               a call would have supplied more frames than the budget allows
 
-A reply of a model that does not validate is no exception: it is recorded as a `ModelFault`.
+A reply of a model that does not validate raises no exception: it is recorded as a `ModelFault`.
 """
 
 from collections.abc import Iterator, Mapping
