@@ -281,7 +281,7 @@ def _make_call(request: Request[R], generation: Generation[R]) -> Call:
 
 def _make_spoken_call(prompt: str, request: Request[R], generation: Generation[R]) -> CallTexts:
     """The texts of a call; without a text of the model, the reply is recorded as JSON."""
-    reply, said = generation.reply, generation.said
+    reply, said = generation.reply, generation.texts
     if not said and isinstance(reply, ModelFault):
         said = (ModelText(reply.raw, reply.reason),)
     raw = bool(said)

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from trace_ves.agent.anchors import Inquiry, load_prompt
 from trace_ves.backbone.protocol import ModelFault, Request
-from trace_ves.backbone.replies import folded, same_answer
+from trace_ves.backbone.replies import fold_words, same_answer
 from trace_ves.records.search import AtLeast, Claim, ClaimKind, PrefixRecord, Trajectory
 
 PROMPT: Final = load_prompt("same-answer")
@@ -33,7 +33,7 @@ class MatchReply(BaseModel):
 
 def same_words(one: str, other: str) -> bool:
     """Whether two wordings mean the same by rule: one only adds words that neither negate nor count."""
-    first, second = set(folded(one)), set(folded(other))
+    first, second = set(fold_words(one)), set(fold_words(other))
     if not first <= second and not second <= first:
         return False
     return not any(word in _CHANGES_THE_MEANING or word.isdigit() for word in first ^ second)

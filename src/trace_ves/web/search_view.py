@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from trace_ves.backbone.replies import folded, same_answer
+from trace_ves.backbone.replies import fold_words, same_answer
 from trace_ves.core import Clip, Frame, Interval, ObservationStrategy, Question, Termination
 from trace_ves.core.display import count_words, describe_stage
 from trace_ves.observer import Decided, Event, RoundStarted, StageStarted
@@ -313,7 +313,7 @@ def view_search(prediction: Prediction, question: Question | None = None, clips:
 def _classify(prediction: Prediction, text: str | None, *, is_open: bool) -> Found:
     if prediction.error is not None:
         return Found.ERROR
-    if text is None or (is_open and _UNKNOWN.match(" ".join(folded(text)))):
+    if text is None or (is_open and _UNKNOWN.match(" ".join(fold_words(text)))):
         return Found.NO
     return Found.SETTLED if prediction.termination == Termination.STABLE_PREFIX_FOUND else Found.GUESS
 

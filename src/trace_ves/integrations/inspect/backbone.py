@@ -30,12 +30,12 @@ from trace_ves.backbone.provider import (
     FinishReason,
     ImagePart,
     RepairTurn,
+    parse_count,
     request_parts,
     sampling_seed,
-    token_count,
 )
 from trace_ves.backbone.remote import SAMPLED_TEMPERATURE
-from trace_ves.backbone.replies import strict_schema, validate_first
+from trace_ves.backbone.replies import make_strict_schema, validate_completion
 from trace_ves.records import Usage
 
 _DEEPEST: Final = 32  # a reply that refers to itself has no end once it is spelled out
@@ -47,7 +47,7 @@ def inline_schema(schema: Mapping[str, Any]) -> tuple[dict[str, Any], bool] | No
 
     A tuple becomes a list of its parts. None where the schema refers to itself: the model then gets it only as text.
     """
-    strict = strict_schema(schema)
+    strict = make_strict_schema(schema)
     sent = schema if strict is None else strict
     try:
         return _inline(sent, sent.get("$defs", {}), _DEEPEST), strict is not None
@@ -142,7 +142,7 @@ class InspectBackbone:
         asked = [_InspectCall.of(request, self._model.config.temperature) for request in batch]
         firsts = from_thread.run(self._complete_all, asked)
         return [
-            validate_first(one.request.reply, first, partial(self._repair, one))
+            validate_completion(one.request.reply, first, partial(self._repair, one))
             for one, first in zip(asked, firsts, strict=True)
         ]
 
@@ -175,6 +175,9 @@ def _usage(stated: ModelUsage | None) -> Usage:
     """inspect_ai counts what a provider's cache read or wrote beside the input; here it is a part of the input."""
     if stated is None:
         return Usage()
-    read, written = token_count(stated.input_tokens_cache_read), token_count(stated.input_tokens_cache_write)
-    fresh, output = token_count(stated.input_tokens), token_count(stated.output_tokens)
+    read, written = (
+        parse_count(stated.input_tokens_cache_read),
+        parse_count(stated.input_tokens_cache_write),
+    )
+    fresh, output = parse_count(stated.input_tokens), parse_count(stated.output_tokens)
     return Usage(fresh + read + written, read, output, written or None)
