@@ -213,7 +213,7 @@ def test_without_a_rate_limit_nobody_waits_and_each_slot_is_given_back(slots: Sl
         with slots.lend(), slots.hold():
             pass
         with pytest.raises(AssertionError, match="this wait would never end"):
-            slots._take()
+            slots._acquire()
     assert clock.now == 1000.0
 
 

@@ -306,7 +306,7 @@ def complete_with_repair(
     *,
     texts: list[ModelText] | None = None,
 ) -> tuple[R | ModelFault, Usage]:
-    """Ask for a reply, validate it, and ask once more if it is invalid.
+    """Ask for a reply, validate it, and ask again if it is invalid.
 
     `complete` sends the request with the invalid reply, or without it if the reply was empty or incomplete. The text of
     each attempt is appended to `texts`.

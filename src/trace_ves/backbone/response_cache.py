@@ -79,7 +79,7 @@ class ResponseStore:
     def _use(self, use: Callable[[sqlite3.Connection], T]) -> T | None:
         """Call a function with the connection; None if the file cannot be used."""
         with self._lock:
-            for _ in range(2):  # once more with a new file
+            for _ in range(2):  # the second time with a new file
                 if not self._usable:
                     break
                 try:
