@@ -174,7 +174,7 @@ def test_an_anchor_of_a_part_has_the_moments_asked_for_that_no_look_has_shown() 
     look, asked = perhaps_seen([11.0, 12.0, 13.0, 14.0, 17.5]), inquiry()  # 17.5 is a smaller group
     anchor = make_anchor(asked, "a1", (look, look.events[0]), 3, TraceSettings(), seen=[14.0])
     assert [frame.seconds for frame in anchor.clip.frames] == [11.0, 12.5, 13.0]  # 12.5 is a frame of the look
-    assert anchor.asked == (12.0,)
+    assert anchor.requests == (12.0,)
     [fuller] = add_frames(asked, (anchor,), 5)
     assert [frame.seconds for frame in fuller.clip.frames] == [11.0, 12.0, 12.5, 13.0]
     assert add_frames(asked, (anchor,), 0) == (anchor,)

@@ -40,7 +40,7 @@ class TraceSettings:
     least_candidate_frames: int = 3  # A look with fewer frames is not worth a call
     least_anchor_frames: int = 3
     most_anchor_frames: int = 4
-    """The paper's anchors have 3 to 5 frames. Each bundle with an anchor is charged for its frames again, so fewer frames
+    """The paper's anchors have 3 to 5 frames. Each bundle with an anchor is charged for its frames, so fewer frames
     leave more of the budget for the search.
     """
     seen_spacing_seconds: float = 5.0

@@ -30,13 +30,7 @@ from trace_ves.agent.budget import (
     sum_frames,
 )
 from trace_ves.agent.comparison import Wordings, mark_completeness, unify_wordings
-from trace_ves.agent.exploration import (
-    find_unexplored,
-    find_unpromising,
-    merge_spans,
-    pick_scan_moments,
-    pick_spacing,
-)
+from trace_ves.agent.exploration import find_unexplored, find_unpromising, merge_spans, pick_scan_moments, pick_spacing
 from trace_ves.agent.fallback import rank_fallbacks
 from trace_ves.agent.settings import DEFAULT_BUDGET, TraceSettings
 from trace_ves.agent.state import State
@@ -266,10 +260,7 @@ class Search:
         bundles, trajectory = self.trace.view(self.bundles, self.trajectory)
         unified = unify_wordings(trajectory, self.inquiry.claims, self.wordings)
         return bundles, mark_completeness(
-            unified,
-            self.inquiry.claims,
-            explored=not self.uncounted,
-            elsewhere=self.empty_moments,
+            unified, self.inquiry.claims, explored=not self.uncounted, elsewhere=self.empty_moments
         )
 
     @property
@@ -555,11 +546,7 @@ class Search:
         return self.answer(option, Termination.NO_STABLE_PREFIX, ())  # a storyboard is not evidence
 
     def answer(
-        self,
-        option: str | None,
-        termination: Termination,
-        bundle: PrefixBundle,
-        fallback: ReplayRecord | None = None,
+        self, option: str | None, termination: Termination, bundle: PrefixBundle, fallback: ReplayRecord | None = None
     ) -> Answer:
         """Make the answer, with its clips and the record of the search."""
         stable = termination is Termination.STABLE_PREFIX_FOUND

@@ -301,10 +301,7 @@ def _describe_errors(error: ValidationError) -> str:
 
 
 def complete_with_repair(
-    reply: type[R],
-    complete: Callable[[tuple[RepairTurn, ...]], Completion],
-    *,
-    texts: list[ModelText] | None = None,
+    reply: type[R], complete: Callable[[tuple[RepairTurn, ...]], Completion], *, texts: list[ModelText] | None = None
 ) -> tuple[R | ModelFault, Usage]:
     """Ask for a reply, validate it, and ask again if it is invalid.
 

@@ -173,10 +173,10 @@ def load_run(path: Path) -> Run:
 
 def load_runs(paths: Sequence[str | PathLike[str]]) -> tuple[Run, ...]:
     """Read run files, or every `*.jsonl` of a folder, and give the runs distinct names."""
-    return distinguish_runs([load_run(file) for file in find_run_files(paths)])
+    return distinguish_runs([load_run(file) for file in find_runs(paths)])
 
 
-def find_run_files(paths: Sequence[str | PathLike[str]]) -> list[Path]:
+def find_runs(paths: Sequence[str | PathLike[str]]) -> list[Path]:
     """These files, and the `*.jsonl` of these folders."""
     files: list[Path] = []
     for path in map(Path, paths):

@@ -32,7 +32,7 @@ from trace_ves.records.transcript import transcripts_path
 from trace_ves.runs.asking import AskResult, ask, make_question
 from trace_ves.runs.cost import Spent
 from trace_ves.runs.estimate import THINKING_TOKENS, Estimate, estimate
-from trace_ves.runs.prices import Price, Prices, with_date
+from trace_ves.runs.prices import Price, Prices, add_price_notes
 from trace_ves.video.folders import VIDEO_SUFFIXES, VideoFolders
 from trace_ves.web.library import Library
 from trace_ves.web.listing import QuestionInfo
@@ -292,7 +292,7 @@ class Studio:
     ) -> LiveSearch:
         """Start to answer a question; an `InputError` if it is invalid."""
         if self.dollars >= self.max_cost:
-            dollars = with_date(f"${self.dollars:.2f}", [self.prices.of(self.model.spec)])
+            dollars = add_price_notes(f"${self.dollars:.2f}", [self.prices.of(self.model.spec)])
             spent = f"this session has spent {dollars} of ${self.max_cost:g}"
             raise InputError(f"{spent}. {LIMIT_ADVICE}")
         path = self.videos.find(name)

@@ -85,11 +85,7 @@ class Prefill:
             places.append(first + torch.arange(len(suffix)))
         ends = [end - 1 for end in accumulate(stretch.tokens for stretch in stretches)]
         return cls(
-            torch.tensor(ids),
-            torch.cat(places, dim=1),
-            tuple(stretches),
-            tuple(frames),
-            tuple(ends[-len(plan.rows) :]),
+            torch.tensor(ids), torch.cat(places, dim=1), tuple(stretches), tuple(frames), tuple(ends[-len(plan.rows) :])
         )
 
     def chunks(self, tokens: int) -> Iterator[tuple[slice, list[Stretch]]]:

@@ -18,11 +18,7 @@ from trace_ves.core import BackboneConfigError, MissingExtraError
 _LOG: Final = logging.getLogger(__name__)
 _FIXED_BITS: Final = {"fp8": 8, "fbgemm_fp8": 8, "finegrained_fp8": 8, "mxfp4": 4, "compressed-tensors": 8}
 """Bits per weight by quantisation method, if the checkpoint does not state `bits`."""
-_SKIPPED_KEYS: Final = (
-    "modules_to_not_convert",
-    "llm_int8_skip_modules",
-    "ignore",
-)  # Modules without quantisation
+_SKIPPED_KEYS: Final = ("modules_to_not_convert", "llm_int8_skip_modules", "ignore")  # Modules without quantisation
 _NO_CODE: Final = {"trust_remote_code": False}  # Otherwise transformers asks, and "y" runs the checkpoint's code
 _MEMORY_FACTOR: Final = 1.1  # A model whose weights just fit has no room for a single frame
 

@@ -177,11 +177,7 @@ class VisionEncoder:
     def _prepare(self, frame: Frame) -> tuple[torch.Tensor, torch.Tensor]:
         """The patches of a frame, resized by the model's own rule on the CPU, and its grid."""
         pictures = self._image_processor(
-            images=[frame.rgb()],
-            return_tensors="pt",
-            do_rescale=False,
-            do_normalize=False,
-            temporal_patch_size=1,
+            images=[frame.rgb()], return_tensors="pt", do_rescale=False, do_normalize=False, temporal_patch_size=1
         )
         return pictures["pixel_values"].to(torch.uint8), pictures["image_grid_thw"]
 

@@ -23,10 +23,6 @@ def _open(spec: Spec, options: BackboneOptions) -> Backbone:
 
 register(
     Registration(
-        "vllm",
-        forms=("vllm:MODEL_OR_PATH",),
-        extra="openai",
-        open=_open,
-        settings=REMOTE_SETTINGS - {"reply_format"},
+        "vllm", forms=("vllm:MODEL_OR_PATH",), extra="openai", open=_open, settings=REMOTE_SETTINGS - {"reply_format"}
     )
 )
