@@ -26,7 +26,7 @@ from trace_ves.records.disk_cache import checksum
 from trace_ves.records.run_file import Run, RunFile
 from trace_ves.runs import video_pool
 from trace_ves.runs.answering import Answered, Answerer, Job, QuestionTask, RunOptions, TaskResult, answer_question
-from trace_ves.runs.asking import answer_text, ask_many, with_question
+from trace_ves.runs.asking import add_question, answer_text, ask_many
 from trace_ves.runs.cost import CostLimit
 from trace_ves.runs.evaluate import Results
 from trace_ves.runs.prices import Price, Prices
@@ -379,7 +379,7 @@ def test_an_answer_in_words_is_the_options_text_or_the_open_answer() -> None:
     assert answer_text(prediction(closed, Answer("A")), closed) == "red"
     assert answer_text(prediction(closed, Answer(None)), closed) is None
     assert answer_text(prediction(free, Answer("in the rain")), free) == "in the rain"
-    forced = with_question(prediction(closed, Answer("A", Termination.NO_STABLE_PREFIX)), closed, 9.0)
+    forced = add_question(prediction(closed, Answer("A", Termination.NO_STABLE_PREFIX)), closed, 9.0)
     assert forced.to_json()["stable"] is False
 
 

@@ -174,9 +174,9 @@ class _VcaSearch:
     def _rate(self, children: Sequence[Segment], clip: Clip) -> list[Segment]:
         records = [child.record for child in children]
         segments = [{"segment": each.segment, "start": each.start, "end": each.end} for each in records]
-        rated = [segment.record.to_json() for segment in self.candidates.values()]
+        candidates = [segment.record.to_json() for segment in self.candidates.values()]
         reply = ask_stage(
-            self.observer, self.question, "vca-reward", VcaReward, [clip], segments=segments, ratings=rated
+            self.observer, self.question, "vca-reward", VcaReward, [clip], segments=segments, ratings=candidates
         )
         # a child without a rating has that of its parent; the root's is 0
         scores = {} if isinstance(reply, ModelFault) else {score.segment: score for score in reply.scores}

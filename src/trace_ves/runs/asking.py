@@ -161,11 +161,11 @@ class AskSession:
 
     def ask(self, question: str, options: Sequence[str] = (), *, listener: Listener | None = None) -> AskResult:
         """Answer one question, as `ask` does."""
-        asked = make_question(str(self.video), question, options)
+        valid_question = make_question(str(self.video), question, options)
         if self.budget is not None and self.budget < 1:
             raise InputError(f"the budget must be at least 1 frame, found {self.budget}.")
-        answered = answer_question(
-            asked,
+        result = answer_question(
+            valid_question,
             self._source,
             Job(self._method_name, self._spec, self.budget),
             method=self._method,
@@ -176,19 +176,19 @@ class AskSession:
         )
         if self._record is not None:  # also after a failed search
             with self._record.open("ab") as file:
-                file.write(dump_line(answered.transcript.to_json()))
-        if answered.error is not None:
-            raise answered.error
-        answer = answered.answer
+                file.write(dump_line(result.transcript.to_json()))
+        if result.error is not None:
+            raise result.error
+        answer = result.answer
         return AskResult(
-            asked,
+            valid_question,
             answer.option,
             answer.termination,
             answer.bundle,
-            answered.log,
-            answered.prediction,
+            result.log,
+            result.prediction,
             self._source.duration,
-            answered.transcript,
+            result.transcript,
         )
 
     def close(self) -> None:

@@ -151,15 +151,15 @@ def check_question(item: Item, prediction: Prediction, path: Path, backbone: Bac
 
 def _find_swap(observer: Observer, mask: Mask, item: Item, clip_frames: Sequence[float]) -> Swap | None:
     """A replacement for each masked frame, outside all evidence and not in the clips; None if there are too few."""
-    count, excluded_spans = len(mask.timestamps), (*item.evidence, mask.span)
+    in_clips, needed, excluded = set(clip_frames), len(mask.timestamps), (*item.evidence, mask.span)
     frames: set[float] = set()
     moments = iterate_outward(mask, observer.whole)
-    while len(frames) < count and (chunk := list(islice(moments, CHUNK))):
+    while len(frames) < needed and (chunk := list(islice(moments, CHUNK))):
         for frame in observer.video.frames_at(chunk):
-            is_excluded = frame.seconds in clip_frames or any(frame.seconds in span for span in excluded_spans)
-            if not is_excluded and len(frames) < count:
+            usable = frame.seconds not in in_clips and not any(frame.seconds in span for span in excluded)
+            if usable and len(frames) < needed:
                 frames.add(frame.seconds)
-    return dict(zip(mask.timestamps, sorted(frames), strict=True)) if len(frames) == count else None
+    return dict(zip(mask.timestamps, sorted(frames), strict=True)) if len(frames) == needed else None
 
 
 def replace_frames(observer: Observer, clip: Clip, swap: Swap) -> Clip:
