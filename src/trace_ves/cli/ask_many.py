@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from rich.console import Console
 
-from trace_ves.backbone.replies import folded
+from trace_ves.backbone.replies import fold_words
 from trace_ves.cli.ask import NOT_FOUND, AskOptions, check_question, check_video
 from trace_ves.cli.options import COST_REACHED
 from trace_ves.cli.process import warn
@@ -91,7 +91,7 @@ def rank(answers: Iterable[AnswerLine]) -> list[AnswerLine]:
 def read_answer(line: Prediction, question: Question, *, of_folder: bool = False) -> AnswerLine:
     """Make the view of a line; in a folder of videos, an answer such as "no" or "none" becomes "not found"."""
     view = view_search(line, question)
-    leading_words = folded(str(line.extra.get("text") or ""))
+    leading_words = fold_words(str(line.extra.get("text") or ""))
     if line.error:
         view = replace(view, answer=line.error)
     elif of_folder and view.found in {Found.SETTLED, Found.GUESS} and leading_words and leading_words[0] in _DENIALS:

@@ -67,7 +67,7 @@ _UNKNOWN: Final = re.compile(
     r"|not (?:answerable|clear|determinable|enough|found|known|mentioned|possible|present|seen|shown|specified|visible)"
     r"|(?:it |this )?(?:cannot|can not|cant|could not) (?:be )?(?:answer|determine|identif|know|say|see|tell|told))"
 )
-"""The beginning of a free-text answer that means "not found", after `folded`."""
+"""The beginning of a free-text answer that means "not found", after `fold_words`."""
 NOTHING_LEFT: Final = "nothing is left to look at"
 _GUESS: Final = "take this as a guess"
 ENDINGS: Final[dict[str, str]] = {

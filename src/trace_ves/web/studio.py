@@ -17,7 +17,7 @@ from trace_ves.agent.evidence_assembly import AssemblyReply
 from trace_ves.core import InputError, Interval, Question, TraceVesError
 from trace_ves.core.display import describe_stage
 from trace_ves.core.jsonl import dump_line
-from trace_ves.core.plugins import described
+from trace_ves.core.plugins import describe_error
 from trace_ves.observer import (
     UNLIMITED,
     CallAnswered,
@@ -140,7 +140,7 @@ class LiveSearch(threading.Thread):
                 self.answer = str(last["answer"])
                 self._end("done", last)
         except Exception as error:  # noqa: BLE001  the page waits for a final event after any error
-            sentence = str(error) if isinstance(error, TraceVesError) else described(error)
+            sentence = str(error) if isinstance(error, TraceVesError) else describe_error(error)
             self._end("failed", {"sentence": sentence})
 
     def _handle(self, progress: Progress) -> None:

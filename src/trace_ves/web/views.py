@@ -83,7 +83,7 @@ def environment() -> Environment:
     templates.filters |= {
         "span": search_view.span_text,
         "strategy": search_view.strategy_text,
-        "fact": search_view.format_fact,
+        "fact": search_view.fact_text,
         "decision": search_view.decision_text,
         "moments": lambda place: f"{clock(place.start, 3)} - {clock(place.end, 3)}",
         "percent": lambda value: "--" if value is None else f"{value:.1f}",
