@@ -23,7 +23,7 @@ from transformers import PreTrainedTokenizerFast
 
 from trace_ves.agent.evidence_assembly import AssemblyReply, FactReply
 from trace_ves.backbone.hf.grammar import KEPT_KEYWORDS, STYLE
-from trace_ves.backbone.replies import strict_schema
+from trace_ves.backbone.replies import make_strict_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +77,7 @@ def follow(
 
 TOKENIZER = tokenizer()
 IDS = TOKENIZER(json.dumps(REPLY)).input_ids
-SCHEMA = strict_schema(AssemblyReply.model_json_schema(), keep=KEPT_KEYWORDS)
+SCHEMA = make_strict_schema(AssemblyReply.model_json_schema(), keep=KEPT_KEYWORDS)
 
 
 def main() -> None:

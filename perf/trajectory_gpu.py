@@ -23,7 +23,7 @@ from random_model import build
 from trace_ves.backbone.hf.combining_queue import LocalRequest
 from trace_ves.backbone.hf.decoder import BatchDecoder
 from trace_ves.backbone.hf.grammar import Grammars, JsonGuide, ReplyState
-from trace_ves.backbone.hf.plans import PromptTokens, micro_batches, plan_batch, plan_memory
+from trace_ves.backbone.hf.plans import PromptTokens, plan_batch, plan_memory, split_batch
 from trace_ves.backbone.hf.vision import encode, speed_up
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ def measure_combined(model: Any, size: Size) -> dict[int, float]:
     found: dict[int, float] = {}
 
     def answer(rows: list[PromptTokens]) -> None:
-        batches = micro_batches(rows, max_rows=limits.max_rows, max_prefix_tokens=limits.max_prefix_tokens)
+        batches = split_batch(rows, max_rows=limits.max_rows, max_prefix_tokens=limits.max_prefix_tokens)
         for batch in batches:
             plan = plan_batch([rows[number] for number in batch])
             decoder.generate(plan, features, max_new_tokens=size.new_tokens)

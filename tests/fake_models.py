@@ -118,5 +118,5 @@ class Counting:
             if question == self._fail:
                 raise BackboneError("counting:m: the service is down.")
             reply = ModelFault("It would not.") if self._fault else request.reply(colour=question)
-            answers.append(Generation(reply, Usage(100, 0, 10), 1.0, said=(ModelText(f"I say {question}"),)))
+            answers.append(Generation(reply, Usage(100, 0, 10), 1.0, texts=(ModelText(f"I say {question}"),)))
         return answers

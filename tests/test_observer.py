@@ -272,7 +272,7 @@ def test_a_transcript_holds_no_key_whoever_said_it(monkeypatch: pytest.MonkeyPat
     secret = "q8Zt-4711-very-own"
     monkeypatch.setenv("SOME_API_KEY", secret)
     said = (ModelText(f"the key is {secret}", f"no JSON: {secret}"), ModelText("fine \ud800"))
-    asked = Observer(ClockVideo(10), Talking(Generation(Reply(frames=1), said=said)))
+    asked = Observer(ClockVideo(10), Talking(Generation(Reply(frames=1), texts=said)))
     asked.ask([Request(Prompt("look", "Use $key."), {"key": secret}, Reply)])
     told = asked.transcript("q")
     assert told.prompts == ("Use [key].",)
@@ -282,7 +282,7 @@ def test_a_transcript_holds_no_key_whoever_said_it(monkeypatch: pytest.MonkeyPat
 def test_a_transcript_holds_prompts_clips_and_every_attempt_with_what_was_wrong() -> None:
     repaired = (ModelText("nonsense", "not JSON"), ModelText('{"frames": 1}'))
     fault = ModelFault("two answers", raw="A and B")
-    talking = Talking(Generation(Reply(frames=1), said=repaired), Generation(fault), Generation(Reply(frames=3)))
+    talking = Talking(Generation(Reply(frames=1), texts=repaired), Generation(fault), Generation(Reply(frames=3)))
     looking = Observer(ClockVideo(100), talking)
     clip = looking.survey(Interval(0, 100), 2, height=90)
     looking.ask([request(clip), request()])

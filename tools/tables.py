@@ -26,7 +26,7 @@ from trace_ves.benches import load_bench
 from trace_ves.cli.run_table import RunTable
 from trace_ves.core import TraceVesError
 from trace_ves.runs.cost import cost_table
-from trace_ves.runs.counterfactual import eligible, flip_table, run_check, summarise
+from trace_ves.runs.counterfactual import flip_table, run_check, select_eligible, summarise
 from trace_ves.runs.evaluate import evaluate
 from trace_ves.runs.prices import load_prices
 from trace_ves.ves.figures import draw_figures
@@ -91,7 +91,7 @@ def _options() -> argparse.Namespace:
 
 def _counterfactual(bench: Bench, runs: tuple[Run, ...], options: argparse.Namespace) -> Summary | None:
     checked = next((each for each in runs if each.method == CHECKED), None)
-    pairs = eligible(bench, checked.predictions, 2) if checked else []
+    pairs = select_eligible(bench, checked.predictions, 2) if checked else []
     if not pairs:
         return None
     log = options.out / "counterfactual" / f"{CHECKED}.jsonl"

@@ -198,7 +198,7 @@ def _ask_cached(_: Ground) -> None:
     from pydantic import BaseModel
 
     from trace_ves.backbone.protocol import Generation, Prompt, Request
-    from trace_ves.backbone.registry import with_cache
+    from trace_ves.backbone.registry import add_cache
 
     class Reply(BaseModel):
         answer: str
@@ -210,7 +210,7 @@ def _ask_cached(_: Ground) -> None:
         def generate_as_completed(self, batch: object) -> object:
             return enumerate(Generation(Reply(answer=request.variables["word"])) for request in batch)  # type: ignore[attr-defined]
 
-    backbone = with_cache(Says())  # type: ignore[arg-type]
+    backbone = add_cache(Says())  # type: ignore[arg-type]
     batch = [Request(Prompt("say", "Say $word."), {"word": f"word {number}"}, Reply) for number in range(20)]
     found = [generation.reply for generation in backbone.generate(batch)]
     os.write(1, json.dumps([getattr(reply, "answer", repr(reply)) for reply in found]).encode())

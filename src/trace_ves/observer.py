@@ -1,6 +1,6 @@
-"""The only path from a video to a backbone. Every frame that is sent is charged to the budget and logged.
+"""The only path from a video to a backbone.
 
-Decoding is free; frames sent to a model are charged and count as observed.
+Decoding is free. Every frame that is sent to a model is charged to the budget, logged, and counts as observed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from trace_ves.core import (
     centred_uniform,
 )
 from trace_ves.records import Call, ClipRecord, ObservationLog
-from trace_ves.records.transcript import ModelText, SpokenCall, Transcript, make_transcript
+from trace_ves.records.transcript import CallTexts, ModelText, Transcript, make_transcript
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from trace_ves.records.search import Decision
 
 UNLIMITED: Final = sys.maxsize
-"""The budget of a method that is bounded by its own definition."""
+"""The budget of a method without a budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +88,12 @@ class ReplyRejected:
 
 
 Event = RoundStarted | StageStarted | CallAnswered | Decided | ReplyRejected
-"""What progress displays show."""
+"""The events that progress displays show."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """An event, and how much of the budget was spent by then."""
+    """An event, and the frames supplied before it."""
 
     event: Event
     frames_supplied: int
@@ -104,10 +104,10 @@ Listener = Callable[[Progress], None]
 
 
 Memory = dict[tuple[tuple[float, int], ...], object]
-"""Results by the frames that earlier questions of a session saw; each question has its own observer."""
+"""Results of earlier questions of a session, by their frames."""
 
 
-def _frames_of(clip: Clip) -> tuple[tuple[float, int], ...]:
+def _memory_key(clip: Clip) -> tuple[tuple[float, int], ...]:
     return tuple((frame.seconds, frame.picture.height) for frame in clip.frames)
 
 
@@ -125,7 +125,7 @@ class Observer:
     """Results of earlier questions about the same video; None if questions share nothing."""
     _charged: int = field(default=0, init=False, repr=False)
     _calls: list[Call] = field(default_factory=list, init=False, repr=False)
-    _spoken: list[SpokenCall] = field(default_factory=list, init=False, repr=False)
+    _texts: list[CallTexts] = field(default_factory=list, init=False, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     @property
@@ -135,7 +135,7 @@ class Observer:
 
     @property
     def remaining(self) -> int:
-        """Frames that may still be supplied."""
+        """The number of frames that may still be supplied."""
         with self._lock:
             return max(0, self.budget - self._charged)
 
@@ -148,23 +148,20 @@ class Observer:
     def transcript(self, question_id: str) -> Transcript:
         """The prompts and replies of every call so far, in the order of the log: shortened, and without keys."""
         with self._lock:
-            spoken = list(self._spoken)
+            texts = list(self._texts)
 
         @cache  # the calls of a batch often share their prompt
         def clean(text: str) -> str:
             return mask_known_keys(text.encode("utf-8", "replace").decode("utf-8"))
 
         calls = []
-        for call in spoken:
+        for call in texts:
             replies = [ModelText(clean(each.text), each.problem and clean(each.problem)) for each in call.replies]
             calls.append(replace(call, prompt=clean(call.prompt), replies=tuple(replies)))
         return make_transcript(question_id, calls, self.backbone.name.partition("@")[0])
 
     def watch(self, span: Interval, strategy: ObservationStrategy, *, limit: int | None = None) -> Clip:
-        """Decode a span, centred-uniform at the strategy's rate: at most `limit` frames, each once.
-
-        Nothing is charged; a frame counts as observed only when a call supplies it.
-        """
+        """Decode a span at the strategy's rate, centred-uniform: at most `limit` frames, each once."""
         count = max(1, round(span.length * strategy.fps))
         moments = centred_uniform(span, count if limit is None else min(count, limit))
         return Clip(span, strategy, self.frames_at(moments, height=strategy.height))
@@ -175,7 +172,7 @@ class Observer:
         return Clip(span, strategy, self.frames_at(centred_uniform(span, count), height=height))
 
     def frames_at(self, seconds: Sequence[float], *, height: int) -> tuple[Frame, ...]:
-        """The frames on screen at these moments, each once, and not larger than the backbone accepts unscaled."""
+        """The frames shown at these moments, each once, and not larger than the backbone accepts unscaled."""
         frames = self.video.frames_at(seconds, height=height)
         longest: int | None = getattr(self.backbone, "longest_side_px", None)
         picture = frames[0].picture if frames else None
@@ -209,39 +206,39 @@ class Observer:
                 self.announce(ReplyRejected(request.stage, generation.reply.reason, generation.reply.raw))
         return [generation.reply for generation in generations]
 
-    def _log(self, answered: Sequence[tuple[str, Request[R], Generation[R]]]) -> list[Call]:
+    def _log(self, exchanges: Sequence[tuple[str, Request[R], Generation[R]]]) -> list[Call]:
         """Log the calls of a batch; frames that were sent again are charged again."""
-        calls = [_make_call(request, generation) for _, request, generation in answered]
+        calls = [_make_call(request, generation) for _, request, generation in exchanges]
         with self._lock:
             self._charged += sum(map(len, (call.timestamps for call in calls)))
-            self._charged -= sum(request.frames_supplied for _, request, _ in answered)
+            self._charged -= sum(request.frames_supplied for _, request, _ in exchanges)
             self._calls.extend(calls)
-            self._spoken.extend(_make_spoken_call(*each) for each in answered)
+            self._texts.extend(_make_texts(*each) for each in exchanges)
         return calls
 
     def recall(self, stage: str, clip: Clip) -> object | None:
-        """The result of an earlier question from exactly these frames; None if there is none.
+        """The result that an earlier question remembered for exactly these frames; None if there is none.
 
-        The answer then depends on those frames, so they are charged and logged as observed, though nothing is sent.
+        The answer then depends on these frames, so they are charged and logged, although nothing is sent.
         """
-        result = self.memory.get(_frames_of(clip)) if self.memory is not None else None
+        result = self.memory.get(_memory_key(clip)) if self.memory is not None else None
         if result is not None:
             self._charge(len(clip.frames))
             seconds = tuple(frame.seconds for frame in clip.frames)
             heights = tuple(frame.picture.height for frame in clip.frames)
             with self._lock:
                 self._calls.append(Call(stage, seconds, heights, remembered=True))
-                self._spoken.append(SpokenCall(stage, "", (ClipRecord.of(clip),), raw=False))
+                self._texts.append(CallTexts(stage, "", (ClipRecord.of(clip),), raw=False))
         return result
 
-    def remember(self, clip: Clip, made: object) -> None:
-        """Store a result from these frames for later questions, if there may be any."""
+    def remember(self, clip: Clip, result: object) -> None:
+        """Store a result from these frames for later questions of the session."""
         if self.memory is not None:
-            self.memory[_frames_of(clip)] = made
+            self.memory[_memory_key(clip)] = result
 
     @contextmanager
     def reserving(self, frames: int) -> Iterator[None]:
-        """Reserve frames for a later call: within the block the budget is smaller by that number."""
+        """Reserve frames for a later call: within the block, the budget is smaller by this number."""
         reserve = frames if self.budget != UNLIMITED else 0
         self.budget -= reserve
         try:
@@ -250,7 +247,7 @@ class Observer:
             self.budget += reserve
 
     def announce(self, event: Event) -> None:
-        """Tell the listener what happened."""
+        """Pass an event to the listener."""
         self.listener(Progress(event, self._charged, self.budget))
 
     def _charge(self, frames: int) -> None:
@@ -279,16 +276,16 @@ def _make_call(request: Request[R], generation: Generation[R]) -> Call:
     )
 
 
-def _make_spoken_call(prompt: str, request: Request[R], generation: Generation[R]) -> SpokenCall:
-    """The texts of a call; without a text of the model, the reply is recorded as JSON."""
-    reply, said = generation.reply, generation.said
-    if not said and isinstance(reply, ModelFault):
-        said = (ModelText(reply.raw, reply.reason),)
-    raw = bool(said)
-    if not said and not isinstance(reply, ModelFault):
-        said = (ModelText(reply.model_dump_json()),)
-    return SpokenCall(request.stage, prompt, tuple(ClipRecord.of(clip) for clip in request.clips), said, raw)
+def _make_texts(prompt: str, request: Request[R], generation: Generation[R]) -> CallTexts:
+    """The texts of a call; without a text of the model, the reply as JSON."""
+    reply, texts = generation.reply, generation.texts
+    if not texts and isinstance(reply, ModelFault):
+        texts = (ModelText(reply.raw, reply.reason),)
+    is_raw = bool(texts)
+    if not texts and not isinstance(reply, ModelFault):
+        texts = (ModelText(reply.model_dump_json()),)
+    return CallTexts(request.stage, prompt, tuple(ClipRecord.of(clip) for clip in request.clips), texts, is_raw)
 
 
 Method = Callable[[Question, Observer], Answer]
-"""Answers questions: TRACE, a baseline, or your own callable."""
+"""A callable that answers a question: TRACE, a baseline, or your own."""

@@ -14,7 +14,12 @@ from pydantic import BaseModel
 from tests.agent.conftest import QUESTION
 from trace_ves.agent import TRACE, VARIANTS
 from trace_ves.agent.anchors import VisualAnchor
-from trace_ves.agent.budget import action_costs, affordable, affordable_looks, frames_that_fit
+from trace_ves.agent.budget import (
+    choose_anchor_frames,
+    count_looks,
+    estimate_action_costs,
+    select_affordable,
+)
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.backbone.protocol import ModelFault, Request, ScriptedBackbone
 from trace_ves.core import Clip, Frame, Interval, ObservationStrategy, Termination
@@ -139,29 +144,31 @@ TWO = (anchor("a1", 4), anchor("a2", 3))
 
 def test_looks_leave_a_trajectory_or_else_its_largest_bundle_or_else_one_call_over_everything() -> None:
     new = (look(20), look(40), look(60))
-    assert affordable(new, TWO, 24 + 30, 30, SMALL) == new
-    assert affordable(new, TWO, 24 + 29, 30, SMALL) == new[:2]
-    assert affordable(new, TWO, 8 + 30, 30, SMALL) == new[:1]
+    assert select_affordable(new, TWO, 24 + 30, 30, SMALL) == new
+    assert select_affordable(new, TWO, 24 + 29, 30, SMALL) == new[:2]
+    assert select_affordable(new, TWO, 8 + 30, 30, SMALL) == new[:1]
     # No whole trajectory any more: 7 frames of the anchors and 3 of a new one can still be read and replayed.
-    assert affordable(new, TWO, 24 + 20, 60, SMALL) == new
-    assert affordable(new, TWO, 24 + 19, 60, SMALL) == new[:2]
-    assert affordable_looks(TWO, 8 + 20, 60, SMALL) == 1
+    assert select_affordable(new, TWO, 24 + 20, 60, SMALL) == new
+    assert select_affordable(new, TWO, 24 + 19, 60, SMALL) == new[:2]
+    assert count_looks(TWO, 8 + 20, 60, SMALL) == 1
     # No stop either: 7 frames and 3 for each look can still be read once.
-    assert affordable(new, TWO, 8 + 19, 60, SMALL) == new[:1]
-    assert affordable(new, TWO, 16 + 7 + 6, 60, SMALL) == new[:1]  # a stop with one look, before two looks without
-    assert affordable(new[:1], (), 8 + 16, 60, SMALL) == new[:1]  # half the storyboard where there is no anchor
-    assert affordable((), TWO, 400, 30, SMALL) == ()
+    assert select_affordable(new, TWO, 8 + 19, 60, SMALL) == new[:1]
+    assert (
+        select_affordable(new, TWO, 16 + 7 + 6, 60, SMALL) == new[:1]
+    )  # a stop with one look, before two looks without
+    assert select_affordable(new[:1], (), 8 + 16, 60, SMALL) == new[:1]  # half the storyboard where there is no anchor
+    assert select_affordable((), TWO, 400, 30, SMALL) == ()
     large = (look(20, 50), look(60, 50))  # more than the 40 frames of a round, which one look may take
-    assert affordable(large, TWO, 400, 30, SMALL) == large[:1]
+    assert select_affordable(large, TWO, 400, 30, SMALL) == large[:1]
 
 
 def test_the_last_look_is_as_large_as_what_is_left_beside_reading_everything() -> None:
-    (last,) = affordable([look(20)], TWO, 7 + 3 + 5, 60, SMALL)
+    (last,) = select_affordable([look(20)], TWO, 7 + 3 + 5, 60, SMALL)
     assert (last.frames, last.span) == (5, Interval(23, 33))
-    (last,) = affordable([Candidate(Interval(20, 60), LOOK, 8)], TWO, 7 + 3 + 3, 60, SMALL)
+    (last,) = select_affordable([Candidate(Interval(20, 60), LOOK, 8)], TWO, 7 + 3 + 3, 60, SMALL)
     assert (last.frames, last.span) == (3, Interval(37, 43))  # as wide as three frames can see
-    assert affordable([look(20)], TWO, 7 + 3 + 2, 60, SMALL) == ()
-    assert action_costs(TWO, SMALL) == {"DROP": 7, "REFINE": 3 + 3 + 7, "EXPAND": 3 + 3 + 7}
+    assert select_affordable([look(20)], TWO, 7 + 3 + 2, 60, SMALL) == ()
+    assert estimate_action_costs(TWO, SMALL) == {"DROP": 7, "REFINE": 3 + 3 + 7, "EXPAND": 3 + 3 + 7}
 
 
 @pytest.mark.parametrize(
@@ -180,4 +187,4 @@ def test_the_last_look_is_as_large_as_what_is_left_beside_reading_everything() -
 def test_an_anchor_has_the_most_frames_with_which_everything_can_be_read(
     kept: int, found: int, remaining: int, frames: int
 ) -> None:
-    assert frames_that_fit(kept, found, remaining, TraceSettings()) == frames
+    assert choose_anchor_frames(kept, found, remaining, TraceSettings()) == frames

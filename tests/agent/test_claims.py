@@ -10,10 +10,10 @@ from trace_ves.agent.claims import (
     COMPLETE,
     WHOLE_ANSWER,
     ClaimsReply,
-    counting_claims,
     make_claims,
-    number_in,
-    ordering_claims,
+    make_counting_claims,
+    make_ordering_claims,
+    parse_number,
 )
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.core import Question
@@ -36,7 +36,7 @@ def question(text: str, *options: str) -> Question:
     ],
 )
 def test_permutations_give_one_claim_of_time_for_each_event(options: tuple[str, ...]) -> None:
-    claims = ordering_claims(question("In which order?", *options))
+    claims = make_ordering_claims(question("In which order?", *options))
     assert [claim.kind for claim in claims] == [ClaimKind.TIME] * 3
     assert [claim.text.rsplit(" ", 1)[1].lower() for claim in claims] == ["bird", "cat", "dog"]
 
@@ -50,7 +50,7 @@ def test_permutations_give_one_claim_of_time_for_each_event(options: tuple[str, 
     ],
 )
 def test_labels_are_read_from_the_legend_in_the_question(text: str) -> None:
-    claims = ordering_claims(question(text, "A → C → B", "A → B → C"))
+    claims = make_ordering_claims(question(text, "A → C → B", "A → B → C"))
     assert [claim.text for claim in claims] == [
         "when this happens: A (a hunter runs)",
         "when this happens: B (two frogs dance)",
@@ -59,27 +59,27 @@ def test_labels_are_read_from_the_legend_in_the_question(text: str) -> None:
 
 
 def test_two_events_are_an_order_too_and_other_options_are_none() -> None:
-    claims = ordering_claims(question("In which order?", "dog, cat", "cat, dog"))
+    claims = make_ordering_claims(question("In which order?", "dog, cat", "cat, dog"))
     assert [claim.id for claim in claims] == ["event-1", "event-2"]
-    assert ordering_claims(question("In which order?", "dog, cat")) == claims  # one option names them as well
+    assert make_ordering_claims(question("In which order?", "dog, cat")) == claims  # one option names them as well
     for options in (("red", "blue"), ("dog, cat", "dog, bird"), ("dog, dog", "dog, dog"), ()):
-        assert ordering_claims(question("What colour?", *options)) == ()
+        assert make_ordering_claims(question("What colour?", *options)) == ()
 
 
 def test_numbers_give_a_count_and_whether_it_is_complete() -> None:
     text = "How many times does the dog bark?"
-    claims = counting_claims(question(text, "3", "four times", "Twice", "10"))
+    claims = make_counting_claims(question(text, "3", "four times", "Twice", "10"))
     assert claims == (Claim("count", text, ClaimKind.COUNT), COMPLETE)
     assert COMPLETE.kind is ClaimKind.EXPLORED
-    assert counting_claims(question("What is written on the shirt?", "3", "4")) == ()
-    assert counting_claims(question("How many dogs bark?", "3", "several")) == ()
+    assert make_counting_claims(question("What is written on the shirt?", "3", "4")) == ()
+    assert make_counting_claims(question("How many dogs bark?", "3", "several")) == ()
 
 
 def test_numbers_in_words() -> None:
     words = ("never", "Once.", "twice", "zero", "one", "Twenty times")
-    assert [number_in(each) for each in words] == [0, 1, 2, 0, 1, 20]
-    assert [number_in(each) for each in ("exactly 3", "at least 12 times", "1234")] == [3, 12, 1234]
-    assert {number_in(each) for each in ("12345", "a few", "twenty-one")} == {None}
+    assert [parse_number(each) for each in words] == [0, 1, 2, 0, 1, 20]
+    assert [parse_number(each) for each in ("exactly 3", "at least 12 times", "1234")] == [3, 12, 1234]
+    assert {parse_number(each) for each in ("12345", "a few", "twenty-one")} == {None}
 
 
 def test_questions_that_parse_cost_no_call_and_others_one_of_text_alone() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.agent.test_budget import ClockVideo
 from tests.agent.test_trajectory_reconciler import found, record
 from trace_ves.agent.anchors import Inquiry
-from trace_ves.agent.comparison import Wordings, by_meaning, closed_value, same_words, with_completeness
+from trace_ves.agent.comparison import Wordings, mark_completeness, match_value, same_words, unify_wordings
 from trace_ves.backbone.protocol import ModelFault, Request, ScriptedBackbone
 from trace_ves.core import Interval, Question
 from trace_ves.observer import Observer
@@ -44,7 +44,7 @@ def inquiry(question: Question, claims: tuple[Claim, ...] = (FREE,)) -> Inquiry:
 
 
 def stop(asked: Inquiry, *trajectory: PrefixRecord) -> int | None:
-    return found(*by_meaning(trajectory, asked.claims, Wordings(asked))).stable_prefix
+    return found(*unify_wordings(trajectory, asked.claims, Wordings(asked))).stable_prefix
 
 
 ALIKE = [("Blue", "blue."), ("blue", "light blue"), ("the blue car", "a car, blue")]
@@ -61,7 +61,7 @@ def test_two_wordings_by_rule(one: str, other: str) -> None:
     [("Blue!", "blue"), ("a light blue", "blue"), ("green", None), ("red or blue", None), ("not blue", None)],
 )
 def test_a_closed_claim_has_one_of_its_values_however_it_was_worded(said: str, value: str | None) -> None:
-    assert closed_value(said, ("red", "blue")) == value
+    assert match_value(said, ("red", "blue")) == value
 
 
 def test_two_closed_values_are_a_conflict_and_two_meanings_of_an_open_answer_a_flip() -> None:
@@ -69,7 +69,7 @@ def test_two_closed_values_are_a_conflict_and_two_meanings_of_an_open_answer_a_f
     assert not Wordings(inquiry(OPEN)).agree("frightened", "asleep")
     closed = inquiry(CHOICE, (CLOSED,))
     tau = (record("B", c1="red"), record("B", c1="blue"))
-    assert found(*by_meaning(tau, closed.claims, Wordings(closed))).conflicts == {"a2"}
+    assert found(*unify_wordings(tau, closed.claims, Wordings(closed))).conflicts == {"a2"}
 
 
 @given(st.sampled_from("AB"), st.lists(st.text(min_size=1, max_size=30), min_size=1, max_size=6))
@@ -89,7 +89,7 @@ def test_no_paraphrase_of_an_open_answer_blocks_a_stop(meant: str, data: st.Data
 
 def test_other_words_are_another_value_only_where_the_answer_is_another() -> None:
     tau = (record("A", c1="red"), record(None, c1="crimson"), record("A", c1="ruby"), record("B", c1="scarlet"))
-    unified = by_meaning(tau, (FREE,), Wordings(inquiry(CHOICE)))
+    unified = unify_wordings(tau, (FREE,), Wordings(inquiry(CHOICE)))
     assert [each.facts["c1"] for each in unified] == ["red", "red", "red", "scarlet"]
 
 
@@ -135,6 +135,6 @@ def test_a_count_is_open_until_everything_is_explored_and_nothing_can_have_been_
         (True, (3, 7, 40), {"complete"}),  # nothing was seen between them
         (True, (15,), set()),
     ):
-        seen = with_completeness(tau, COUNT, explored=explored, elsewhere=elsewhere)
+        seen = mark_completeness(tau, COUNT, explored=explored, elsewhere=elsewhere)
         assert [each.unmet_needs for each in seen] == [first, {"complete"}]  # a number alone tells nothing apart
-    assert with_completeness(tau, (FREE,), explored=False) == tau  # no count
+    assert mark_completeness(tau, (FREE,), explored=False) == tau  # no count

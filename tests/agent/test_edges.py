@@ -12,14 +12,14 @@ from pydantic import ValidationError
 from tests.agent.conftest import QUESTION
 from tests.agent.test_budget import LOOK, SMALL, TWO, ClockVideo, anchor
 from tests.fake_models import complete, full
-from trace_ves.agent.anchor_extraction import closer_looks, extract, make_anchor, with_frames, without_repeats
+from trace_ves.agent.anchor_extraction import add_frames, drop_repeats, extract, make_anchor, plan_closer_looks
 from trace_ves.agent.anchor_prioritization import prioritize
-from trace_ves.agent.anchors import Inquiry, Look, SeenEvent, VisualAnchor, names_of
-from trace_ves.agent.evidence_assembly import assembly_reply
+from trace_ves.agent.anchors import Inquiry, Look, SeenEvent, VisualAnchor, anchor_ids
+from trace_ves.agent.evidence_assembly import make_assembly_reply
 from trace_ves.agent.final_answer_replay import answer_from_clips
 from trace_ves.agent.settings import TraceSettings
-from trace_ves.agent.temporal_proposal import ProposalContext, ProposedCandidates, propose, split
-from trace_ves.agent.trajectory_reconciler import ControlReply, ReconcilerContext, reconcile, valid_action
+from trace_ves.agent.temporal_proposal import ProposalContext, ProposedCandidates, propose, split_span
+from trace_ves.agent.trajectory_reconciler import ControlReply, ReconcilerContext, check_action, reconcile
 from trace_ves.backbone.protocol import ModelFault, Request, ScriptedBackbone
 from trace_ves.core import Clip, Interval
 from trace_ves.core.subtitles import Cue, Subtitles
@@ -67,12 +67,12 @@ def inquiry(said: Any = None, budget: int = 50) -> Inquiry:
     ],
 )
 def test_anchors_come_in_the_order_named_and_forgotten_ones_behind(said: list[int], order: tuple[str, ...]) -> None:
-    assert names_of(prioritize(inquiry({"order": said}), THREE, frozenset())) == order
+    assert anchor_ids(prioritize(inquiry({"order": said}), THREE, frozenset())) == order
 
 
 def test_an_anchor_is_shown_by_its_middle_frame_with_the_claims_that_are_open() -> None:
     asked, requests = asked_with({"order": [2, 1]})
-    assert names_of(prioritize(asked, TWO, frozenset({"c2"}))) == ("a2", "a1")
+    assert anchor_ids(prioritize(asked, TWO, frozenset({"c2"}))) == ("a2", "a1")
     [request] = requests
     assert [[frame.seconds for frame in clip.frames] for clip in request.clips] == [[2], [1]]
     assert request.variables["unmet_needs"] == ["c2"]
@@ -150,7 +150,7 @@ def test_spans_of_a_look_are_cut_to_it(spans: list[tuple[float, float]], expecte
 def test_what_the_model_is_not_sure_of_is_looked_at_closely() -> None:
     asked = inquiry({"relevant": "perhaps", "look_between": [10.5, 23.5, 25.5, 90]})
     looks = extract(asked, [Candidate(Interval(0, 20), LOOK, 4)], (), (), ())
-    inside, beside = closer_looks(looks, Interval(0, 24), TraceSettings())
+    inside, beside = plan_closer_looks(looks, Interval(0, 24), TraceSettings())
     assert (inside.span, inside.frames, inside.moment) == (Interval(9, 12), 3, 10.5)
     assert (beside.span, beside.moment) == (Interval(22, 24), 23.5)
 
@@ -165,7 +165,7 @@ def perhaps_seen(between: list[float]) -> Look:
 
 def test_moments_close_together_are_one_closer_look_with_a_frame_for_each() -> None:
     looks = [perhaps_seen([3.0, 4.0, 5.5, 7.0, 14.0, 15.0])]
-    first, second = closer_looks(looks, Interval(0, 24), TraceSettings())
+    first, second = plan_closer_looks(looks, Interval(0, 24), TraceSettings())
     assert (first.span, first.frames) == (Interval(2.5, 7.5), 4)
     assert (second.span, second.frames) == (Interval(13, 16), 3)
 
@@ -174,23 +174,23 @@ def test_an_anchor_of_a_part_has_the_moments_asked_for_that_no_look_has_shown() 
     look, asked = perhaps_seen([11.0, 12.0, 13.0, 14.0, 17.5]), inquiry()  # 17.5 is a smaller group
     anchor = make_anchor(asked, "a1", (look, look.events[0]), 3, TraceSettings(), seen=[14.0])
     assert [frame.seconds for frame in anchor.clip.frames] == [11.0, 12.5, 13.0]  # 12.5 is a frame of the look
-    assert anchor.asked == (12.0,)
-    [fuller] = with_frames(asked, (anchor,), 5)
+    assert anchor.requests == (12.0,)
+    [fuller] = add_frames(asked, (anchor,), 5)
     assert [frame.seconds for frame in fuller.clip.frames] == [11.0, 12.0, 12.5, 13.0]
-    assert with_frames(asked, (anchor,), 0) == (anchor,)
+    assert add_frames(asked, (anchor,), 0) == (anchor,)
 
 
 def test_a_sure_event_is_kept_before_a_longer_one_seen_in_part() -> None:
     part, sure = perhaps_seen([]), looked_at(10, 11)
     events = [(part, part.events[0]), (sure, sure.events[0])]
-    assert without_repeats(events, (), (), 3.0) == [events[1]]
+    assert drop_repeats(events, (), (), 3.0) == [events[1]]
 
 
 def test_a_span_is_split_only_where_it_is_longer_than_one_look() -> None:
-    assert split(Interval(0, 25), 25) == (Interval(0, 25),)
-    assert split(Interval(0, 90), 30) == (Interval(0, 30), Interval(30, 60), Interval(60, 90))
-    assert split(Interval(0, 25.5), 25) == (Interval(0, 12.75), Interval(12.75, 25.5))
-    assert split(Interval(3, 3), 25) == (Interval(3, 3),)
+    assert split_span(Interval(0, 25), 25) == (Interval(0, 25),)
+    assert split_span(Interval(0, 90), 30) == (Interval(0, 30), Interval(30, 60), Interval(60, 90))
+    assert split_span(Interval(0, 25.5), 25) == (Interval(0, 12.75), Interval(12.75, 25.5))
+    assert split_span(Interval(3, 3), 25) == (Interval(3, 3),)
 
 
 def test_cues_that_share_words_with_the_question_come_first() -> None:
@@ -215,9 +215,9 @@ def test_what_a_model_names_is_cut_before_it_is_said_back() -> None:
     context = ReconcilerContext((TWO,), (settled,), flags, unexplored=(), expand_limit=3)
     said = {"target_anchors": ["x" * 60], "target_intervals": [], "observation_strategy": Refinement.NARROW_SPAN}
     refusal = f"DROP of {'x' * 40!r}: neither in the conflict set nor redundant"
-    assert valid_action(ControlReply(action="DROP", **said), context) == (None, (refusal,))
+    assert check_action(ControlReply(action="DROP", **said), context) == (None, (refusal,))
     refusal = f"REFINE of {'x' * 40!r}: no such anchor or look"
-    assert valid_action(ControlReply(action="REFINE", **said), context) == (None, (refusal,))
+    assert check_action(ControlReply(action="REFINE", **said), context) == (None, (refusal,))
 
 
 ODD = VisualAnchor("a1", Candidate(Interval(10, 20), LOOK), Clip(Interval(12.345, 18.06), LOOK, ()))
@@ -303,7 +303,7 @@ def test_control_is_not_asked_where_no_action_has_anything_to_act_on_or_can_be_p
 
 
 def test_a_reply_names_claims_of_the_question_alone() -> None:
-    kind = assembly_reply(inquiry())
+    kind = make_assembly_reply(inquiry())
     said = complete("evidence-assembly", {"status": "insufficient", "answer": None})
     assert kind.model_validate({**said, "facts_supported": [{"claim": "c1", "value": "red"}], "unmet_needs": ["c2"]})
     empty = kind.model_validate(said)  # nothing was supported, and nothing called open

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from tests.agent.test_trajectory_reconciler import prefixes, record
 from tests.fake_models import complete
 from trace_ves.agent.anchors import Look
-from trace_ves.agent.evidence_assembly import AssemblyReply, prefix_record
-from trace_ves.agent.fallback import fallback_prefixes, run_length
+from trace_ves.agent.evidence_assembly import AssemblyReply, make_record
+from trace_ves.agent.fallback import count_run, rank_fallbacks
 from trace_ves.agent.settings import STRATEGIES, TraceSettings
 from trace_ves.agent.temporal_proposal import (
     CandidateReply,
     ProposalContext,
-    corrected,
-    look_variables,
-    unguided,
-    valid_candidates,
+    format_looks,
+    propose_unguided,
+    select_candidates,
+    update_notes,
 )
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.core import Clip, Interval
@@ -36,7 +36,7 @@ def assembled(facts: list[tuple[str, Any, Any]], **said: Any) -> PrefixRecord:
         for claim, value, spans in facts
     ]
     said = {"status": "answerable", "answer": "B", "facts_supported": listed} | said
-    return prefix_record(AssemblyReply.model_validate(complete("evidence-assembly", said)), CLAIMS)
+    return make_record(AssemblyReply.model_validate(complete("evidence-assembly", said)), CLAIMS)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_claim_called_open_is_open_but_for_what_was_counted_and_no_answer_is_n
     found = assembled([("f", "red", None), ("n", 1, [(3, 5)])], unmet_needs=["f", "n"], answer=None)
     counted = {"n": AtLeast(1, (Interval(3, 5),))}  # its anchors are not redundant
     assert found == PrefixRecord(None, Status.INSUFFICIENT, counted, frozenset({"f", "n"}))
-    fault = prefix_record(ModelFault("nonsense"), CLAIMS)
+    fault = make_record(ModelFault("nonsense"), CLAIMS)
     assert fault == PrefixRecord(None, Status.INSUFFICIENT, {}, frozenset({"t", "n", "f"}))
 
 
@@ -88,7 +88,7 @@ def wish(start: float, end: float, **more: Any) -> CandidateReply:
 
 
 def proposed(*wishes: tuple[float, float]) -> tuple[list[Interval], int]:
-    candidates, refused = valid_candidates([wish(a, b) for a, b in wishes], CONTEXT, TraceSettings())
+    candidates, refused = select_candidates([wish(a, b) for a, b in wishes], CONTEXT, TraceSettings())
     return [candidate.span for candidate in candidates], len(refused)
 
 
@@ -106,21 +106,21 @@ def test_proposals_are_cut_to_unexplored_segments_and_to_each_other() -> None:
 @given(st.floats(50, 75), st.floats(3, 5))
 def test_an_event_between_two_frames_of_a_look_can_be_reached_again(start: float, length: float) -> None:
     """A span that was looked at every five seconds is open for a closer look, until it was looked at closely."""
-    [again], _ = valid_candidates([wish(start, start + length)], CONTEXT, TraceSettings())
+    [again], _ = select_candidates([wish(start, start + length)], CONTEXT, TraceSettings())
     assert again.strategy.fps > STRATEGIES["general"].fps
     assert Interval(start, start + length).intersection(again.span)
     everywhere = ProposalContext(WHOLE, tuple(1.2 * n for n in range(84)))  # four times as close is 1.25 s
-    assert valid_candidates([wish(start, start + length)], everywhere, TraceSettings())[0] == ()
+    assert select_candidates([wish(start, start + length)], everywhere, TraceSettings())[0] == ()
 
 
 def test_a_candidate_longer_than_one_look_is_split_and_said_so() -> None:
     assert proposed((0, 50)) == ([Interval(0, 25), Interval(25, 50)], 1)  # five frames, five seconds apart: 25 s
     assert proposed((0, 25)) == ([Interval(0, 25)], 0)
-    looks, _ = valid_candidates([wish(0, 25, look_for="state-change")], CONTEXT, TraceSettings())
+    looks, _ = select_candidates([wish(0, 25, look_for="state-change")], CONTEXT, TraceSettings())
     assert [look.span for look in looks] == [Interval(0, 12.5), Interval(12.5, 25)]
-    looks, _ = valid_candidates([wish(0, 16, look_for="fast-motion")], CONTEXT, TraceSettings())
+    looks, _ = select_candidates([wish(0, 16, look_for="fast-motion")], CONTEXT, TraceSettings())
     assert [(look.span, look.frames) for look in looks] == [(Interval(0, 8), 8), (Interval(8, 16), 8)]
-    _, refused = valid_candidates([wish(0, 50)], CONTEXT, TraceSettings())
+    _, refused = select_candidates([wish(0, 50)], CONTEXT, TraceSettings())
     assert refused == ("0.0-50.0 s: longer than one look can see, split into 2",)
 
 
@@ -139,7 +139,7 @@ def test_a_span_that_continues_another_for_the_same_claims_is_refused(
 ) -> None:
     wishes = [wish(5, 10, claims=["c1"]), wish(start, 17, claims=claims)]
     for both in (wishes, wishes[::-1] if claims == ["c1"] else wishes):
-        candidates, refused = valid_candidates(both, replace(CONTEXT, counts=counts), TraceSettings())
+        candidates, refused = select_candidates(both, replace(CONTEXT, counts=counts), TraceSettings())
         assert (len(candidates), len(refused)) == (kept, 2 - kept)
         assert all(each.endswith("s: adjoins a span that is looked at for the same claims") for each in refused)
 
@@ -147,15 +147,15 @@ def test_a_span_that_continues_another_for_the_same_claims_is_refused(
 def test_a_prompt_shows_a_look_by_its_name_span_and_spacing_to_a_tenth() -> None:
     clip = Clip(Interval(0, 10), STRATEGIES["general"], (None,) * 3)  # type: ignore[arg-type]
     look = Look(Candidate(Interval(0, 10), STRATEGIES["general"], 3, id="look-1"), clip)
-    [shown] = look_variables([look])
+    [shown] = format_looks([look])
     assert (shown["look"], shown["frame_every"]) == ("look-1", 3.3)
 
 
 def test_the_part_with_the_moment_comes_first_and_gets_a_full_look() -> None:
-    looks, _ = valid_candidates([wish(0, 50, moment=30, claims=["c1"])], CONTEXT, TraceSettings())
+    looks, _ = select_candidates([wish(0, 50, moment=30, claims=["c1"])], CONTEXT, TraceSettings())
     assert [(look.span, look.moment) for look in looks] == [(Interval(25, 50), 30), (Interval(0, 25), None)]
     for moment, span in ((30, Interval(28, 32)), (29, Interval(27, 31)), (31, Interval(29, 33))):
-        [look], _ = valid_candidates([wish(29, 31, moment=moment)], CONTEXT, TraceSettings())
+        [look], _ = select_candidates([wish(29, 31, moment=moment)], CONTEXT, TraceSettings())
         assert (look.span, look.frames) == (span, 5)
 
 
@@ -167,44 +167,44 @@ def test_a_look_has_as_many_frames_as_its_strategy_asks_for_within_bounds() -> N
 def test_what_expand_named_comes_first_and_the_rest_stays() -> None:
     context = ProposalContext(WHOLE, CLOSE, focus=(Interval(85, 90),))
     assert context.unexplored == (Interval(85, 90), Interval(0, 50), Interval(80, 85), Interval(90, 100))
-    assert valid_candidates([wish(10, 20)], context, TraceSettings())[0]  # it replaces nothing
+    assert select_candidates([wish(10, 20)], context, TraceSettings())[0]  # it replaces nothing
 
 
 def test_unguided_candidates_lie_in_the_middle_of_the_longest_segments() -> None:
-    spans = [candidate.span for candidate in unguided(CONTEXT, TraceSettings())]
+    spans = [candidate.span for candidate in propose_unguided(CONTEXT, TraceSettings())]
     assert spans == [Interval(12.5, 37.5), Interval(80, 100)]
-    assert [each.span for each in unguided(replace(CONTEXT, limit=1), TraceSettings())] == spans[:1]
+    assert [each.span for each in propose_unguided(replace(CONTEXT, limit=1), TraceSettings())] == spans[:1]
 
 
 def test_a_look_corrects_the_note_of_its_span() -> None:
     dull, room = SegmentNote(0, 20, "nothing", promising=False), SegmentNote(20, 30, "a room")
     seen = SegmentNote(8, 12, "a red car")
-    assert corrected([dull, room], [seen]) == (replace(dull, end=8), seen, replace(dull, start=12), room)
-    assert corrected([dull], [SegmentNote(0, 19.5, "a car")]) == (SegmentNote(0, 19.5, "a car"),)
+    assert update_notes([dull, room], [seen]) == (replace(dull, end=8), seen, replace(dull, start=12), room)
+    assert update_notes([dull], [SegmentNote(0, 19.5, "a car")]) == (SegmentNote(0, 19.5, "a car"),)
 
 
 def test_the_fallback_is_the_least_refuted_least_conflicted_longest_run() -> None:
     bundles = prefixes(4)
     tau = (record("A"), record("B"), record("B"), record("B", needs="x"))
-    assert [run_length(tau, j) for j in range(4)] == [1, 3, 3, 3]
-    order = fallback_prefixes(bundles, tau, conflicts=(), refuted=())
+    assert [count_run(tau, j) for j in range(4)] == [1, 3, 3, 3]
+    order = rank_fallbacks(bundles, tau, conflicts=(), refuted=())
     assert order == [2, 1, 0, 3]  # fewest open claims, then the longer run, then the larger bundle
-    assert fallback_prefixes(bundles, tau, conflicts={"a2"}, refuted=())[0] == 0
-    assert fallback_prefixes(bundles, tau, conflicts=(), refuted={frozenset({"a1", "a2", "a3"})})[0] == 1
-    assert run_length((record(None),), 0) == 0
-    assert [run_length((record("A"), record("A"), record("B")), j) for j in range(3)] == [2, 2, 1]
-    assert [run_length((record("A"),) * 3, j) for j in range(3)] == [3, 3, 3]
+    assert rank_fallbacks(bundles, tau, conflicts={"a2"}, refuted=())[0] == 0
+    assert rank_fallbacks(bundles, tau, conflicts=(), refuted={frozenset({"a1", "a2", "a3"})})[0] == 1
+    assert count_run((record(None),), 0) == 0
+    assert [count_run((record("A"), record("A"), record("B")), j) for j in range(3)] == [2, 2, 1]
+    assert [count_run((record("A"),) * 3, j) for j in range(3)] == [3, 3, 3]
 
 
 def test_a_growing_count_is_one_run_so_the_fallback_is_the_largest_bundle() -> None:
     tau = (record("A", n=AtLeast(2)), record("A", n=AtLeast(2)), record("B", n=AtLeast(3)))
-    assert [run_length(tau, j) for j in range(3)] == [3, 3, 3]
-    assert fallback_prefixes(prefixes(3), tau, conflicts=(), refuted=()) == [2, 1, 0]
+    assert [count_run(tau, j) for j in range(3)] == [3, 3, 3]
+    assert rank_fallbacks(prefixes(3), tau, conflicts=(), refuted=()) == [2, 1, 0]
 
 
 def test_every_hinted_place_comes_before_the_neighbours_of_one() -> None:
     wishes = [wish(a, b, moment=moment, look_for="fast-motion") for a, b, moment in ((10, 34, 12), (200, 208, 204))]
     context = ProposalContext(Interval(0, 300), limit=3)
-    candidates, refused = valid_candidates(wishes, context, TraceSettings())
+    candidates, refused = select_candidates(wishes, context, TraceSettings())
     assert [each.moment for each in candidates] == [12, 204, None]
     assert any("more than 3 candidates" in reason for reason in refused)

@@ -12,9 +12,9 @@ from trace_ves.agent.anchor_extraction import ExtractionReply
 from trace_ves.agent.anchor_prioritization import PriorityReply
 from trace_ves.agent.anchors import Inquiry
 from trace_ves.agent.claims import ClaimsReply
-from trace_ves.agent.evidence_assembly import AssemblyReply, assembly_reply
+from trace_ves.agent.evidence_assembly import AssemblyReply, make_assembly_reply
 from trace_ves.agent.temporal_proposal import ProposalReply
-from trace_ves.agent.trajectory_reconciler import PROMPT, ControlReply, offering
+from trace_ves.agent.trajectory_reconciler import PROMPT, ControlReply, restrict_prompt
 from trace_ves.backbone.replies import answer_reply, restrict_answer
 from trace_ves.baselines.avp import AvpReflection
 from trace_ves.baselines.vca import VcaExploration
@@ -23,7 +23,7 @@ from trace_ves.records.search import Claim
 
 PROMPTS = {path.stem: path.read_text() for path in Path(trace_ves.__path__[0]).glob("*/prompts/*.md")}
 QUESTION = Question("q", "v.mp4", "Which?", ("one", "two"))
-ASSEMBLY = assembly_reply(Inquiry(QUESTION, (Claim("c1", "what"),), None))  # type: ignore[arg-type]
+ASSEMBLY = make_assembly_reply(Inquiry(QUESTION, (Claim("c1", "what"),), None))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -95,10 +95,10 @@ def test_what_is_too_long_is_cut_and_not_refused(reply: type[BaseModel], said: A
 
 
 def test_an_action_that_is_not_offered_has_no_rule_in_the_prompt() -> None:
-    every = offering(PROMPT, ("DROP", "REFINE", "EXPAND"))
+    every = restrict_prompt(PROMPT, ("DROP", "REFINE", "EXPAND"))
     assert every.text == PROMPT.text
     for name in ("DROP", "REFINE", "EXPAND"):
-        rest = offering(PROMPT, {"DROP", "REFINE", "EXPAND"} - {name}).text
+        rest = restrict_prompt(PROMPT, {"DROP", "REFINE", "EXPAND"} - {name}).text
         assert f"- {name}:" in PROMPT.text
         assert name not in rest
         assert rest.count("\n- ") == 2

@@ -9,10 +9,10 @@ import pytest
 from tests.agent.test_budget import LOOK, TWO
 from tests.agent.test_edges import THREE, inquiry
 from trace_ves.agent import TRACE, VARIANTS
-from trace_ves.agent.anchors import key, names_of
+from trace_ves.agent.anchors import anchor_ids, bundle_key
 from trace_ves.agent.comparison import Wordings
 from trace_ves.agent.state import State
-from trace_ves.agent.trace import Search, growing_prefixes
+from trace_ves.agent.trace import Search, form_prefixes
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.core import Interval, Termination
 from trace_ves.records.search import Candidate, Claim, PrefixRecord, RoundRecord, SegmentNote, Status
@@ -80,7 +80,7 @@ def test_a_proposal_is_told_what_was_seen_only_in_part() -> None:
     assert looking.proposal_context.needs == frozenset()  # each claim has its evidence
     looking.state = replace(looking.state, anchors=(first, replace(second, is_sure=False)))
     assert looking.proposal_context.needs == {"c2"}
-    assert not looking.looks_on  # what was seen in part is read before more is looked for
+    assert not looking.keeps_looking  # what was seen in part is read before more is looked for
 
 
 def test_no_scan_is_made_for_what_a_single_frame_cannot_show() -> None:
@@ -112,14 +112,14 @@ def test_nothing_is_read_while_a_claim_has_no_evidence_and_a_look_can_be_paid_fo
     looking.inquiry = replace(looking.inquiry, claims=CLAIMS)
     first, second = (replace(anchor, claims=frozenset({"c1"})) for anchor in TWO)
     looking.state = replace(looking.state, anchors=(first, second))
-    assert (looking.missing, looking.looks_on) == (("c2",), True)
+    assert (looking.missing, looking.keeps_looking) == (("c2",), True)
     looking.state = replace(looking.state, anchors=(first, replace(second, claims=frozenset({"c2"}))))
-    assert (looking.missing, looking.looks_on) == ((), False)
+    assert (looking.missing, looking.keeps_looking) == ((), False)
     looking.state = replace(looking.state, anchors=(first, replace(second, claims=frozenset())))
     assert looking.missing == ()  # an anchor that names no claim may be for any
     looking.state = replace(looking.state, anchors=(first, first))
     looking.inquiry.observer.budget = 12
-    assert not looking.looks_on  # 7 or 8 frames have to be read, and a look needs 6
+    assert not looking.keeps_looking  # 7 or 8 frames have to be read, and a look needs 6
 
 
 def test_what_a_look_is_not_sure_of_is_looked_at_again_and_an_anchor_shows_what_no_look_has_shown() -> None:
@@ -140,8 +140,8 @@ def test_a_round_has_on_record_what_was_refused_and_what_was_read() -> None:
     assert looking.rounds[-1].candidates == candidates
     assert looking.rounds[-1].refused == ("200-300 s: explored as closely as a look can, or too short",)
     reading = search(50, {"status": "insufficient", "answer": None})
-    reading.assemble(growing_prefixes(TWO)[:1])
-    reading.assemble(growing_prefixes(TWO))
+    reading.assemble(form_prefixes(TWO)[:1])
+    reading.assemble(form_prefixes(TWO))
     noted = reading.rounds[-1]
     assert (noted.bundles, noted.assembled) == ((("a1",), ("a1", "a2")), (1,))
     assert noted.records == reading.trajectory
@@ -152,25 +152,25 @@ def test_a_round_has_on_record_what_was_refused_and_what_was_read() -> None:
 def test_anchors_are_ordered_where_all_can_be_read_and_replayed_too(budget: int, order: tuple[str, ...]) -> None:
     looking = search(budget, {"order": [2, 1]})  # two views, bundles of 4 and 7 frames, and a replay of 7
     looking.prioritize()
-    assert names_of(looking.state.anchors) == order
+    assert anchor_ids(looking.state.anchors) == order
 
 
 def test_bundles_are_read_as_far_as_they_and_a_replay_can_be_paid_for() -> None:
-    bundles = growing_prefixes(TWO)
-    assert [names_of(bundle) for bundle in bundles] == [("a1",), ("a1", "a2")]
-    assert search(18, {}).payable(bundles) == bundles  # 4 + 7, and a replay of 7
-    assert search(17, {}).payable(bundles) == bundles[1:]
-    assert search(14, {}).payable(bundles) == bundles[1:]
-    assert search(13, {}).payable(bundles) is None
+    bundles = form_prefixes(TWO)
+    assert [anchor_ids(bundle) for bundle in bundles] == [("a1",), ("a1", "a2")]
+    assert search(18, {}).select_bundles(bundles) == bundles  # 4 + 7, and a replay of 7
+    assert search(17, {}).select_bundles(bundles) == bundles[1:]
+    assert search(14, {}).select_bundles(bundles) == bundles[1:]
+    assert search(13, {}).select_bundles(bundles) is None
     known = search(14, {})
-    known.records[key(bundles[0])] = PrefixRecord(None, Status.INSUFFICIENT, {}, frozenset())
-    assert known.payable(bundles) == bundles  # what has been read costs nothing
-    three = growing_prefixes(THREE)  # 3, 7 and 12 frames
+    known.records[bundle_key(bundles[0])] = PrefixRecord(None, Status.INSUFFICIENT, {}, frozenset())
+    assert known.select_bundles(bundles) == bundles  # what has been read costs nothing
+    three = form_prefixes(THREE)  # 3, 7 and 12 frames
     for budget, expected in ((27, three), (26, three[1:]), (24, three[1:]), (23, None)):
         some = search(budget, {})
         some.state = replace(some.state, anchors=THREE)
-        some.records[key(three[1])] = PrefixRecord(None, Status.INSUFFICIENT, {}, frozenset())
-        assert some.payable(three) == expected
+        some.records[bundle_key(three[1])] = PrefixRecord(None, Status.INSUFFICIENT, {}, frozenset())
+        assert some.select_bundles(three) == expected
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_bundles_are_read_as_far_as_they_and_a_replay_can_be_paid_for() -> None:
 )
 def test_a_forced_answer_rests_on_all_anchors_or_else_on_the_storyboard(budget: int, moments: Any) -> None:
     looking = search(budget, {"answer": "B"})
-    answer = looking.forced_answer()
+    answer = looking.force_answer()
     assert [call.timestamps for call in looking.inquiry.observer.log.calls] == ([moments] if moments else [])
     assert answer.option == ("B" if moments else None)
     assert sum(len(clip.frames) for clip in answer.bundle) == (7 if budget == 7 else 0)  # a storyboard is no evidence
@@ -200,15 +200,15 @@ def test_without_replay_a_record_that_answers_is_not_asked_again() -> None:
         looking.trace = VARIANTS["trace-without-replay"]
         looking.bundles = (TWO,)
         looking.trajectory = (PrefixRecord(answer, Status.INSUFFICIENT, {}, frozenset()),)
-        looking.records[key(TWO)] = looking.trajectory[0]
-        assert looking.forced_answer().option == (answer or "B")
+        looking.records[bundle_key(TWO)] = looking.trajectory[0]
+        assert looking.force_answer().option == (answer or "B")
         assert len(looking.inquiry.observer.log.calls) == calls
 
 
 def test_frames_in_stretches_that_are_not_promising_count_as_looked_at_ends_included() -> None:
     dull, bright = SegmentNote(12.5, 37.5, "empty", promising=False), SegmentNote(50, 100, "a dog", promising=True)
-    assert search(50, {}, notes=(dull, bright)).looked_at == (12.5, 37.5)
-    assert search(50, {}).looked_at == ()
+    assert search(50, {}, notes=(dull, bright)).seen_moments == (12.5, 37.5)
+    assert search(50, {}).seen_moments == ()
 
 
 def test_a_search_goes_on_after_a_replay_that_disagreed_though_a_larger_prefix_is_stable_too() -> None:

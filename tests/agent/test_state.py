@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.agent.test_budget import Blank
-from trace_ves.agent.anchor_extraction import without_repeats
+from trace_ves.agent.anchor_extraction import drop_repeats
 from trace_ves.agent.anchors import Look, SeenEvent, VisualAnchor
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.agent.state import State, refine
@@ -109,7 +109,7 @@ def test_a_look_that_saw_evidence_is_never_listed_as_one_that_found_nothing() ->
 def test_one_event_seen_in_two_looks_gives_one_anchor_and_two_events_of_one_look_give_two() -> None:
     one, two = look_at("look-1", (20, 30), (22, 25)), look_at("look-2", (24, 30), (60, 64), (12, 14))
     events = [(look, event) for look in (one, two) for event in look.events]
-    spans = [event.span for _, event in without_repeats(events, STATE.anchors, (), 2)]
+    spans = [event.span for _, event in drop_repeats(events, STATE.anchors, (), 2)]
     assert spans == [Interval(20, 30), Interval(22, 25), Interval(60, 64)]  # 12-14 s lies in an anchor
 
 
@@ -118,4 +118,4 @@ def test_near_spans_for_one_claim_are_one_event_unless_a_frame_between_shows_non
     claim: str, seen: tuple[float, ...], count: int
 ) -> None:
     looks = (look_at("look-1", (20, 31)), look_at("look-2", (36, 40), claim=claim))
-    assert len(without_repeats([(look, look.events[0]) for look in looks], (), seen, 10)) == count
+    assert len(drop_repeats([(look, look.events[0]) for look in looks], (), seen, 10)) == count

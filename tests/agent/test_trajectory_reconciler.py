@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.fake_models import complete
-from trace_ves.agent.anchors import VisualAnchor, key
+from trace_ves.agent.anchors import VisualAnchor, bundle_key
 from trace_ves.agent.trajectory_reconciler import (
     ControlReply,
     ReconcilerContext,
-    control_reply,
-    default_action,
+    check_action,
+    choose_default_action,
+    find_redundant,
     flags,
-    redundant,
-    valid_action,
+    make_control_reply,
 )
 from trace_ves.core import Clip, Interval, ObservationStrategy
 from trace_ves.records.search import AtLeast, Candidate, Drop, Expand, Flags, PrefixRecord, Refine, Refinement, Status
@@ -66,7 +66,7 @@ def test_times_and_counts_are_compared_by_what_they_mean(case: str) -> None:
 def test_a_bundle_is_refuted_whatever_the_order_of_its_anchors() -> None:
     one, two = anchors(2)
     tau = (record(None, INSUFFICIENT), record("A"))
-    assert flags([(two,), (two, one)], tau, {key((one, two))}).stable_prefix is None
+    assert flags([(two,), (two, one)], tau, {bundle_key((one, two))}).stable_prefix is None
 
 
 records = st.builds(
@@ -113,7 +113,7 @@ def literal_flags(tau: list[PrefixRecord], refuted: set[int]) -> tuple[int | Non
 def test_flags_agree_with_a_literal_reading_of_the_definitions(tau: list[PrefixRecord], refuted: set[int]) -> None:
     refuted = {j for j in refuted if j <= len(tau)}
     bundles = prefixes(len(tau))
-    ours = flags(bundles, tuple(tau), {key(bundles[j - 1]) for j in refuted})
+    ours = flags(bundles, tuple(tau), {bundle_key(bundles[j - 1]) for j in refuted})
     stable, conflicts, unmet = literal_flags(tau, refuted)
     assert ours.stable_prefix == (None if stable is None else stable - 1)
     assert ours.conflicts == {f"a{j}" for j in conflicts}
@@ -160,13 +160,13 @@ CONFLICT = context(record("A", x="red"), record("B", x="red"), record("B", x="re
 )
 def test_the_wish_is_held_to_the_rules(reply: dict[str, Any], action: Any, refusal: str | None) -> None:
     reply = complete("trajectory-reconciler", reply)
-    allowed, refused = valid_action(ControlReply.model_validate(reply), CONFLICT)
+    allowed, refused = check_action(ControlReply.model_validate(reply), CONFLICT)
     assert allowed == action
     assert (refusal is None and not refused) or (refusal is not None and any(refusal in text for text in refused))
 
 
 def test_control_may_choose_from_the_actions_of_its_run_alone() -> None:
-    reply = control_reply(("DROP", "REFINE"))
+    reply = make_control_reply(("DROP", "REFINE"))
     schema = reply.model_json_schema()
     assert schema["properties"]["action"]["enum"] == ["DROP", "REFINE"]
     assert schema["description"] == ControlReply.__doc__
@@ -178,28 +178,28 @@ def test_a_refinement_is_not_done_twice() -> None:
     way = Refinement.NARROW_SPAN
     here = replace(context(record("A")), bundles=((replace(*anchors(1), refined=frozenset({way})),),))
     reply = ControlReply(action="REFINE", target_anchors=["a1"], target_intervals=[], observation_strategy=way)
-    assert valid_action(reply, here) == (None, ("REFINE of a1 by narrow-span: done before",))
+    assert check_action(reply, here) == (None, ("REFINE of a1 by narrow-span: done before",))
 
 
 def test_an_anchor_that_adds_nothing_is_redundant_and_may_be_dropped() -> None:
     tau = (record("A", x="red"), record("A", x="red"), record("A", x="red", y="two"), record("B", x="red", y="two"))
-    assert redundant(prefixes(4), tau) == {"a2"}
-    assert redundant(prefixes(4)[1:], tau[1:]) == frozenset()  # a first bundle of two: which of them adds nothing?
-    assert context(*tau[:2]).offered(100) == ("DROP", "REFINE", "EXPAND")
+    assert find_redundant(prefixes(4), tau) == {"a2"}
+    assert find_redundant(prefixes(4)[1:], tau[1:]) == frozenset()  # a first bundle of two: which of them adds nothing?
+    assert context(*tau[:2]).list_actions(100) == ("DROP", "REFINE", "EXPAND")
 
 
 def test_actions_that_cannot_be_paid_for_or_act_on_nothing_are_not_offered() -> None:
     costs = {"DROP": 10, "REFINE": 20, "EXPAND": 30}
-    offered = [replace(CONFLICT, costs=costs).offered(frames) for frames in (9, 10, 20, 30)]
+    offered = [replace(CONFLICT, costs=costs).list_actions(frames) for frames in (9, 10, 20, 30)]
     assert offered == [(), ("DROP",), ("DROP", "REFINE"), ("DROP", "REFINE", "EXPAND")]
-    assert context(record("A"), unexplored=()).offered(99) == ("REFINE",)
-    assert context(unexplored=()).offered(99) == ()
+    assert context(record("A"), unexplored=()).list_actions(99) == ("REFINE",)
+    assert context(unexplored=()).list_actions(99) == ()
 
 
 def test_the_default_is_the_longest_unexplored_spans_then_a_closer_look_then_nothing() -> None:
     every = ("DROP", "REFINE", "EXPAND")
-    assert default_action(CONFLICT, every) == Expand(PIECES)
+    assert choose_default_action(CONFLICT, every) == Expand(PIECES)
     short_first = (Interval(0, 3), Interval(10, 15), Interval(20, 40), Interval(60, 65))
-    assert default_action(context(unexplored=short_first), every) == Expand((Interval(10, 15), Interval(20, 40)))
-    assert default_action(CONFLICT, ("DROP", "REFINE")) == Refine("a3", Refinement.RAISE_FRAME_RATE)
-    assert default_action(CONFLICT, ("DROP",)) is None
+    assert choose_default_action(context(unexplored=short_first), every) == Expand((Interval(10, 15), Interval(20, 40)))
+    assert choose_default_action(CONFLICT, ("DROP", "REFINE")) == Refine("a3", Refinement.RAISE_FRAME_RATE)
+    assert choose_default_action(CONFLICT, ("DROP",)) is None

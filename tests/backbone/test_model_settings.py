@@ -59,7 +59,7 @@ def test_the_default_temperature_follows_the_providers_advice(
 
 def test_a_temperature_lies_between_0_and_2_both_included() -> None:
     for inside in (0.0, 2.0):
-        assert ModelSettings(temperature=inside).chosen == {"temperature": inside}
+        assert ModelSettings(temperature=inside).non_defaults == {"temperature": inside}
     for outside in (-0.01, 2.01, float("nan")):
         with pytest.raises(BackboneConfigError, match=rf"must lie between 0 and 2, got {outside:g}\.$"):
             ModelSettings(temperature=outside)

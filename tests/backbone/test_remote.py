@@ -174,7 +174,7 @@ def test_an_interrupted_batch_sends_nothing_more(server: Server) -> None:
     next(outcomes)
     outcomes.close()
     seen = len(server.received)
-    with backbone._attempts.slots.taken():  # the worker has let go
+    with backbone._attempts.slots.hold():  # the worker has let go
         pass
     assert len(server.received) <= seen + 1
 

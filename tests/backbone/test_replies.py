@@ -20,13 +20,13 @@ from trace_ves.backbone.replies import (
     InvalidReplyError,
     answer_reply,
     complete_with_repair,
+    make_strict_schema,
     parse_reply,
     question_variables,
     restrict_answer,
     same_answer,
-    strict_schema,
     up_to,
-    validate_first,
+    validate_completion,
 )
 from trace_ves.core import Question
 from trace_ves.records import Usage
@@ -246,9 +246,9 @@ def asking(*completions: Completion) -> tuple[Any, list[tuple[RepairTurn, ...]]]
 
 def test_a_repair_of_a_completion_that_a_batch_brought_adds_its_tokens_and_seconds() -> None:
     first, second = Completion("no", Usage(7, 0, 1)), Completion(GOOD, Usage(9, 5, 2))
-    generation = validate_first(Reply, (first, 2.0), lambda repairs: (second, 0.5 * len(repairs)))
+    generation = validate_completion(Reply, (first, 2.0), lambda repairs: (second, 0.5 * len(repairs)))
     assert (generation.reply, generation.usage, generation.seconds) == (READ, Usage(16, 5, 3), 2.5)
-    assert [each.text for each in generation.said] == ["no", GOOD]
+    assert [each.text for each in generation.texts] == ["no", GOOD]
 
 
 def test_a_closed_schema_requires_everything_allows_nothing_else_and_keeps_only_shape() -> None:
@@ -257,7 +257,7 @@ def test_a_closed_schema_requires_everything_allows_nothing_else_and_keeps_only_
         spots: list[Spot] = Field(default_factory=list, max_length=2)
         best: Spot = Field(description="The best one.")
 
-    assert strict_schema(Plain.model_json_schema()) == {
+    assert make_strict_schema(Plain.model_json_schema()) == {
         "title": "Plain",
         "type": "object",
         "$defs": {
@@ -278,7 +278,7 @@ def test_a_closed_schema_requires_everything_allows_nothing_else_and_keeps_only_
         "required": ["letter", "spots", "best"],
         "additionalProperties": False,
     }
-    kept = strict_schema(Plain.model_json_schema(), keep=("maxItems", "minimum"))
+    kept = make_strict_schema(Plain.model_json_schema(), keep=("maxItems", "minimum"))
     assert kept is not None
     assert kept["properties"]["spots"]["maxItems"] == 2
     assert kept["$defs"]["Spot"]["properties"]["seconds"]["minimum"] == 0
@@ -354,7 +354,7 @@ def test_a_reply_that_is_bad_twice_is_a_fault_and_its_raw_text_and_what_the_mode
 )
 def test_what_is_noted_about_a_text(text: str, finish: FinishReason, problem: str | None) -> None:
     said: list[ModelText] = []
-    found, _ = complete_with_repair(Reply, asking(Completion(text, finish=finish))[0], said=said)
+    found, _ = complete_with_repair(Reply, asking(Completion(text, finish=finish))[0], texts=said)
     assert said == [ModelText(text, problem)]
     is_fault = problem not in {None, LAST_WORDS, SEVERAL}
     assert found == (ModelFault(str(problem), text) if is_fault else READ)
@@ -379,4 +379,4 @@ def test_what_is_noted_about_a_text(text: str, finish: FinishReason, problem: st
     ],
 )
 def test_the_closed_form_of_each_kind_of_schema(schema: dict[str, Any], closed: dict[str, Any] | None) -> None:
-    assert strict_schema(schema) == closed
+    assert make_strict_schema(schema) == closed

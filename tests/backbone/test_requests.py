@@ -17,9 +17,9 @@ from trace_ves.backbone.provider import (
     ImagePart,
     ServiceError,
     TextPart,
+    parse_count,
     request_parts,
     sampling_seed,
-    token_count,
     truncate,
 )
 from trace_ves.backbone.registry import BackboneOptions
@@ -197,7 +197,7 @@ def test_a_failure_in_a_few_words() -> None:
 
 
 def test_counts_of_tokens_are_believed_up_to_a_limit() -> None:
-    assert [token_count(each) for each in (1, 10**12, 10**12 + 1, -1, True, 1.0)] == [1, 10**12, 0, 0, 0, 0]
+    assert [parse_count(each) for each in (1, 10**12, 10**12 + 1, -1, True, 1.0)] == [1, 10**12, 0, 0, 0, 0]
     assert [truncate("abc", longest) for longest in (2, 3)] == ["ab…", "abc"]
 
 

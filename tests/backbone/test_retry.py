@@ -202,18 +202,18 @@ def starts(slots: Slots, clock: Clock, count: int) -> list[float]:
     """When so many requests start that each take no time, in seconds after 1000."""
     found = []
     for _ in range(count):
-        with slots.taken():
+        with slots.hold():
             found.append(round(clock.now - 1000.0, 6))
     return found
 
 
 def test_without_a_rate_limit_nobody_waits_and_each_slot_is_given_back(slots: Slots, clock: Clock) -> None:
     assert starts(slots, clock, 3) == [0, 0, 0]
-    with slots.taken():
-        with slots.lent(), slots.taken():
+    with slots.hold():
+        with slots.lend(), slots.hold():
             pass
         with pytest.raises(AssertionError, match="this wait would never end"):
-            slots._take()
+            slots._acquire()
     assert clock.now == 1000.0
 
 
@@ -222,7 +222,7 @@ def test_after_a_rate_limit_requests_start_at_the_rate_that_was_accepted_and_the
 ) -> None:
     starts(slots, clock, 4)
     clock.now += 10
-    with slots.taken():
+    with slots.hold():
         slots.slow_down(clock.now, 20.0)  # in 30 s, 5 requests of which 4 were accepted: one in 7.5 s
     assert starts(slots, clock, 3) == [30, 37.5, 45]
     slots.speed_up()

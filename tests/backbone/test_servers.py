@@ -10,7 +10,7 @@ from tests.fakes import GOOD, Response, Server, make_clip, make_request, openai_
 
 from trace_ves.backbone import open_backbone
 from trace_ves.backbone.model_settings import ServerKind
-from trace_ves.backbone.openai.provider import recognise
+from trace_ves.backbone.openai.provider import detect_server
 
 OWNERS = {"vllm": "vllm", "sglang": "sglang", "llama.cpp": "llamacpp", "other": "library"}  # the last is Ollama's
 MODELS = {
@@ -85,7 +85,7 @@ NAMED = {"data": [7, {"owned_by": []}, {"owned_by": "llamacpp"}]}
     ],
 )
 def test_what_a_server_says_names_its_kind_and_its_slots(pages: dict[str, Any], kind: ServerKind, slots: int) -> None:
-    assert recognise(pages.get) == (kind, slots)
+    assert detect_server(pages.get) == (kind, slots)
 
 
 ANYTHING = st.recursive(
@@ -100,6 +100,6 @@ ANYTHING = st.recursive(
 @given(ANYTHING, ANYTHING, ANYTHING)
 def test_whatever_a_server_says_it_is_of_some_kind(models: object, version: object, props: object) -> None:
     said = {"/v1/models": models, "/version": version, "/props": props}
-    kind, slots = recognise(said.__getitem__)
+    kind, slots = detect_server(said.__getitem__)
     assert kind in set(ServerKind) - {ServerKind.AUTO}
     assert 1 <= slots <= 1024

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_ves.baselines.avp import FALLBACK_PLAN, Avp, AvpPlan, spans_of
+from trace_ves.baselines.avp import FALLBACK_PLAN, Avp, AvpPlan, list_spans
 from trace_ves.core import Interval, Question, Termination
 
 QUESTION = Question("q1", "v.mp4", "Which came first?", ("red", "green", "blue", "white"))
@@ -97,7 +97,7 @@ regions = st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)), max_si
 @given(regions, st.floats(0.04, 1e5))
 def test_whatever_a_plan_names_lies_inside_the_video(named: list[tuple[float, float]], duration: float) -> None:
     whole = Interval(0, duration)
-    spans = spans_of(AvpPlan(load_mode="region", fps=1, spatial="low", regions=named), whole)
+    spans = list_spans(AvpPlan(load_mode="region", fps=1, spatial="low", regions=named), whole)
     assert spans
     assert all(0 <= span.start <= span.end <= duration for span in spans)
     assert all(span.length >= min(1, duration) * 0.999 for span in spans)
@@ -107,4 +107,4 @@ def test_a_region_as_long_as_the_video_is_the_video() -> None:
     whole = Interval(0, 120)
     for start, end in [(0, 120), (1, 119), (119.5, 0.5)]:
         plan = FALLBACK_PLAN.model_copy(update={"load_mode": "region", "regions": [(start, end)]})
-        assert spans_of(plan, whole) == (whole,)
+        assert list_spans(plan, whole) == (whole,)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trace_ves.baselines.direct import Random, Uniform, Vote, blind, majority
+from trace_ves.baselines.direct import Random, Uniform, Vote, blind, find_majority
 from trace_ves.core import Question, Termination, centred_uniform
 
 QUESTION = Question("q1", "v.mp4", "Which came first?", ("red", "green", "blue", "white"))
@@ -69,4 +69,4 @@ def test_vote_draws_over_the_same_frames_and_pays_for_every_draw(watching: Calla
 
 def test_a_majority_is_of_what_was_said_and_the_first_of_two_that_are_even() -> None:
     votes: list[list[str | None]] = [["B", "A", "A", "B"], [None, None], [], ["The cat", "dog", "cat."]]
-    assert [majority(each) for each in votes] == ["B", None, None, "The cat"]
+    assert [find_majority(each) for each in votes] == ["B", None, None, "The cat"]

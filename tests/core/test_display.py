@@ -56,9 +56,9 @@ PROMPTS = sorted(
 def test_every_prompt_of_a_method_has_a_stage_with_words_for_people() -> None:
     assert PROMPTS
     assert not [name for name in PROMPTS if name not in STAGES or STAGES[name].name != name]
-    assert not [stage.name for stage in STAGES.values() if not all((stage.title, stage.purpose, stage.doing))]
+    assert not [stage.name for stage in STAGES.values() if not all((stage.title, stage.purpose, stage.activity))]
     other = describe_stage("my-check")  # one that is not ours is shown by its own name
-    assert (other.title, other.doing, other.purpose, other.colour) == ("my-check", "my-check", "", None)
+    assert (other.title, other.activity, other.purpose, other.colour) == ("my-check", "my-check", "", None)
 
 
 def test_our_stages_keep_their_colours_and_others_take_what_is_left() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_ves.core import Frame, Interval, ObservationStrategy, centred_uniform
-from trace_ves.core.interval import clipped, iou, subtract, union, union_length
+from trace_ves.core.interval import clip_to_segments, iou, subtract, union, union_length
 from trace_ves.records import Call, ObservationLog, Usage
 
 spans = st.tuples(st.integers(0, 40), st.integers(0, 12)).map(lambda pair: Interval(pair[0], pair[0] + pair[1]))
@@ -25,7 +25,7 @@ def test_both_ends_belong_to_it() -> None:
     shared = [Interval(0, 5).intersection(Interval(start, 9)) for start in (3, 5, 6)]
     assert shared == [Interval(3, 5), Interval(5, 5), None]
     assert subtract(Interval(0, 2), [Interval(1, 1)]) == (Interval(0, 2),)  # a part without length
-    assert clipped(-math.inf, math.inf, [Interval(0, 10)]) == (Interval(0, 10),)
+    assert clip_to_segments(-math.inf, math.inf, [Interval(0, 10)]) == (Interval(0, 10),)
     assert iou(Interval(0, 0.5), Interval(0, 0.25)) == 0.5
 
 
@@ -57,14 +57,14 @@ def test_what_is_left_and_what_was_taken_make_the_whole(whole: Interval, parts: 
 
 @given(spans, st.lists(spans, max_size=5).map(tuple))
 def test_what_is_clipped_lies_in_both(span: Interval, segments: tuple[Interval, ...]) -> None:
-    assert cells(clipped(span.start, span.end, segments)) == cells((span,)) & cells(segments)
+    assert cells(clip_to_segments(span.start, span.end, segments)) == cells((span,)) & cells(segments)
 
 
 @pytest.mark.parametrize(
     ("start", "end"), [(5, 1), (10, 20), (3, 3), (math.nan, 3), (1, math.nan), (-math.inf, -1), (20, math.inf)]
 )
 def test_what_is_no_span_or_lies_elsewhere_leaves_nothing(start: float, end: float) -> None:
-    assert clipped(start, end, [Interval(0, 10)]) == ()
+    assert clip_to_segments(start, end, [Interval(0, 10)]) == ()
 
 
 @given(spans, spans)

@@ -17,10 +17,10 @@ from trace_ves.core.jsonl import (
     JsonlAppender,
     StrictJsonError,
     dump_line,
-    heal_torn_tail,
     parse_loose_object,
     parse_object,
     read_jsonl,
+    repair_torn_tail,
 )
 
 RECORDS = st.lists(st.dictionaries(st.text(max_size=4), st.text(max_size=6) | st.integers()), min_size=1, max_size=5)
@@ -140,7 +140,7 @@ def test_a_kill_at_any_byte_loses_no_finished_line(
 )
 def test_a_torn_tail_is_healed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, left: bytes) -> None:
     monkeypatch.setattr("trace_ves.core.jsonl.MAX_LINE_BYTES", 8)
-    heal_torn_tail(path := write(tmp_path, content))
+    repair_torn_tail(path := write(tmp_path, content))
     assert path.read_bytes() == left
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trace_ves.core import InputError, MissingExtraError, plugins
-from trace_ves.core.plugins import described, import_callable, names_own_code, source_digest
+from trace_ves.core.plugins import describe_error, import_callable, names_own_code, source_digest
 
 OWN = """
 from own_helper import helper
@@ -105,10 +105,10 @@ def test_an_error_is_placed_in_own_code(own: Path, spec: str, arguments: tuple[o
     (own / "own_solver.py").write_text(SOLVER)
     with pytest.raises(Exception, match=r"never|zero|Expecting|Last 2 dim") as caught:
         import_callable(spec)(*arguments)
-    assert described(caught.value).endswith(place)
+    assert describe_error(caught.value).endswith(place)
 
 
 def test_an_error_that_was_never_raised_has_no_place() -> None:
-    assert described(ValueError("x")) == "ValueError: x"
+    assert describe_error(ValueError("x")) == "ValueError: x"
     missing = "Reading tables needs an optional part: pip install '.[logs]' in the checkout."
-    assert described(MissingExtraError("Reading tables", "logs")) == f"MissingExtraError: {missing}"
+    assert describe_error(MissingExtraError("Reading tables", "logs")) == f"MissingExtraError: {missing}"

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_ves.core.errors import InputError
-from trace_ves.core.schedules import FrameTimes, schedule
+from trace_ves.core.schedules import FrameTimes, parse_schedule
 
 FRAMES = st.integers(1, 200_000)
 COUNTS = st.integers(1, 600)
 
 
 def picked(name: str, frames: int, fps: float = 30.0) -> list[int]:
-    return schedule(name).pick(FrameTimes(np.arange(frames) / fps, fps, is_exact=True)).tolist()
+    return parse_schedule(name).pick(FrameTimes(np.arange(frames) / fps, fps, is_exact=True)).tolist()
 
 
 @given(FRAMES, COUNTS)
@@ -78,7 +78,7 @@ def test_uniform_takes_the_frames_on_screen_at_the_middles(frames: int, count: i
 def test_every_schedule_picks_shown_frames_in_order(name: str, gaps: list[float]) -> None:
     seconds = np.concatenate([[0.0], np.cumsum(gaps)])
     times = FrameTimes(seconds, fps=len(seconds) / (seconds[-1] + 0.04), is_exact=True)
-    seen = schedule(name).timestamps(times)
+    seen = parse_schedule(name).timestamps(times)
     assert seen
     assert set(seen) <= set(seconds.tolist())
     assert list(seen) == sorted(seen)
@@ -89,7 +89,7 @@ def test_assumed_frames_follow_from_duration_and_rate() -> None:
     assert (len(times), times.duration, times.is_exact) == (250, 10.0, False)
     assert len(FrameTimes.assumed(0.001)) == 1
     assert FrameTimes.assumed(10.0).fps == 30.0  # where nobody says otherwise
-    assert schedule("linspace-2").timestamps(times) == (0.0, 249 / 25)
+    assert parse_schedule("linspace-2").timestamps(times) == (0.0, 249 / 25)
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,8 @@ def test_assumed_frames_follow_from_duration_and_rate() -> None:
 )
 def test_what_is_no_schedule_is_a_sentence(name: str) -> None:
     with pytest.raises(InputError, match="sampler"):
-        schedule(name)
-    assert schedule("linspace-100000").name == "linspace-100000"  # the largest number is allowed
+        parse_schedule(name)
+    assert parse_schedule("linspace-100000").name == "linspace-100000"  # the largest number is allowed
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from trace_ves.core import Answer, Interval, Question
 from trace_ves.records import Call, Item, ObservationLog, Prediction, Usage
-from trace_ves.records.base import FieldError, shown, text_at, validated, value_at
+from trace_ves.records.base import FieldError, get_text, get_value, quote, validate
 from trace_ves.records.item import BenchLine, DirtyEvidenceError
 from trace_ves.records.prediction import ClipRecord
 
@@ -128,10 +128,10 @@ def test_an_item_goes_round_with_its_unknown_keys() -> None:
 
 def test_paths_find_keys_with_dots_positions_and_templates() -> None:
     record = {"a.b": {"c": 1}, "a": {"c": [10, {"d": "x"}]}, "n": 3.0}
-    assert value_at(record, "a.b") == {"c": 1}
-    assert value_at(record, "a.c.1.d") == "x"
-    assert text_at(record, "{n}-{a.c.1.d}") == "3-x"
-    assert value_at([1, 2], "1") == 2
+    assert get_value(record, "a.b") == {"c": 1}
+    assert get_value(record, "a.c.1.d") == "x"
+    assert get_text(record, "{n}-{a.c.1.d}") == "3-x"
+    assert get_value([1, 2], "1") == 2
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_paths_find_keys_with_dots_positions_and_templates() -> None:
 )
 def test_a_path_that_leads_nowhere_is_named(record: object, path: str, keys: str) -> None:
     with pytest.raises(FieldError) as caught:
-        value_at(record, path)
+        get_value(record, path)
     assert str(caught.value) == f"there is no '{path}' in this row{keys}"
 
 
@@ -279,23 +279,23 @@ def test_the_rules_of_a_clip(change: dict[str, object], words: str) -> None:
 
 
 def test_a_value_alone_is_named_by_its_key_or_as_the_value() -> None:
-    assert validated(int, 3) == 3
-    assert [shown("x" * length) for length in (58, 59)] == [f"'{'x' * 58}'", f"'{'x' * 58}…"]
+    assert validate(int, 3) == 3
+    assert [quote("x" * length) for length in (58, 59)] == [f"'{'x' * 58}'", f"'{'x' * 58}…"]
     for key, words in (("", "the value must be"), ("here", "'here' must be")):
         with pytest.raises(FieldError, match=rf"^{words} a string, found a number 3$"):
-            validated(str, 3, key)
+            validate(str, 3, key)
     for record, words in ([], "the value must be an object, found an array []"), ({}, "the key 'span' is missing"):
         with pytest.raises(FieldError) as caught:
             ClipRecord.from_json(record)
         assert str(caught.value) == words
     with pytest.raises(FieldError, match=r"^the key 'span' is missing in here$"):
-        validated(ClipRecord, {}, "here")
+        validate(ClipRecord, {}, "here")
 
 
 @pytest.mark.parametrize("value", [True, None, 1.5, [1], {"a": 1}])
 def test_only_text_and_whole_numbers_are_text(value: object) -> None:
-    assert [text_at({"a": each}, "a") for each in ("x", 0, -3, 2.0)] == ["x", "0", "-3", "2"]
+    assert [get_text({"a": each}, "a") for each in ("x", 0, -3, 2.0)] == ["x", "0", "-3", "2"]
     for path in ("a", "<{a}>"):
         with pytest.raises(FieldError) as caught:
-            text_at({"a": value}, path)
+            get_text({"a": value}, path)
         assert str(caught.value) == f"'a' must be text or a whole number, found {value!r}"

@@ -18,8 +18,8 @@ from trace_ves.records.run_file import (
     Run,
     RunConfiguration,
     RunFile,
-    distinct_names,
-    frame_times_word,
+    distinguish_runs,
+    name_frame_times,
     read_configuration,
     read_predictions,
     read_retried,
@@ -64,8 +64,8 @@ def test_a_configuration_comes_back_as_it_was_written(tmp_path: Path) -> None:
             )
         )
     assert list(tmp_path.iterdir()) == []  # a run without a line leaves nothing
-    assert CONFIGURATION.refusal(replace(CONFIGURATION, started="later", bench="elsewhere")) is None
-    refusal = CONFIGURATION.refusal(replace(CONFIGURATION, thinking="high"))
+    assert CONFIGURATION.explain_difference(replace(CONFIGURATION, started="later", bench="elsewhere")) is None
+    refusal = CONFIGURATION.explain_difference(replace(CONFIGURATION, thinking="high"))
     assert refusal == "this run was made with thinking = nothing, and now it would be high"
 
 
@@ -94,10 +94,10 @@ def test_errors_are_moved_once_though_a_kill_came_in_between_and_no_other_proces
     with monkeypatch.context() as patch, RunFile(tmp_path, "run", CONFIGURATION) as file:
         patch.setattr(Path, "replace", killed)
         with pytest.raises(KeyboardInterrupt):
-            file.forget_errors()
+            file.move_errors()
     with RunFile(tmp_path, "run", CONFIGURATION) as again:
         assert set(again.finished) == {"q0", "q1", "q2", "q3"}
-        again.forget_errors()
+        again.move_errors()
         again.append(replace(PREDICTIONS[1], error=None))
         assert [each.question_id for each in again.retried] == ["q1"]
     assert [each.question_id for each in read_retried(path)] == ["q1"]
@@ -107,7 +107,7 @@ def test_errors_are_moved_once_though_a_kill_came_in_between_and_no_other_proces
 def test_a_run_of_errors_alone_begins_anew(tmp_path: Path) -> None:
     with RunFile(tmp_path, "run", CONFIGURATION) as file:
         file.append(PREDICTIONS[1])
-        file.forget_errors()
+        file.move_errors()
         assert (file.finished, len(file.retried)) == ({}, 1)
 
 
@@ -154,7 +154,7 @@ def test_runs_of_one_method_are_told_apart_by_backbone_then_file_then_path(tmp_p
     with pytest.raises(InputError, match="two runs are named 'm"):
         load_runs([files[0], files[0]])
     with pytest.raises(InputError, match="two runs are named 'm'; give each run once"):
-        distinct_names([Run("m", ()), Run("m", ())])
+        distinguish_runs([Run("m", ()), Run("m", ())])
 
 
 def test_a_folder_is_its_run_files_in_order_and_one_without_any_is_refused(tmp_path: Path) -> None:
@@ -181,8 +181,8 @@ def test_a_cut_last_line_is_a_warning_that_ends_as_a_sentence(tmp_path: Path) ->
     ("exact", "word"), [({True}, "video"), ({False}, "29.97fps"), ({True, False}, "video+29.97fps"), (set(), "")]
 )
 def test_where_frame_times_came_from_is_said(exact: set[bool], word: str) -> None:
-    assert frame_times_word(frozenset(exact), 29.97) == word
-    assert Reconstruction("linspace-32", frozenset(exact)).described(29.97) == f"linspace-32 on {word}"
+    assert name_frame_times(frozenset(exact), 29.97) == word
+    assert Reconstruction("linspace-32", frozenset(exact)).describe(29.97) == f"linspace-32 on {word}"
 
 
 def test_a_report_says_which_timestamps_were_not_logged_and_names_a_plain_list_after_its_method() -> None:

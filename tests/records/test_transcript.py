@@ -15,8 +15,8 @@ from trace_ves.records import ClipRecord
 from trace_ves.records import transcript as module
 from trace_ves.records.run_index import RunIndex
 from trace_ves.records.transcript import (
+    CallTexts,
     ModelText,
-    SpokenCall,
     Transcript,
     TranscriptFile,
     TranscriptIndex,
@@ -28,9 +28,9 @@ from trace_ves.records.transcript import (
 
 CLIP = ClipRecord(Interval(1, 3), 0.5, 360, (1.5, 2.5))
 CALLS = [
-    SpokenCall("claims", "List.", replies=(ModelText("no JSON", "it has no object"), ModelText('{"claims": []}'))),
-    SpokenCall("look", "Look at it.", (CLIP,), (ModelText("{}"),), raw=False),
-    SpokenCall("look", "Look at it.", (CLIP, CLIP), (ModelText("{}"),)),
+    CallTexts("claims", "List.", replies=(ModelText("no JSON", "it has no object"), ModelText('{"claims": []}'))),
+    CallTexts("look", "Look at it.", (CLIP,), (ModelText("{}"),), raw=False),
+    CallTexts("look", "Look at it.", (CLIP, CLIP), (ModelText("{}"),)),
 ]
 TRANSCRIPT = make_transcript("q1", CALLS)
 
@@ -49,7 +49,7 @@ def test_calls_come_back_in_order_and_a_shared_prompt_is_kept_once(tmp_path: Pat
     found = read_transcript(run, "q1")
     assert found == TRANSCRIPT
     assert found.prompts == ("List.", "Look at it.")
-    again = [SpokenCall(each.stage, found.prompt_of(each), each.clips, each.replies, each.raw) for each in found.calls]
+    again = [CallTexts(each.stage, found.prompt_of(each), each.clips, each.replies, each.raw) for each in found.calls]
     assert again == CALLS
     schema = Draft202012Validator(json.loads(schema_text("transcript")))
     schema.validate(TRANSCRIPT.to_json())
@@ -97,13 +97,13 @@ def test_a_file_that_was_replaced_is_read_anew(tmp_path: Path) -> None:
 def test_texts_are_bounded_and_say_how_long_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LONGEST_TEXT_CHARS", 10)
     monkeypatch.setattr(module, "MOST_CHARS", 36)
-    said = make_transcript("q", [SpokenCall("s", f"{n}" * 20, replies=(ModelText("r" * 9 + f"{n}+"),)) for n in (1, 2)])
+    said = make_transcript("q", [CallTexts("s", f"{n}" * 20, replies=(ModelText("r" * 9 + f"{n}+"),)) for n in (1, 2)])
     assert [len(prompt) for prompt in said.prompts] == [10, 10]
     assert [reply for call in said.calls for reply in call.replies] == [
         ModelText("r" * 9 + "1", chars=11),
         ModelText("r" * 6, chars=11),
     ]
-    more = make_transcript("q", [SpokenCall("s", f"{n}" * 20, replies=(ModelText("r"),)) for n in range(9)])
+    more = make_transcript("q", [CallTexts("s", f"{n}" * 20, replies=(ModelText("r"),)) for n in range(9)])
     assert sum(map(len, more.prompts)) <= 36
     assert [more.prompt_of(call) for call in more.calls][3:] == [""] * 6
     assert more.calls[-1].replies == (ModelText("", chars=1),)

@@ -26,12 +26,12 @@ from trace_ves.records.disk_cache import checksum
 from trace_ves.records.run_file import Run, RunFile
 from trace_ves.runs import video_pool
 from trace_ves.runs.answering import Answered, Answerer, Job, QuestionTask, RunOptions, TaskResult, answer_question
-from trace_ves.runs.asking import answer_text, ask_many, with_question
+from trace_ves.runs.asking import add_question, answer_text, ask_many
 from trace_ves.runs.cost import CostLimit
 from trace_ves.runs.evaluate import Results
 from trace_ves.runs.prices import Price, Prices
 from trace_ves.runs.run import answer_locally, answer_tasks, configuration
-from trace_ves.runs.video_pool import SharedVideo, VideoPool, check_durations, is_duration
+from trace_ves.runs.video_pool import SharedVideo, VideoPool, check_durations, matches_duration
 
 QUESTION = Question("q", "v.mp4", "Which?", ("red", "blue"))
 MODEL = ScriptedBackbone(lambda _: None, name="model")
@@ -354,7 +354,7 @@ def test_a_video_is_opened_when_it_is_looked_at_and_again_after_it_was_closed() 
 )
 def test_a_duration_is_right_up_to_rounding(stated: float, real: float, precision: float, is_right: bool) -> None:
     item = Item(Question("q", "v.mp4", "?", ("a", "b")), "A", (), stated, duration_precision=precision)
-    assert is_duration(item, real) == is_right
+    assert matches_duration(item, real) == is_right
 
 
 def test_a_run_file_is_named_after_method_and_backbone() -> None:
@@ -379,7 +379,7 @@ def test_an_answer_in_words_is_the_options_text_or_the_open_answer() -> None:
     assert answer_text(prediction(closed, Answer("A")), closed) == "red"
     assert answer_text(prediction(closed, Answer(None)), closed) is None
     assert answer_text(prediction(free, Answer("in the rain")), free) == "in the rain"
-    forced = with_question(prediction(closed, Answer("A", Termination.NO_STABLE_PREFIX)), closed, 9.0)
+    forced = add_question(prediction(closed, Answer("A", Termination.NO_STABLE_PREFIX)), closed, 9.0)
     assert forced.to_json()["stable"] is False
 
 
@@ -403,7 +403,9 @@ def answer_some(folder: Path, count: int, limit: CostLimit | None) -> list[str]:
         left = [f"q{number}" for number in range(count) if f"q{number}" not in file.finished]
         tasks = [QuestionTask(JOB, replace(QUESTION, id=each), "v") for each in left]
         heard: list[Prediction] = []
-        answer_tasks(tasks, {JOB: file}, engine, OPTIONS, cost_limit=limit, finished=lambda _, line: heard.append(line))
+        answer_tasks(
+            tasks, {JOB: file}, engine, OPTIONS, cost_limit=limit, on_answer=lambda _, line: heard.append(line)
+        )
         assert [line.question_id for line in heard] == begun
         assert set(begun) <= set(file.finished)
     return begun

@@ -19,7 +19,7 @@ from trace_ves.records import Call, Item, ObservationLog, Prediction, Usage
 from trace_ves.runs.answering import Job
 from trace_ves.runs.cost import CostLimit, LimitedBackbone, RunCost, Spent, cost_lines, cost_table
 from trace_ves.runs.estimate import Estimate
-from trace_ves.runs.prices import Price, Prices, load_prices, parse_price, price_notes, with_date
+from trace_ves.runs.prices import Price, Prices, add_price_notes, load_prices, parse_price, price_notes
 from trace_ves.runs.run import Plan
 
 
@@ -113,7 +113,7 @@ def test_an_announced_change_counts_from_its_day_and_tables_say_from_when_prices
         "Not verified with the provider: https://x.",
         "A price ended on 2026-06-02; check it.",
     ]
-    assert with_date("$1", [dated]) == "$1 (list prices of 2026-05-01; not verified with the provider: https://x)"
+    assert add_price_notes("$1", [dated]) == "$1 (list prices of 2026-05-01; not verified with the provider: https://x)"
     unverified = {spec for spec, price in prices.by_spec.items() if not price.verified}
     assert spec + "*" in unverified
     assert all("github.com" in (prices.by_spec[each].page or "") for each in unverified)

@@ -27,13 +27,13 @@ from trace_ves.runs.counterfactual import (
     FlipRate,
     Mask,
     Summary,
-    choose,
-    control_spans,
-    eligible,
+    choose_masks,
     flip_table,
-    outward,
+    iterate_outward,
+    list_control_spans,
     replace_frames,
     run_check,
+    select_eligible,
     summarise,
 )
 
@@ -50,8 +50,8 @@ def test_masks_cover_what_they_say(
     clip_frames: list[float], others: list[float], evidence: list[Interval], seed: int
 ) -> None:
     supplied = sorted({*clip_frames, *others})
-    masks = choose(clip_frames, supplied, evidence, Random(seed))
-    assert masks == choose(clip_frames, supplied, evidence, Random(seed))
+    masks = choose_masks(clip_frames, supplied, evidence, Random(seed))
+    assert masks == choose_masks(clip_frames, supplied, evidence, Random(seed))
     if masks.evidence is None:
         assert not any(seconds in interval for seconds in clip_frames for interval in evidence)
         assert masks.control is None
@@ -66,22 +66,22 @@ def test_masks_cover_what_they_say(
         assert all(control.intersection(interval) is None for interval in evidence)
     else:
         for interval in [each for each in evidence if any(seconds in each for seconds in clip_frames)]:
-            assert not control_spans(supplied, evidence, sum(seconds in interval for seconds in supplied))
+            assert not list_control_spans(supplied, evidence, sum(seconds in interval for seconds in supplied))
 
 
 def test_a_control_lies_between_frames_with_no_evidence_among_them() -> None:
-    assert control_spans([1, 9], [Interval(4, 6)], 2) == []
-    assert control_spans([1, 2, 5, 9], [Interval(4, 6)], 2) == [Interval(1, 2)]
-    assert control_spans([1, 2, 8, 9], [Interval(4, 6)], 2) == [Interval(1, 2), Interval(8, 9)]
-    assert control_spans([1, 5, 9], [Interval(4, 6)], 1) == [Interval(1, 1), Interval(9, 9)]
+    assert list_control_spans([1, 9], [Interval(4, 6)], 2) == []
+    assert list_control_spans([1, 2, 5, 9], [Interval(4, 6)], 2) == [Interval(1, 2)]
+    assert list_control_spans([1, 2, 8, 9], [Interval(4, 6)], 2) == [Interval(1, 2), Interval(8, 9)]
+    assert list_control_spans([1, 5, 9], [Interval(4, 6)], 1) == [Interval(1, 1), Interval(9, 9)]
 
 
 def test_an_interval_with_a_control_is_chosen_before_one_without() -> None:
     wide, narrow = Interval(10, 16), Interval(30, 31)
     supplied = [1, 10, 12, 14, 16, 30]  # no four frames lie together outside the evidence; single ones do
-    chosen = {choose(supplied, supplied, [wide, narrow], Random(seed)).evidence for seed in range(8)}
+    chosen = {choose_masks(supplied, supplied, [wide, narrow], Random(seed)).evidence for seed in range(8)}
     assert chosen == {Mask(narrow, (30,))}
-    alone = choose(supplied, supplied, [wide], Random(0))
+    alone = choose_masks(supplied, supplied, [wide], Random(0))
     assert (alone.evidence, alone.control) == (Mask(wide, (10, 12, 14, 16)), None)
 
 
@@ -100,7 +100,7 @@ def test_an_interval_with_a_control_is_chosen_before_one_without() -> None:
 def test_stand_ins_are_looked_for_outward(
     span: tuple[float, float], masked: tuple[float, ...], whole: tuple[float, float], moments: list[float]
 ) -> None:
-    found = outward(Mask(Interval(*span), masked), Interval(*whole))
+    found = iterate_outward(Mask(Interval(*span), masked), Interval(*whole))
     assert list(islice(found, len(moments))) == moments
     assert whole == (0, 60) or list(found) == []
 
@@ -154,7 +154,7 @@ def check(bench: Bench, log: Path) -> Check:
     """Check predictions on the bench, into the log."""
 
     def run(predictions: Sequence[Prediction], model: Backbone = MODEL) -> list[Outcome]:
-        return run_check(bench, eligible(bench, predictions, k=2), model, log, seed=0, workers=2)
+        return run_check(bench, select_eligible(bench, predictions, k=2), model, log, seed=0, workers=2)
 
     return run
 
@@ -180,7 +180,7 @@ def test_evidence_flips_the_control_does_not_and_masks_are_logged(check: Check, 
 
 def test_a_log_is_continued_and_held_to_its_seed(bench: Bench, predictions: Lines, log: Path) -> None:
     heard: list[tuple[int, int]] = []
-    pairs = eligible(bench, predictions, k=2)
+    pairs = select_eligible(bench, predictions, k=2)
     whole = run_check(bench, pairs, MODEL, log, seed=0)
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join(lines[:2]) + lines[2][:30])
@@ -193,7 +193,7 @@ def test_a_log_is_continued_and_held_to_its_seed(bench: Bench, predictions: Line
 
 
 def test_a_seed_chooses_the_same_whatever_the_order(bench: Bench, predictions: Lines, tmp_path: Path) -> None:
-    pairs = eligible(bench, predictions, k=2)
+    pairs = select_eligible(bench, predictions, k=2)
     forward = run_check(bench, pairs, MODEL, tmp_path / "a.jsonl", seed=3, workers=1)
     backward = run_check(bench, pairs[::-1], MODEL, tmp_path / "b.jsonl", seed=3, workers=4)
     assert forward == backward[::-1]
@@ -209,19 +209,25 @@ def test_an_answer_that_its_clips_do_not_give_again_says_nothing(check: Check, p
 def test_only_correct_and_covered_predictions_of_the_bench_are_checked(bench: Bench, predictions: Lines) -> None:
     wrong = replace(predictions[0], answer="B")
     sparse = replace(predictions[1], timestamps=(1.0, 9.0, 31.0, 35.0), frames_supplied=4)
-    found = eligible(bench, [wrong, sparse, predictions[3]], k=2)
+    found = select_eligible(bench, [wrong, sparse, predictions[3]], k=2)
     assert [prediction.question_id for _, prediction in found] == ["q3"]
     counts = [sum(second in interval for second in predictions[0].timestamps) for interval in EVIDENCE]
-    assert len(eligible(bench, predictions, k=min(counts))) == 6
-    assert eligible(bench, predictions, k=min(counts) + 1) == []
+    assert len(select_eligible(bench, predictions, k=min(counts))) == 6
+    assert select_eligible(bench, predictions, k=min(counts) + 1) == []
     smaller = replace(bench, items=bench.items[1:], problems=(BenchProblem("q0", "too long", kept=False),))
-    assert [line.question_id for _, line in eligible(smaller, predictions, k=2)] == ["q1", "q2", "q3", "q4", "q5"]
+    assert [line.question_id for _, line in select_eligible(smaller, predictions, k=2)] == [
+        "q1",
+        "q2",
+        "q3",
+        "q4",
+        "q5",
+    ]
     with pytest.raises(InputError, match=r"'elsewhere' of the run is not in .*; was the run made on another bench"):
-        eligible(bench, [predictions[0], replace(predictions[1], question_id="elsewhere")], k=2)
+        select_eligible(bench, [predictions[0], replace(predictions[1], question_id="elsewhere")], k=2)
 
 
 def test_a_log_counts_for_the_same_predictions_alone(bench: Bench, predictions: Lines, log: Path) -> None:
-    pairs = eligible(bench, predictions, k=2)
+    pairs = select_eligible(bench, predictions, k=2)
     run_check(bench, pairs[:2], MODEL, log, seed=4)
     assert [json.loads(line)["seed"] for line in log.read_text().splitlines()] == [4, 4]
     (item, first), second = pairs[0], pairs[2]

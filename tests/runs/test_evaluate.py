@@ -17,7 +17,7 @@ from trace_ves.records import Item, Prediction
 from trace_ves.records.transcript import transcripts_path
 from trace_ves.runs.answering import Job
 from trace_ves.runs.cost import CostLimit
-from trace_ves.runs.methods import default_budget, known_names, open_method, states_budget
+from trace_ves.runs.methods import default_budget, list_names, open_method, states_budget
 from trace_ves.runs.prices import Price, Prices
 from trace_ves.runs.run import Watcher
 
@@ -134,7 +134,7 @@ def test_a_name_opens_its_method(name: str, method: object) -> None:
 
 
 def test_every_name_that_is_shown_opens_a_method() -> None:
-    *names, own = known_names()
+    *names, own = list_names()
     assert own == "package.module:callable"
     assert set(VARIANTS) < set(names)
     for name in names:

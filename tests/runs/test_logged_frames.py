@@ -11,7 +11,7 @@ from trace_ves.core import InputError
 from trace_ves.records import Call, Prediction
 from trace_ves.records.disk_cache import checksum
 from trace_ves.records.run_file import Run
-from trace_ves.runs.logged_frames import bench_of, empty_folder, prediction_of, write_frames
+from trace_ves.runs.logged_frames import empty_folder, find_bench, find_prediction, write_frames
 
 CALLS = (Call("look", (1.0, 2.0), (24, 24)), Call("think"), Call("check", (2.0, 2.0, 4.0), (24, 48, 24)))
 
@@ -87,9 +87,9 @@ def test_what_has_no_frames_or_no_place_is_a_sentence(film: Path, tmp_path: Path
 def test_the_line_of_a_question_is_found_or_some_others_are_named(tmp_path: Path) -> None:
     lines = [Prediction(f"q{number}", "A", (), 0) for number in range(5)]
     run = Run("m", lines, tmp_path / "run.jsonl")
-    assert prediction_of(run, "q4") is lines[4]
+    assert find_prediction(run, "q4") is lines[4]
     with pytest.raises(InputError, match=r"run\.jsonl: no line for question 'q9'; the file has q0, q1, q2, …$"):
-        prediction_of(run, "q9")
+        find_prediction(run, "q9")
 
 
 def test_the_bench_of_a_run_lies_where_its_configuration_says(tmp_path: Path) -> None:
@@ -98,6 +98,6 @@ def test_the_bench_of_a_run_lies_where_its_configuration_says(tmp_path: Path) ->
         if text is not None:
             (tmp_path / "run.run.toml").write_text(text)
         with pytest.raises(InputError, match="names its bench; give --bench"):
-            bench_of(run)
+            find_bench(run)
     (tmp_path / "run.run.toml").write_text('bench = "../bench/questions.jsonl"\n')
-    assert bench_of(run) == tmp_path / "../bench/questions.jsonl"
+    assert find_bench(run) == tmp_path / "../bench/questions.jsonl"

@@ -196,7 +196,7 @@ def test_a_cluster_of_this_machine_alone_is_closed_to_others_and_ended(
     for name in ("RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
-    ray = ray_engine._ray(elsewhere=address is not None)
+    ray = ray_engine._import_ray(elsewhere=address is not None)
     monkeypatch.setitem(sys.modules, "ray", ray)
     closed = (os.environ.get("RAY_AUTH_MODE"), len(os.environ.get("RAY_AUTH_TOKEN", "")))
     assert closed == ((None, 0) if address else ("token", 64))

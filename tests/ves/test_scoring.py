@@ -11,7 +11,7 @@ import pytest
 
 from trace_ves.benches import load_bench
 from trace_ves.core import InputError, Interval, Question
-from trace_ves.core.schedules import FrameTimes, schedule
+from trace_ves.core.schedules import FrameTimes, parse_schedule
 from trace_ves.records import Item, Prediction
 from trace_ves.records.run_file import Run
 from trace_ves.ves import audit, load_runs, score_files
@@ -32,7 +32,7 @@ def test_schedules_have_the_rows_of_their_frames() -> None:
     found, _ = score_samplers(items, samplers, lambda each: FrameTimes.assumed(each.duration, 3.0))
     assert found["uniform-7"] == [row_of_sampler(each, 7) for each in items]
     for name in ("linspace-5", "step-4"):
-        times = [schedule(name).timestamps(FrameTimes.assumed(each.duration, 3.0)) for each in items]
+        times = [parse_schedule(name).timestamps(FrameTimes.assumed(each.duration, 3.0)) for each in items]
         predictions = [
             Prediction(each.question.id, None, own, len(own)) for each, own in zip(items, times, strict=True)
         ]

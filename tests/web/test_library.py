@@ -308,7 +308,7 @@ def test_a_second_start_reads_no_line_and_shows_the_same(folder: Path, monkeypat
     first = opened(folder)
     shown = pages(first)
     with monkeypatch.context() as patched:
-        patched.setattr(RunIndex, "_take", None)
+        patched.setattr(RunIndex, "_index_line", None)
         patched.setattr(library_module, "audit", None)
         patched.setattr("trace_ves.web.open_library.load_bench", None)
         second = opened(folder)

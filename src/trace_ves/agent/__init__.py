@@ -1,4 +1,4 @@
-"""TRACE: `trace.py` is Algorithm 1, and each module of the paper has a file of the same name."""
+"""TRACE: `trace.py` is Algorithm 1, and each module of the paper has a file with its name."""
 
 from trace_ves.agent.ablations import TRACE, VARIANTS
 from trace_ves.agent.settings import DEFAULT_BUDGET, TraceSettings

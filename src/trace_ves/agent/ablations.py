@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 TRACE: Final = Trace()
 
 FIXED_ROUNDS: Final = 2
-"""Our choice; the paper does not say. With two rounds, the variant searches once after its first look."""
+"""Our choice, because the paper states no number. With two rounds, the variant searches once after its first look."""
 
 
-def trust_the_record(_: Inquiry, __: PrefixBundle, record: PrefixRecord, ___: TraceSettings) -> str | None:
+def replay_record(_: Inquiry, __: PrefixBundle, record: PrefixRecord, ___: TraceSettings) -> str | None:
     """No replay: only the record of Evidence Assembly."""
     return record.answer
 
 
-def trust_or_force(
+def force_unless_answered(
     inquiry: Inquiry, bundle: PrefixBundle, record: PrefixRecord | None, settings: TraceSettings
 ) -> str | None:
     """No second look if the record has an answer; otherwise a forced answer."""
@@ -35,24 +35,24 @@ def trust_or_force(
     return force(inquiry, bundle, record, settings)
 
 
-def last_record(
-    bundles: tuple[PrefixBundle, ...], trajectory: Trajectory
-) -> tuple[tuple[PrefixBundle, ...], Trajectory]:
+def view_last(bundles: tuple[PrefixBundle, ...], trajectory: Trajectory) -> tuple[tuple[PrefixBundle, ...], Trajectory]:
     """No trajectory: prefix bundles are formed and read as usual, but the reconciler sees only the largest one."""
     return bundles[-1:], trajectory[-1:]
 
 
-def never_stable(bundles: Sequence[PrefixBundle], trajectory: Trajectory, refuted: Collection[BundleKey] = ()) -> Flags:
+def flags_without_stop(
+    bundles: Sequence[PrefixBundle], trajectory: Trajectory, refuted: Collection[BundleKey] = ()
+) -> Flags:
     """No stop by rule: the search ends after a fixed number of rounds."""
     return replace(trajectory_reconciler.flags(bundles, trajectory, refuted), stable_prefix=None)
 
 
 VARIANTS: Final = {
     "trace": TRACE,
-    "trace-without-replay": replace(TRACE, replay=trust_the_record, force=trust_or_force),
-    "trace-without-trajectory": replace(TRACE, view=last_record),
+    "trace-without-replay": replace(TRACE, replay=replay_record, force=force_unless_answered),
+    "trace-without-trajectory": replace(TRACE, view=view_last),
     "trace-without-expand": replace(TRACE, actions=frozenset({Drop, Refine})),
-    "trace-fixed-rounds": replace(TRACE, flags=never_stable, settings=TraceSettings(max_rounds=FIXED_ROUNDS)),
+    "trace-fixed-rounds": replace(TRACE, flags=flags_without_stop, settings=TraceSettings(max_rounds=FIXED_ROUNDS)),
     "trace-staged": replace(TRACE, settings=TraceSettings(look_frames_per_round=25)),
     "trace-chronological": replace(TRACE, settings=TraceSettings(layout="chronological")),
     "trace-resupply-storyboard": replace(TRACE, settings=TraceSettings(resupply_storyboard=True)),

@@ -22,13 +22,13 @@ class PriorityReply(BaseModel):
 
 
 def prioritize(inquiry: Inquiry, anchors: PrefixBundle, needs: frozenset[str]) -> PrefixBundle:
-    """Order the anchors by one view of each; those missing in the reply come last."""
+    """Order the anchors by one frame of each; those missing in the reply come last."""
     clips = [anchor.clip for anchor in anchors]
     views = tuple(replace(clip, frames=(clip.frames[len(clip.frames) // 2],)) for clip in clips)
     variables = inquiry.variables(claims=inquiry.claim_variables(), unmet_needs=inquiry.open_claims(needs))
     (reply,) = inquiry.observer.ask([Request(PROMPT, variables, PriorityReply, clips=views)])
     if isinstance(reply, ModelFault):
         return anchors
-    named = [number - 1 for number in dict.fromkeys(reply.order) if 1 <= number <= len(anchors)]
-    rest = [index for index in range(len(anchors)) if index not in named]
-    return tuple(anchors[index] for index in named + rest)
+    first = [number - 1 for number in dict.fromkeys(reply.order) if 1 <= number <= len(anchors)]
+    rest = [index for index in range(len(anchors)) if index not in first]
+    return tuple(anchors[index] for index in first + rest)

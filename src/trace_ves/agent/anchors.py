@@ -1,6 +1,6 @@
-"""The values with pixels that TRACE's modules exchange: looks, anchors and bundles.
+"""The values that TRACE's modules exchange: looks, anchors and bundles.
 
-Values that are recorded unchanged (claims, prefix records, actions) are defined in `records.search`.
+Values without pixels (claims, prefix records, actions) are in `records.search`.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def load_prompt(stage: str) -> Prompt:
     return Prompt.load(resources.files("trace_ves.agent") / "prompts", stage)
 
 
-def span_variables(span: Interval) -> dict[str, object]:
-    """A span as prompts show it."""
+def format_span(span: Interval) -> dict[str, object]:
+    """A span in the form that prompts show."""
     return {"start": round(span.start, 1), "end": round(span.end, 1)}
 
 
 def prompt_variables(question: Question) -> dict[str, object]:
-    """A question as TRACE's prompts show it, with the form of an answer that may be null."""
+    """The variables of a question in TRACE's prompts, including the form of an answer that may be null."""
     if question.is_open:
         form = "a few words; null unless the clips settle the question"
         return question_variables(question) | {"options": "none; answer in a few words", "answer_form": form}
@@ -50,11 +50,11 @@ class Inquiry:
     observer: Observer
 
     def variables(self, **more: object) -> dict[str, object]:
-        """The variables of a prompt: the question, its options, and those of the stage."""
+        """The variables of a prompt: those of the question and those of the stage."""
         return prompt_variables(self.question) | more
 
     def claim_variables(self) -> list[dict[str, object]]:
-        """The claims that pictures can settle, as a prompt shows them."""
+        """The claims that frames can settle, in the form that prompts show."""
         return [
             {"id": claim.id, "claim": claim.text, "kind": claim.kind.value}
             | ({"values": [*claim.values, "other"]} if claim.values else {})
@@ -62,15 +62,15 @@ class Inquiry:
         ]
 
     def subtitles(self, spans: Sequence[Interval], most_chars: int) -> SubtitleExcerpt | None:
-        """Subtitles in these spans, those with words of the question first; None if none may be shown."""
-        known = self.observer.subtitles
+        """Subtitles in these spans, preferably with words of the question; None without subtitles."""
+        subtitles = self.observer.subtitles
         about = " ".join((self.question.text, *self.question.options))
-        return None if known is None else known.excerpt(spans, most_chars=most_chars, about=about)
+        return None if subtitles is None else subtitles.excerpt(spans, most_chars=most_chars, about=about)
 
     def open_claims(self, needs: frozenset[str]) -> list[str]:
-        """The ids of the visible claims that are still open, in order; all of them before anything was read.
+        """The ids of the open visible claims, in order; all of them before the first reading.
 
-        A count is open as long as it may be incomplete.
+        A count stays open while it may be incomplete.
         """
         incomplete = any(claim.kind is ClaimKind.EXPLORED and claim.id in needs for claim in self.claims)
         return [
@@ -81,7 +81,7 @@ class Inquiry:
 
     @property
     def visible_claims(self) -> tuple[Claim, ...]:
-        """The claims that pictures can settle."""
+        """The claims that frames can settle."""
         return tuple(claim for claim in self.claims if claim.kind is not ClaimKind.EXPLORED)
 
     @property
@@ -92,7 +92,7 @@ class Inquiry:
 
 @dataclass(frozen=True, slots=True)
 class SeenEvent:
-    """A span of a look that shows evidence, and the claims that it concerns."""
+    """A span of a look that shows evidence, and its claims."""
 
     span: Interval
     claims: frozenset[str] = frozenset()
@@ -100,24 +100,24 @@ class SeenEvent:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A candidate, its frames, and what the model said about them."""
+    """A candidate, its frames, and the model's description of them."""
 
     candidate: Candidate
     clip: Clip
     relevant: Relevance = Relevance.NO
     seen: str = ""
     events: tuple[SeenEvent, ...] = ()
-    between: tuple[float, ...] = ()  # Moments between its frames that the model wants to see
-    refined: frozenset[Refinement] = frozenset()  # Ways in which this look was already repeated
+    between: tuple[float, ...] = ()  # Moments between its frames that the model requests
+    refined: frozenset[Refinement] = frozenset()  # The refinements already applied to this look
 
     @property
     def id(self) -> str:
-        """Its name; REFINE can ask for it again."""
+        """The id of the look, which REFINE can name."""
         return self.candidate.id or ""
 
     @property
     def has_evidence(self) -> bool:
-        """Whether it shows evidence, be it what an anchor shows already."""
+        """Whether it shows evidence, even if an anchor already shows the same."""
         return self.relevant is Relevance.YES or bool(self.events and self.relevant is not Relevance.NO)
 
     @property
@@ -138,11 +138,11 @@ class VisualAnchor:
     id: str
     candidate: Candidate
     clip: Clip
-    refined: frozenset[Refinement] = frozenset()  # Ways in which this anchor was already refined
-    seen: str = ""  # What the look at it showed
-    claims: frozenset[str] = frozenset()  # The claims that it concerns
+    refined: frozenset[Refinement] = frozenset()  # The refinements already applied to this anchor
+    seen: str = ""  # The model's description of the look
+    claims: frozenset[str] = frozenset()
     is_sure: bool = True  # False if its look saw only a part or the result
-    asked: tuple[float, ...] = ()  # Moments that its look asked for and nothing has shown yet
+    requests: tuple[float, ...] = ()  # Unseen moments that the model requested
 
     @property
     def record(self) -> AnchorRecord:
@@ -157,16 +157,16 @@ BundleKey = frozenset[str]
 """A bundle is a set of anchors: a new order is not new evidence."""
 
 
-def key(bundle: PrefixBundle) -> BundleKey:
-    """What identifies a bundle."""
+def bundle_key(bundle: PrefixBundle) -> BundleKey:
+    """The identity of a bundle: the set of its anchors."""
     return frozenset(anchor.id for anchor in bundle)
 
 
-def names_of(bundle: PrefixBundle) -> tuple[str, ...]:
-    """The names of a bundle's anchors, in their order."""
+def anchor_ids(bundle: PrefixBundle) -> tuple[str, ...]:
+    """The ids of a bundle's anchors, in order."""
     return tuple(anchor.id for anchor in bundle)
 
 
-def frames_in(bundle: PrefixBundle) -> int:
-    """Frames that a call over this bundle supplies."""
+def count_frames(bundle: PrefixBundle) -> int:
+    """The frames that a call with this bundle supplies."""
     return sum(len(anchor.clip.frames) for anchor in bundle)

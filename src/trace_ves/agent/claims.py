@@ -1,7 +1,7 @@
-"""The closed list of claims that every record of a question uses.
+"""The claims of a question: a closed list, so that rules can compare the records of independent calls.
 
-Made once, from only the question and options, before any frame is seen: by rule if the options are permutations or
-numbers, otherwise by one text-only call. So rules can compare the records of independent calls.
+The list is made from the question and options before any frame is seen: by rule if the options are permutations or
+numbers, otherwise by one text-only call.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ MAX_CLAIMS: Final = 6
 MAX_VALUES: Final = 12
 
 WHOLE_ANSWER: Final = (Claim("answer", "what the clips show that decides between the answers"),)
-"""Used if the model lists no claims: a single claim, open until the clips decide the question."""
+"""Used if the model lists no claims."""
 
 COMPLETE: Final = Claim("complete", "whether every occurrence in the video has been found", ClaimKind.EXPLORED)
-"""Part of every count. Clips cannot settle it; only exploration can."""
+"""A claim of every count. Only exploration can settle it, not clips."""
 
 _SEPARATOR: Final = re.compile(r"\s*(?:→|⇒|[-=]+>|>|;|,|\b(?:and )?then\b|\bfollowed by\b)\s*", re.IGNORECASE)
 _LABEL: Final = re.compile(r"\(?([A-Za-z]|\d{1,2})\)?")
@@ -59,26 +59,26 @@ class ClaimsReply(BaseModel):
 
 
 def make_claims(question: Question, observer: Observer) -> tuple[Claim, ...]:
-    """The closed list of claims of a question."""
-    if claims := ordering_claims(question) or counting_claims(question):
+    """The claims of a question."""
+    if claims := make_ordering_claims(question) or make_counting_claims(question):
         return claims
     request = Request(PROMPT, question_variables(question) | {"limit": MAX_CLAIMS}, ClaimsReply)
     (reply,) = observer.ask([request])
     if isinstance(reply, ModelFault):
         return WHOLE_ANSWER
     entries = {entry.claim: entry for entry in reply.claims}.values()  # duplicates count once
-    claims = tuple(_claim(f"c{n}", entry) for n, entry in enumerate(entries, 1))
+    claims = tuple(_make_claim(f"c{n}", entry) for n, entry in enumerate(entries, 1))
     return (*claims, COMPLETE) if any(claim.kind is ClaimKind.COUNT for claim in claims) else claims
 
 
-def _claim(name: str, entry: ClaimReply) -> Claim:
+def _make_claim(name: str, entry: ClaimReply) -> Claim:
     kind = ClaimKind(entry.kind)
     values = tuple(dict.fromkeys(value.strip() for value in entry.values if value.strip()))
     return Claim(name, entry.claim, kind, values if kind is ClaimKind.FACT and len(values) > 1 else ())
 
 
-def ordering_claims(question: Question) -> tuple[Claim, ...]:
-    """A claim of time for each event if the options are permutations of the same events; else none."""
+def make_ordering_claims(question: Question) -> tuple[Claim, ...]:
+    """A time claim for each event if the options are permutations of the same events; else none."""
     pieces = [[piece.strip(" .\"'") for piece in _SEPARATOR.split(option)] for option in question.options]
     orders = [tuple(filter(None, order)) for order in pieces]
     if not orders or len(orders[0]) < 2 or len(set(orders[0])) < len(orders[0]):
@@ -86,22 +86,22 @@ def ordering_claims(question: Question) -> tuple[Claim, ...]:
     if any(sorted(order) != sorted(orders[0]) for order in orders):
         return ()
     return tuple(
-        Claim(f"event-{n}", f"when this happens: {_described(event, question.text)}", ClaimKind.TIME)
+        Claim(f"event-{n}", f"when this happens: {_resolve_label(event, question.text)}", ClaimKind.TIME)
         for n, event in enumerate(sorted(orders[0]), 1)
     )
 
 
-def counting_claims(question: Question) -> tuple[Claim, ...]:
-    """The claims of a count if the question asks for a number and every option is one; else none."""
+def make_counting_claims(question: Question) -> tuple[Claim, ...]:
+    """The claims of a count if the question asks for a number and every option is a number; else none."""
     if not re.search(r"\bhow (?:many|often)\b|\bnumber of\b|\bcount\b", question.text, re.IGNORECASE):
         return ()
-    if not question.options or any(number_in(option) is None for option in question.options):
+    if not question.options or any(parse_number(option) is None for option in question.options):
         return ()
     return (Claim("count", question.text, ClaimKind.COUNT), COMPLETE)
 
 
-def _described(event: str, question: str) -> str:
-    """The event, or the meaning of its label in the question."""
+def _resolve_label(event: str, question: str) -> str:
+    """The event; for a label such as B, with its meaning in the question."""
     if not (label := _LABEL.fullmatch(event)):
         return event
     name = re.escape(label[1])
@@ -111,8 +111,8 @@ def _described(event: str, question: str) -> str:
     return f"{event} ({legend[1].strip(' .')})" if legend else event
 
 
-def number_in(words: str) -> int | None:
-    """The number that the words spell; None if they spell none."""
+def parse_number(words: str) -> int | None:
+    """The number in words or digits; None if there is none."""
     match = _NUMBER.fullmatch(words.strip())
     if match is None:
         return None

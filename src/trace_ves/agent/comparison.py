@@ -1,9 +1,9 @@
-"""Makes the records of a trajectory comparable by meaning instead of wording, so that rules apply to them.
+"""Compares the records of a trajectory by meaning instead of wording, so that rules apply to them.
 
-- A fact with a closed list of values has one of them, however it was worded.
-- Different free texts are one value while the answers that they support are the same.
-- Different wordings of open answers are compared by one text-only call.
-- A count stays open, whatever a record says, until exploration leaves no room for more.
+- A fact with a closed list of values gets one of them, for any wording.
+- Different free texts count as one value if they support the same answer.
+- One text-only call compares different wordings of an open answer.
+- A count stays open until the video is explored.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,12 +15,12 @@ from pydantic import BaseModel
 
 from trace_ves.agent.anchors import Inquiry, load_prompt
 from trace_ves.backbone.protocol import ModelFault, Request
-from trace_ves.backbone.replies import folded, same_answer
+from trace_ves.backbone.replies import fold_words, same_answer
 from trace_ves.records.search import AtLeast, Claim, ClaimKind, PrefixRecord, Trajectory
 
 PROMPT: Final = load_prompt("same-answer")
 
-_CHANGES_THE_MEANING: Final = frozenset(
+_MEANINGFUL_WORDS: Final = frozenset(
     "no not never none nobody nothing without neither nor zero one two three four five six seven eight nine ten".split()  # noqa: SIM905  shorter than a list
 )
 
@@ -32,80 +32,80 @@ class MatchReply(BaseModel):
 
 
 def same_words(one: str, other: str) -> bool:
-    """Whether two wordings mean the same by rule: one only adds words that neither negate nor count."""
-    first, second = set(folded(one)), set(folded(other))
+    """Whether two wordings mean the same by rule: one of them only adds words that neither negate nor count."""
+    first, second = set(fold_words(one)), set(fold_words(other))
     if not first <= second and not second <= first:
         return False
-    return not any(word in _CHANGES_THE_MEANING or word.isdigit() for word in first ^ second)
+    return not any(word in _MEANINGFUL_WORDS or word.isdigit() for word in first ^ second)
 
 
-def closed_value(said: str, values: Sequence[str]) -> str | None:
-    """The value of a closed list that this wording means; None if it matches none or several."""
-    exact = [value for value in values if same_answer(said, value)]
-    alike = exact or [value for value in values if same_words(said, value)]
-    return alike[0] if len(alike) == 1 else None
+def match_value(text: str, values: Sequence[str]) -> str | None:
+    """The value of a closed list that this text means; None if it matches none or several."""
+    exact = [value for value in values if same_answer(text, value)]
+    matches = exact or [value for value in values if same_words(text, value)]
+    return matches[0] if len(matches) == 1 else None
 
 
 @dataclass(slots=True)
 class Wordings:
-    """The answers so far, each in its first wording. Only open questions need it."""
+    """The first wording of each answer so far. Only open questions need it."""
 
     inquiry: Inquiry
-    known: dict[str, str] = field(default_factory=dict)
+    by_answer: dict[str, str] = field(default_factory=dict)
 
     def first_wording(self, answer: str | None) -> str | None:
-        """The first wording of this answer: by rule, else by asking the model."""
+        """The first wording of this answer, found by rule or by the model."""
         if answer is None or not self.inquiry.question.is_open:
             return answer
-        if answer not in self.known:
-            first = list(dict.fromkeys(self.known.values()))
-            same = next((wording for wording in first if same_words(wording, answer)), None)
-            self.known[answer] = same or self._asked(answer, first) or answer
-        return self.known[answer]
+        if answer not in self.by_answer:
+            wordings = list(dict.fromkeys(self.by_answer.values()))
+            same = next((wording for wording in wordings if same_words(wording, answer)), None)
+            self.by_answer[answer] = same or self._ask(answer, wordings) or answer
+        return self.by_answer[answer]
 
-    def _asked(self, answer: str, known: Sequence[str]) -> str | None:
-        if not known:
+    def _ask(self, answer: str, wordings: Sequence[str]) -> str | None:
+        if not wordings:
             return None
-        variables = {"question": self.inquiry.question.text, "answer": answer, "known": dict(enumerate(known, 1))}
+        variables = {"question": self.inquiry.question.text, "answer": answer, "known": dict(enumerate(wordings, 1))}
         (reply,) = self.inquiry.observer.ask([Request(PROMPT, variables, MatchReply)])
-        if isinstance(reply, ModelFault) or reply.same_as is None or not 1 <= reply.same_as <= len(known):
+        if isinstance(reply, ModelFault) or reply.same_as is None or not 1 <= reply.same_as <= len(wordings):
             return None
-        return known[reply.same_as - 1]
+        return wordings[reply.same_as - 1]
 
     def agree(self, one: str | None, other: str | None) -> bool:
         """Whether two answers mean the same; a missing answer equals none."""
         return same_answer(self.first_wording(one), self.first_wording(other))
 
 
-def by_meaning(trajectory: Trajectory, claims: Iterable[Claim], wordings: Wordings) -> Trajectory:
+def unify_wordings(trajectory: Trajectory, claims: Iterable[Claim], wordings: Wordings) -> Trajectory:
     """The records with one wording for answers and texts that mean the same."""
-    worded = {claim.id: claim.values for claim in claims if claim.kind is ClaimKind.FACT}
+    values_by_claim = {claim.id: claim.values for claim in claims if claim.kind is ClaimKind.FACT}
     unified: list[PrefixRecord] = []
     for record in trajectory:
         answer = wordings.first_wording(record.answer)
         facts = dict(record.facts)
-        for claim, closed in worded.items():
-            if isinstance(said := facts.get(claim), str) and said not in closed:
-                facts[claim] = _first_value(claim, said, answer, unified)
+        for claim, values in values_by_claim.items():
+            if isinstance(text := facts.get(claim), str) and text not in values:
+                facts[claim] = _find_first_value(claim, text, answer, unified)
         unified.append(replace(record, answer=answer, facts=facts))
     return tuple(unified)
 
 
-def _first_value(claim: str, said: str, answer: str | None, earlier: Sequence[PrefixRecord]) -> str:
-    """The earlier value of a claim that this one repeats: the same text, or another for the same answer."""
+def _find_first_value(claim: str, text: str, answer: str | None, earlier: Sequence[PrefixRecord]) -> str:
+    """The earlier value of a claim with the same meaning or the same answer; else the text."""
     for record in earlier:
-        known = record.facts.get(claim)
-        if isinstance(known, str) and (same_words(known, said) or answer is None or same_answer(record.answer, answer)):
-            return known
-    return said
+        value = record.facts.get(claim)
+        if isinstance(value, str) and (same_words(value, text) or answer is None or same_answer(record.answer, answer)):
+            return value
+    return text
 
 
-def with_completeness(
+def mark_completeness(
     trajectory: Trajectory, claims: Iterable[Claim], *, explored: bool, elsewhere: Sequence[float] = ()
 ) -> Trajectory:
-    """The records, with the claim of completeness open wherever an occurrence may be missing or counted twice.
+    """The records, with the claim of completeness open if an occurrence may be missing or counted twice.
 
-    `elsewhere` are moments that do not show what is counted: only they separate two occurrences with certainty.
+    `elsewhere` are moments that do not show the counted event: only they separate two occurrences with certainty.
     """
     needs = frozenset(claim.id for claim in claims if claim.kind is ClaimKind.EXPLORED)
     return tuple(
@@ -117,7 +117,7 @@ def with_completeness(
 
 
 def _counts_nothing_twice(record: PrefixRecord, elsewhere: Sequence[float]) -> bool:
-    """Whether something else was seen between any two consecutive occurrences."""
+    """Whether a frame between any two consecutive occurrences shows something else."""
     counts = [value for value in record.facts.values() if isinstance(value, AtLeast)]
     return bool(counts) and all(
         len(value.spans) == value.count

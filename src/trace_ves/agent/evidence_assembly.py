@@ -1,6 +1,6 @@
-"""Evidence Assembly: read each prefix bundle separately, from raw clips, and record what it supports.
+"""Evidence Assembly: read the raw clips of each prefix bundle separately, and record what they support.
 
-Every bundle is a separate request in one batch; no reply reaches another request.
+Every bundle is a separate request in one batch; no request sees the reply to another.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import BaseModel, Field, create_model
 
 from trace_ves.agent.anchors import Inquiry, PrefixBundle, load_prompt
-from trace_ves.agent.claims import number_in
-from trace_ves.agent.comparison import closed_value
-from trace_ves.agent.exploration import overlap_mostly
+from trace_ves.agent.claims import parse_number
+from trace_ves.agent.comparison import match_value
+from trace_ves.agent.exploration import overlaps_mostly
 from trace_ves.agent.reply_fields import LISTED, Seconds, Words
 from trace_ves.backbone.protocol import ModelFault, Request
 from trace_ves.backbone.replies import AnswerReply, answer_reply, up_to
@@ -56,36 +56,36 @@ class AssemblyReply(BaseModel):
 
 
 def assemble(inquiry: Inquiry, bundles: Sequence[PrefixBundle], settings: TraceSettings) -> tuple[PrefixRecord, ...]:
-    """One record for each bundle, independently."""
-    reply_type = assembly_reply(inquiry)
+    """One record for each bundle, from independent requests."""
+    reply_type = make_assembly_reply(inquiry)
     replies = inquiry.observer.ask(
         [
             Request(
                 PROMPT,
                 inquiry.variables(claims=inquiry.claim_variables()),
                 reply_type,
-                clips=clips_of(bundle, settings),
+                clips=order_clips(bundle, settings),
                 subtitles=inquiry.subtitles([a.clip.span for a in bundle], settings.assembly_subtitle_chars),
             )
             for bundle in bundles
         ]
     )
-    return tuple(prefix_record(reply, inquiry.visible_claims) for reply in replies)
+    return tuple(make_record(reply, inquiry.visible_claims) for reply in replies)
 
 
-def clips_of(bundle: PrefixBundle, settings: TraceSettings) -> tuple[Clip, ...]:
-    """The raw clips of a bundle, in the order in which a call shows them."""
+def order_clips(bundle: PrefixBundle, settings: TraceSettings) -> tuple[Clip, ...]:
+    """The raw clips of a bundle, in the order of a call."""
     clips = (anchor.clip for anchor in bundle)
     return tuple(sorted(clips, key=lambda clip: clip.span)) if settings.layout == "chronological" else tuple(clips)
 
 
-def assembly_reply(inquiry: Inquiry) -> type[AssemblyReply]:
-    """The reply narrowed to this question's letters and claims, so that nothing else can validate."""
-    return _narrowed(answer_reply(inquiry.question), tuple(claim.id for claim in inquiry.visible_claims))
+def make_assembly_reply(inquiry: Inquiry) -> type[AssemblyReply]:
+    """The reply type, restricted to the letters and claims of this question."""
+    return _narrow_reply(answer_reply(inquiry.question), tuple(claim.id for claim in inquiry.visible_claims))
 
 
 @lru_cache(maxsize=64)
-def _narrowed(answer: type[AnswerReply], claims: tuple[str, ...]) -> type[AssemblyReply]:
+def _narrow_reply(answer: type[AnswerReply], claims: tuple[str, ...]) -> type[AssemblyReply]:
     claim: Any = Literal[claims]
     fact: Any = create_model("FactReply", __base__=FactReply, claim=(claim, ...))
     bases: Any = (answer, AssemblyReply)  # fields keep the order of the last base, so the answer comes after the facts
@@ -98,13 +98,13 @@ def _narrowed(answer: type[AnswerReply], claims: tuple[str, ...]) -> type[Assemb
     return narrowed
 
 
-def prefix_record(reply: AssemblyReply | ModelFault, claims: Sequence[Claim]) -> PrefixRecord:
-    """The record of a reply: a claim listed as open is open, and without an answer it is not answerable."""
+def make_record(reply: AssemblyReply | ModelFault, claims: Sequence[Claim]) -> PrefixRecord:
+    """The record of a reply. A claim listed as open is open, and a record without an answer is not answerable."""
     if isinstance(reply, ModelFault):
         return PrefixRecord(None, Status.INSUFFICIENT, {}, frozenset(claim.id for claim in claims))
     unmet = frozenset(reply.unmet_needs)
-    known = {claim.id: claim for claim in claims}
-    values = {fact.claim: _VALUES[known[fact.claim].kind](fact, known[fact.claim]) for fact in reply.facts_supported}
+    by_id = {claim.id: claim for claim in claims}
+    values = {fact.claim: _PARSERS[by_id[fact.claim].kind](fact, by_id[fact.claim]) for fact in reply.facts_supported}
     facts = {
         claim: value
         for claim, value in values.items()
@@ -114,34 +114,34 @@ def prefix_record(reply: AssemblyReply | ModelFault, claims: Sequence[Claim]) ->
     return PrefixRecord(reply.answer, status, facts, unmet)
 
 
-def _spans(fact: FactReply) -> list[Interval]:
+def _parse_spans(fact: FactReply) -> list[Interval]:
     spans = ((span.start, span.end) for span in fact.spans)
     return [Interval(a, b) for a, b in spans if a is not None and b is not None and 0 <= a <= b]
 
 
-def _span_value(fact: FactReply, _: Claim) -> FactValue | None:
-    """The first span, because the first time decides the order."""
-    return min(_spans(fact), default=None)
+def _parse_time(fact: FactReply, _: Claim) -> FactValue | None:
+    """The first span: the order of events depends on their first occurrence."""
+    return min(_parse_spans(fact), default=None)
 
 
-def _count_value(fact: FactReply, _: Claim) -> FactValue | None:
-    """The occurrences; adjoining ones are one, simultaneous ones are two. Without spans, only the number."""
-    if not (spans := _spans(fact)):
-        number = number_in(fact.value)
+def _parse_count(fact: FactReply, _: Claim) -> FactValue | None:
+    """The occurrences: adjoining ones are merged, simultaneous ones are not. Without spans, only the number."""
+    if not (spans := _parse_spans(fact)):
+        number = parse_number(fact.value)
         return None if number is None else AtLeast(number)
     apart: list[Interval] = []
     for span in sorted(spans):
         last = apart[-1] if apart else None
-        if last is None or span.start - last.end > SAME_OCCURRENCE_SECONDS or overlap_mostly(last, span):
+        if last is None or span.start - last.end > SAME_OCCURRENCE_SECONDS or overlaps_mostly(last, span):
             apart.append(span)
         else:
             apart[-1] = Interval(last.start, max(last.end, span.end))
     return AtLeast(len(apart), tuple(apart))
 
 
-def _word_value(fact: FactReply, claim: Claim) -> FactValue | None:
-    said = " ".join(fact.value.casefold().split()).strip(" .")
-    return closed_value(said, claim.values) or said or None
+def _parse_fact(fact: FactReply, claim: Claim) -> FactValue | None:
+    text = " ".join(fact.value.casefold().split()).strip(" .")
+    return match_value(text, claim.values) or text or None
 
 
-_VALUES: Final = {ClaimKind.TIME: _span_value, ClaimKind.COUNT: _count_value, ClaimKind.FACT: _word_value}
+_PARSERS: Final = {ClaimKind.TIME: _parse_time, ClaimKind.COUNT: _parse_count, ClaimKind.FACT: _parse_fact}

@@ -1,11 +1,11 @@
-"""Final answer replay and the forced answer: from only the raw clips, in a call that returns only an answer."""
+"""Final answer replay and the forced answer. Both see only raw clips, and return only an answer."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.agent.anchors import Inquiry, PrefixBundle, load_prompt
-from trace_ves.agent.evidence_assembly import clips_of
+from trace_ves.agent.evidence_assembly import order_clips
 from trace_ves.backbone.protocol import ModelFault, Request
 from trace_ves.backbone.replies import answer_reply
 
@@ -20,12 +20,12 @@ FORCED_PROMPT: Final = load_prompt("forced-answer")
 
 def replay(inquiry: Inquiry, bundle: PrefixBundle, _: PrefixRecord, settings: TraceSettings) -> str | None:
     """The answer from the clips of this bundle; None if the model gives none."""
-    return answer_from_clips(inquiry, clips_of(bundle, settings))
+    return answer_from_clips(inquiry, order_clips(bundle, settings))
 
 
 def force(inquiry: Inquiry, bundle: PrefixBundle, _: PrefixRecord | None, settings: TraceSettings) -> str | None:
     """The most likely answer from the clips of the fallback prefix."""
-    return answer_from_clips(inquiry, clips_of(bundle, settings), forced=True)
+    return answer_from_clips(inquiry, order_clips(bundle, settings), forced=True)
 
 
 def answer_from_clips(inquiry: Inquiry, clips: tuple[Clip, ...], *, forced: bool = False) -> str | None:

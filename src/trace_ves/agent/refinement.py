@@ -1,4 +1,4 @@
-"""REFINE's fixed set: four ways to look again at a candidate, with or without an anchor."""
+"""The four refinements of REFINE: other ways to look at a candidate, with or without an anchor."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ def refine(target: VisualAnchor | Look, refinement: Refinement, whole: Interval,
         case Refinement.RAISE_RESOLUTION:
             strategy = replace(strategy, height=2 * strategy.height)
         case Refinement.NARROW_SPAN:  # half the span around the evidence, with the same number of frames
-            span = _place(_point(target), span.length / 2, whole)
+            span = _fit_span(_find_evidence(target), span.length / 2, whole)
             strategy = replace(strategy, fps=2 * strategy.fps)
-        case Refinement.SHIFT_CENTRE:  # half a span further on the side of the evidence, where it may continue
-            direction = 1 if _point(target) >= span.centre else -1
-            span, moment = _place(span.centre + direction * span.length / 2, span.length, whole), None
+        case Refinement.SHIFT_CENTRE:  # by half a span towards the evidence, which may continue there
+            direction = 1 if _find_evidence(target) >= span.centre else -1
+            span, moment = _fit_span(span.centre + direction * span.length / 2, span.length, whole), None
     replaces = target.id if isinstance(target, VisualAnchor) else None
     frames = min(frames, 2 * settings.candidate_frames)
     return replace(before, span=span, strategy=strategy, moment=moment, frames=frames, replaces=replaces, id=None)
 
 
-def _point(target: VisualAnchor | Look) -> float:
-    """Where the evidence may be: the anchor, else what the model named, else the middle of the look."""
+def _find_evidence(target: VisualAnchor | Look) -> float:
+    """The moment of the evidence: of the anchor, else one that the model named, else the middle of the look."""
     if isinstance(target, VisualAnchor):
         return target.clip.span.centre
-    named = [*target.between, *(event.span.centre for event in target.events)]
-    return named[0] if named else target.clip.span.centre
+    moments = [*target.between, *(event.span.centre for event in target.events)]
+    return moments[0] if moments else target.clip.span.centre
 
 
-def _place(centre: float, length: float, whole: Interval) -> Interval:
+def _fit_span(centre: float, length: float, whole: Interval) -> Interval:
     """A span of this length around a moment, moved into the video if needed."""
     start = min(max(centre - length / 2, whole.start), max(whole.end - length, whole.start))
     return Interval(start, min(start + length, whole.end))

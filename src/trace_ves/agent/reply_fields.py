@@ -1,4 +1,4 @@
-"""Fields of replies that take the natural forms of a value: null for none, a number for its digits, yes for true."""
+"""Fields of replies that accept other natural forms of a value, such as null for an empty list or yes for true."""
 
 import math
 from typing import Annotated, Any, Final
@@ -8,26 +8,26 @@ from pydantic import BeforeValidator
 from trace_ves.records.search import Relevance
 
 
-def _as_list(said: Any) -> Any:
-    return [] if said is None else said if isinstance(said, list) else [said]
+def _as_list(value: Any) -> Any:
+    return [] if value is None else value if isinstance(value, list) else [value]
 
 
-def _as_words(said: Any) -> Any:
-    if said is None:
+def _as_words(value: Any) -> Any:
+    if value is None:
         return ""
-    if isinstance(said, bool):
-        return "yes" if said else "no"
-    return f"{said:g}" if isinstance(said, (int, float)) else said
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, (int, float)) else value
 
 
-def _as_relevance(said: Any) -> Any:
-    if isinstance(said, bool):
-        return Relevance.YES if said else Relevance.NO
-    return said.strip().casefold() if isinstance(said, str) else said
+def _as_relevance(value: Any) -> Any:
+    if isinstance(value, bool):
+        return Relevance.YES if value else Relevance.NO
+    return value.strip().casefold() if isinstance(value, str) else value
 
 
-def _as_finite(said: Any) -> Any:
-    return None if isinstance(said, float) and not math.isfinite(said) else said
+def _as_finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 LISTED: Final = BeforeValidator(_as_list)

@@ -12,6 +12,6 @@ if TYPE_CHECKING:
 
 
 def make_storyboard(observer: Observer, settings: TraceSettings) -> Clip:
-    """Centred-uniform frames over the whole video. They are charged when a proposal uses them."""
+    """Decode centred-uniform frames of the whole video. They are charged when a proposal uses them."""
     clip = observer.survey(observer.whole, settings.storyboard_frames, height=settings.storyboard_height)
     return replace(clip, title="Storyboard")

@@ -1,7 +1,7 @@
 """TRACE inference: Algorithm 1 of the paper, line by line.
 
-Each module of the paper is a function in the file of its name and a field of `Trace` here, so that an ablation is the
-same value with another function in one place.
+Each module of the paper is a function in the file with its name and a field of `Trace` here. An ablation replaces one
+of these functions.
 """
 
 import itertools
@@ -19,23 +19,23 @@ from trace_ves.agent import (
     temporal_proposal,
     trajectory_reconciler,
 )
-from trace_ves.agent.anchor_extraction import closer_looks, make_anchor, with_frames, without_repeats
-from trace_ves.agent.anchors import BundleKey, Inquiry, Look, PrefixBundle, frames_in, key, names_of
+from trace_ves.agent.anchor_extraction import add_frames, drop_repeats, make_anchor, plan_closer_looks
+from trace_ves.agent.anchors import BundleKey, Inquiry, Look, PrefixBundle, anchor_ids, bundle_key, count_frames
 from trace_ves.agent.budget import (
-    action_costs,
-    affordable,
-    affordable_looks,
-    bundle_frames,
-    frames_that_fit,
-    looking_frames,
+    choose_anchor_frames,
+    count_look_frames,
+    count_looks,
+    estimate_action_costs,
+    select_affordable,
+    sum_frames,
 )
-from trace_ves.agent.comparison import Wordings, by_meaning, with_completeness
-from trace_ves.agent.exploration import counting_spacing, occurrences, passed_over, scan_moments, unexplored
-from trace_ves.agent.fallback import fallback_prefixes
+from trace_ves.agent.comparison import Wordings, mark_completeness, unify_wordings
+from trace_ves.agent.exploration import find_unexplored, find_unpromising, merge_spans, pick_scan_moments, pick_spacing
+from trace_ves.agent.fallback import rank_fallbacks
 from trace_ves.agent.settings import DEFAULT_BUDGET, TraceSettings
 from trace_ves.agent.state import State
 from trace_ves.agent.storyboard import make_storyboard
-from trace_ves.agent.temporal_proposal import ProposalContext, ProposedCandidates, unguided
+from trace_ves.agent.temporal_proposal import ProposalContext, ProposedCandidates, propose_unguided
 from trace_ves.agent.trajectory_reconciler import ReconcilerContext
 from trace_ves.core import Answer, Clip, InputError, Interval, Question, Termination
 from trace_ves.core.interval import subtract, union
@@ -61,23 +61,21 @@ from trace_ves.records.search import (
 )
 
 
-def growing_prefixes(anchors: PrefixBundle) -> tuple[PrefixBundle, ...]:
-    """E_1, ..., E_n: each bundle is the one before and one anchor more."""
+def form_prefixes(anchors: PrefixBundle) -> tuple[PrefixBundle, ...]:
+    """E_1, ..., E_n: each bundle has one more anchor than the one before."""
     return tuple(anchors[:j] for j in range(1, len(anchors) + 1))
 
 
-def whole_trajectory(
-    bundles: tuple[PrefixBundle, ...], trajectory: Trajectory
-) -> tuple[tuple[PrefixBundle, ...], Trajectory]:
+def view_all(bundles: tuple[PrefixBundle, ...], trajectory: Trajectory) -> tuple[tuple[PrefixBundle, ...], Trajectory]:
     """The reconciler reads every record."""
     return bundles, trajectory
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """TRACE as a value: its modules and its numbers. Calling it answers one question.
+    """TRACE: its modules and its numbers. Calling it answers one question.
 
-    A function for a module must take the arguments of the one that it replaces; else making the value fails.
+    A replacement for a module must take the same arguments; otherwise the constructor raises an `InputError`.
     """
 
     default_budget: ClassVar = DEFAULT_BUDGET
@@ -91,18 +89,16 @@ class Trace:
     )
     extract: Callable[..., tuple[Look, ...]] = anchor_extraction.extract
     prioritize: Callable[[Inquiry, PrefixBundle, frozenset[str]], PrefixBundle] = anchor_prioritization.prioritize
-    prefixes: Callable[[PrefixBundle], tuple[PrefixBundle, ...]] = growing_prefixes
+    prefixes: Callable[[PrefixBundle], tuple[PrefixBundle, ...]] = form_prefixes
     assemble: Callable[[Inquiry, Sequence[PrefixBundle], TraceSettings], tuple[PrefixRecord, ...]] = (
         evidence_assembly.assemble
     )
-    view: Callable[[tuple[PrefixBundle, ...], Trajectory], tuple[tuple[PrefixBundle, ...], Trajectory]] = (
-        whole_trajectory
-    )
-    """What of the trajectory the reconciler reads."""
+    view: Callable[[tuple[PrefixBundle, ...], Trajectory], tuple[tuple[PrefixBundle, ...], Trajectory]] = view_all
+    """Selects the part of the trajectory that the reconciler reads."""
     flags: Callable[[Sequence[PrefixBundle], Trajectory, frozenset[BundleKey]], Flags] = trajectory_reconciler.flags
     reconcile: Callable[[Inquiry, ReconcilerContext], Decision] = trajectory_reconciler.reconcile
     actions: frozenset[type[Action]] = frozenset({Drop, Refine, Expand})
-    """What the reconciler may choose from when it does not stop."""
+    """The actions that the reconciler may choose besides STOP."""
     replay: Callable[[Inquiry, PrefixBundle, PrefixRecord, TraceSettings], str | None] = final_answer_replay.replay
     force: Callable[[Inquiry, PrefixBundle, PrefixRecord | None, TraceSettings], str | None] = final_answer_replay.force
 
@@ -115,9 +111,9 @@ class Trace:
                 raise InputError(f"Trace.{name} must take the arguments {', '.join(arguments)}: {error}.") from None
 
     def __call__(self, question: Question, observer: Observer) -> Answer:
-        """Answer a question from a stable prefix that replay confirmed, or, saying so, from the best that was found."""
+        """Answer a question: from a stable prefix confirmed by replay, or from the best fallback."""
         if observer.budget == UNLIMITED:
-            observer.budget = self.default_budget  # a wrapper around TRACE has TRACE's budget too
+            observer.budget = self.default_budget  # for wrappers around TRACE, which state no budget
         if observer.budget < self.settings.least_budget:
             raise InputError(
                 f"a budget of {observer.budget} frames is too small: the storyboard, one look and an answer need "
@@ -125,14 +121,14 @@ class Trace:
             )
         inquiry = Inquiry(question, self.make_claims(question, observer), observer)
         storyboard = make_storyboard(observer, self.settings)
-        state = State(observer.whole, notes=self.recalled_notes(observer, storyboard))
+        state = State(observer.whole, notes=self.recall_notes(observer, storyboard))
         trace = replace(self, settings=self.settings.for_count()) if inquiry.counts else self
         return Search(trace, inquiry, storyboard, state, Wordings(inquiry)).run()
 
-    def recalled_notes(self, observer: Observer, storyboard: Clip) -> tuple[SegmentNote, ...] | None:
-        """The notes that an earlier question about the video made of the same storyboard; None where there are none.
+    def recall_notes(self, observer: Observer, storyboard: Clip) -> tuple[SegmentNote, ...] | None:
+        """The notes of an earlier question on the same storyboard, or None.
 
-        What was not promising for that question may be for this one.
+        All of them become promising, because this is another question.
         """
         if self.settings.resupply_storyboard or Expand not in self.actions:
             return None
@@ -149,42 +145,42 @@ class Search:
     trace: Trace
     inquiry: Inquiry
     storyboard: Clip  # S
-    state: State  # A_t, U_t, and what the last action left to do
+    state: State  # A_t, U_t, and the effects of the last action
     wordings: Wordings  # The answers to an open question, by meaning
     bundles: tuple[PrefixBundle, ...] = ()
     trajectory: Trajectory = ()  # tau
     records: dict[BundleKey, PrefixRecord] = field(default_factory=dict)
-    """The record of every bundle ever read, so that only newly formed bundles cost anything."""
+    """The record of every bundle that was read, so that none is read twice."""
     replays: dict[BundleKey, ReplayRecord] = field(default_factory=dict)
     rounds: list[RoundRecord] = field(default_factory=list)
-    scan: Clip | None = None  # Frames between those of the storyboard, where a scan was made
+    scan: Clip | None = None  # Frames between those of the storyboard, after a scan
     scan_helps: bool = True  # Whether single frames can show what is open
     names: Iterator[str] = field(default_factory=lambda: (f"a{n}" for n in itertools.count(1)))
     look_names: Iterator[str] = field(default_factory=lambda: (f"look-{n}" for n in itertools.count(1)))
 
     def run(self) -> Answer:
-        """Go round by round while budget remains; stop where replay confirms a stable prefix."""
+        """Search round by round while budget remains; stop when replay confirms a stable prefix."""
         for number in range(1, self.settings.max_rounds + 1):
             self.rounds.append(RoundRecord(number))
             self.inquiry.observer.announce(RoundStarted(number))
 
             candidates = self.propose()  # P_t <- TP(S, q, O, R, A, U)
-            if not candidates and not self.unread:
-                break  # nowhere left to look, or no frames left to look with
+            if not candidates and not self.has_unread:
+                break  # no place or no frames left for a look
             self.extract(candidates)  # valid anchors from P_t; update A_t and R_t
-            if not self.state.anchors or (candidates and self.looks_on and number < self.settings.max_rounds):
+            if not self.state.anchors or (candidates and self.keeps_looking and number < self.settings.max_rounds):
                 continue  # nothing to read yet, or no bundle could be sufficient
             self.prioritize()  # order anchors ...
-            bundles = self.payable(self.trace.prefixes(self.state.anchors))  # ... and form prefix bundles E_1, ..., E_n
+            bundles = self.select_bundles(self.trace.prefixes(self.state.anchors))  # ... and form bundles E_1, ..., E_n
             if bundles is None and not candidates:
-                break  # DROP left what can be neither read nor added to
+                break  # after DROP, the budget covers neither reading nor looking
             if bundles is None:
-                continue  # a forced answer from everything found is reserved; the rest is spent on more looks
+                continue  # spend the rest of the budget, except for a forced answer, on more looks
             self.assemble(bundles)  # r_j <- EA(E_j, q, O) for each newly formed E_j; tau = (r_1, ..., r_n)
             action = self.reconcile()  # (u, U_t, j*) <- TR(tau, R_t, B)
 
             if isinstance(action, Stop):
-                bundle = self.readable[0][action.prefix]
+                bundle = self.comparable[0][action.prefix]
                 replay = self.replay(bundle)
                 self.note(replay=replay)
                 if replay.agrees:
@@ -192,140 +188,144 @@ class Search:
                 self.state = self.state.with_refuted(bundle)
                 action = self.reconcile(stopping=False)  # a mismatch is a conflict signal
             if action is None:
-                break  # nothing is left that could be done
+                break  # no action is left
             self.state = self.state.after(action, self.settings)  # DROP, REFINE, or EXPAND
 
-        return self.forced_answer()  # budget exhaustion is not sufficiency
+        return self.force_answer()  # budget exhaustion is not sufficiency
 
     @property
     def settings(self) -> TraceSettings:
-        """The numbers of this run."""
+        """The numbers of this search."""
         return self.trace.settings
 
+    @property
+    def remaining(self) -> int:
+        """The frames that are left of the budget."""
+        return self.inquiry.observer.remaining
+
     def note(self, **changes: Any) -> None:
-        """Write into the record of the current round."""
+        """Update the record of the current round."""
         self.rounds[-1] = replace(self.rounds[-1], **changes)
 
     @property
-    def shown(self) -> tuple[float, ...]:
+    def preview_moments(self) -> tuple[float, ...]:
         """The moments of the storyboard and the scan."""
         frames = self.storyboard.frames + (self.scan.frames if self.scan else ())
         return tuple(sorted(frame.seconds for frame in frames))
 
     @property
-    def looked_at(self) -> tuple[float, ...]:
+    def seen_moments(self) -> tuple[float, ...]:
         """The moments of all looks, and those of the storyboard and the scan where the notes are not promising."""
         calls = self.inquiry.observer.log.calls
         looks = [t for call in calls if call.stage == anchor_extraction.PROMPT.stage for t in call.timestamps]
-        dull = [(note.start, note.end) for note in self.state.notes or () if not note.promising]
-        return (*looks, *(t for t in self.shown if any(start <= t <= end for start, end in dull)))
+        unpromising = [(note.start, note.end) for note in self.state.notes or () if not note.promising]
+        return (*looks, *(t for t in self.preview_moments if any(start <= t <= end for start, end in unpromising)))
 
     @property
-    def seen_elsewhere(self) -> tuple[float, ...]:
-        """The moments that were looked at and showed no evidence."""
-        return tuple(moment for moment in self.looked_at if not any(moment in span for span in self.state.evidence))
+    def empty_moments(self) -> tuple[float, ...]:
+        """The seen moments without evidence."""
+        return tuple(moment for moment in self.seen_moments if not any(moment in span for span in self.state.evidence))
 
     @property
     def spacing(self) -> float:
-        """How close frames must be for what lies between them to count as seen."""
+        """The largest distance between frames at which the time between them counts as explored."""
         if self.inquiry.counts:
-            return counting_spacing(self.occurrences, self.settings)
+            return pick_spacing(self.occurrences, self.settings)
         return self.settings.seen_spacing_seconds
 
     @property
     def unexplored(self) -> tuple[Interval, ...]:
         """R_t."""
-        return unexplored(self.inquiry.observer.whole, self.looked_at, self.spacing)
+        return find_unexplored(self.inquiry.observer.whole, self.seen_moments, self.spacing)
 
     @property
-    def passed_over(self) -> tuple[Interval, ...]:
-        """The stretches of a count that single frames show to be not promising."""
-        return passed_over(self.shown, self.state.notes or (), self.occurrences)
+    def unpromising(self) -> tuple[Interval, ...]:
+        """For a count, the spans that single frames show to be not promising."""
+        return find_unpromising(self.preview_moments, self.state.notes or (), self.occurrences)
 
     @property
     def occurrences(self) -> tuple[Interval, ...]:
-        """What was found of a count."""
-        return occurrences(self.state.evidence, self.seen_elsewhere, self.settings.adjoining_seconds)
+        """The occurrences found for a count."""
+        return merge_spans(self.state.evidence, self.empty_moments, self.settings.adjoining_seconds)
 
     @property
     def uncounted(self) -> tuple[Interval, ...]:
-        """The stretches in which an occurrence of a count like those found could be; none for a complete count."""
+        """The spans that may contain another occurrence; empty if the count is complete."""
         shortest = self.settings.shortest_segment
-        return tuple(left for piece in self.unexplored for left in subtract(piece, self.passed_over, shortest=shortest))
+        return tuple(part for piece in self.unexplored for part in subtract(piece, self.unpromising, shortest=shortest))
 
     @property
-    def readable(self) -> tuple[tuple[PrefixBundle, ...], Trajectory]:
-        """The bundles and tau as the reconciler reads them: comparable by rule."""
+    def comparable(self) -> tuple[tuple[PrefixBundle, ...], Trajectory]:
+        """The bundles and tau in the form that the reconciler reads, comparable by rule."""
         bundles, trajectory = self.trace.view(self.bundles, self.trajectory)
-        unified = by_meaning(trajectory, self.inquiry.claims, self.wordings)
-        return bundles, with_completeness(
-            unified,
-            self.inquiry.claims,
-            explored=not self.uncounted,
-            elsewhere=self.seen_elsewhere,
+        unified = unify_wordings(trajectory, self.inquiry.claims, self.wordings)
+        return bundles, mark_completeness(
+            unified, self.inquiry.claims, explored=not self.uncounted, elsewhere=self.empty_moments
         )
 
     @property
-    def unread(self) -> bool:
-        """Whether there are anchors that no call has read together."""
-        return self.state.rebuild or bool(self.state.anchors and key(self.state.anchors) not in self.records)
+    def has_unread(self) -> bool:
+        """Whether no call has read all current anchors together."""
+        return self.state.rebuild or bool(self.state.anchors and bundle_key(self.state.anchors) not in self.records)
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The open claims for which no anchor was found since the last reading; one without claims may be for any."""
+        """The open claims without an anchor since the last reading. An anchor without claims may be for any of them."""
         read = {anchor.id for bundle in self.bundles for anchor in bundle}
-        named = [anchor.claims for anchor in self.state.anchors if anchor.id not in read]
-        known = frozenset().union(*named) if all(named) else self.inquiry.open_claims(self.state.needs)
-        return tuple(claim for claim in self.inquiry.open_claims(self.state.needs) if claim not in known)
+        new = [anchor.claims for anchor in self.state.anchors if anchor.id not in read]
+        covered = frozenset().union(*new) if all(new) else self.inquiry.open_claims(self.state.needs)
+        return tuple(claim for claim in self.inquiry.open_claims(self.state.needs) if claim not in covered)
 
     @property
     def doubtful(self) -> tuple[str, ...]:
-        """The open claims of which looks have shown only a part or the result."""
+        """The open claims for which looks have shown at most a part or the result."""
         sure = frozenset().union(*(anchor.claims for anchor in self.state.anchors if anchor.is_sure))
         return tuple(claim for claim in self.inquiry.open_claims(self.state.needs) if claim not in sure)
 
     @property
-    def sought(self) -> int:
-        """How many anchors are needed at least before a bundle can be sufficient."""
+    def anchors_needed(self) -> int:
+        """The least number of new anchors before a bundle can be sufficient."""
         return 1 if self.inquiry.counts else max(1, len(self.missing))
 
     @property
-    def looks_on(self) -> bool:
-        """Whether to look on before anything is read: no bundle can be sufficient yet, and a look can be paid for."""
+    def keeps_looking(self) -> bool:
+        """Whether to look again before reading: no bundle can be sufficient yet, and the budget covers a look."""
         incomplete = self.uncounted if self.inquiry.counts else self.missing
         look = self.settings.least_candidate_frames + self.settings.least_anchor_frames
         return bool(
             incomplete
             and Expand in self.trace.actions
             and self.unexplored
-            and frames_in(self.state.anchors) + look <= self.inquiry.observer.remaining
+            and count_frames(self.state.anchors) + look <= self.remaining
         )
 
     def propose(self) -> tuple[Candidate, ...]:
-        """The looks that REFINE or EXPAND asked for, else new candidates, as far as they can be paid for."""
-        state, remaining = self.state, self.inquiry.observer.remaining
-        again = self.settings.resupply_storyboard and state.focus  # the variant asks with the storyboard again
-        wanted = () if again else state.pending
-        if not wanted and not state.rebuild:
-            wanted = self.new_candidates()
-            remaining = self.inquiry.observer.remaining
-        candidates = affordable(wanted, state.anchors, remaining, self.reading_frames(self.sought), self.settings)
+        """The looks that REFINE or EXPAND requested, else new candidates, as far as the budget covers them."""
+        state, remaining = self.state, self.remaining
+        asks_again = self.settings.resupply_storyboard and state.focus  # the variant shows the storyboard again
+        proposed = () if asks_again else state.pending
+        if not proposed and not state.rebuild:
+            proposed = self.propose_candidates()
+            remaining = self.remaining
+        candidates = select_affordable(
+            proposed, state.anchors, remaining, self.count_reading(self.anchors_needed), self.settings
+        )
         named = tuple(replace(candidate, id=next(self.look_names)) for candidate in candidates)
         self.state = replace(self.state, pending=(), focus=())
         self.note(candidates=named)
         return named
 
-    def new_candidates(self) -> tuple[Candidate, ...]:
-        """What Temporal Proposal names: first where the storyboard points, then from a scan, then by the notes."""
+    def propose_candidates(self) -> tuple[Candidate, ...]:
+        """The candidates of Temporal Proposal: from the storyboard, then from a scan, then from the notes."""
         first = self.state.notes is None
         if not first and (Expand not in self.trace.actions or not self.unexplored):
             return ()
         pictures = self.storyboard if first or self.settings.resupply_storyboard else None
-        asks = pictures is not None or len(self.rounds) == 1  # round one may have the notes of an earlier question
+        asks = pictures is not None or len(self.rounds) == 1  # the first round may have notes of an earlier question
         proposed = self.ask_for_candidates(pictures) if asks else ()
         hinted = tuple(candidate for candidate in proposed if candidate.moment is not None)
         if hinted and not self.inquiry.counts:
-            return hinted  # what they show says what to look for elsewhere
+            return hinted  # their results help to decide where else to look
         if (scan := self.make_scan(hinted)) is not None:
             self.scan = scan
             self.note(scan=tuple(frame.seconds for frame in scan.frames))
@@ -335,14 +335,14 @@ class Search:
         elif not asks:
             proposed = self.ask_for_candidates(None)
         if not proposed:
-            proposed = unguided(self.proposal_context, self.settings)
+            proposed = propose_unguided(self.proposal_context, self.settings)
         return tuple(sorted(proposed, key=lambda candidate: candidate.moment is None))
 
     def ask_for_candidates(self, pictures: Clip | None, chosen: tuple[Candidate, ...] = ()) -> tuple[Candidate, ...]:
-        """One call of Temporal Proposal, which adds to the candidates chosen already; its notes are kept."""
+        """Call Temporal Proposal for candidates besides those already chosen, and store its notes."""
         supplied = len(pictures.frames) if pictures else 0
         context = replace(self.proposal_context, chosen=chosen)
-        if supplied + frames_in(self.state.anchors) > self.inquiry.observer.remaining or context.limit <= len(chosen):
+        if supplied + count_frames(self.state.anchors) > self.remaining or context.limit <= len(chosen):
             return chosen
         proposal = self.trace.propose(self.inquiry, pictures, context, self.settings)
         if self.state.notes is None and proposal.notes:
@@ -354,53 +354,55 @@ class Search:
 
     @property
     def proposal_context(self) -> ProposalContext:
-        """What Temporal Proposal goes by."""
-        state, remaining = self.state, self.inquiry.observer.remaining
-        left = remaining - (len(self.storyboard.frames) if state.notes is None else 0)
+        """The context of Temporal Proposal."""
+        state, remaining = self.state, self.remaining
+        available = remaining - (len(self.storyboard.frames) if state.notes is None else 0)
         return ProposalContext(
             whole=self.inquiry.observer.whole,
-            seen=self.looked_at,
+            seen=self.seen_moments,
             spacing=self.spacing,
             focus=state.focus,
             anchors=state.anchors,
             looks=state.looks,
             needs=state.needs if self.inquiry.counts else frozenset(self.missing or self.doubtful) or state.needs,
             notes=state.notes or (),
-            limit=affordable_looks(state.anchors, left, self.reading_frames(self.sought), self.settings),
+            limit=count_looks(state.anchors, available, self.count_reading(self.anchors_needed), self.settings),
             counts=self.inquiry.counts,
         )
 
     def make_scan(self, hinted: Sequence[Candidate]) -> Clip | None:
-        """One scan between the frames of the storyboard, where an open claim has no evidence and no hint."""
+        """One scan between the frames of the storyboard, for open claims without evidence and hints."""
         if self.scan is not None or not self.scan_helps or len(hinted) >= self.proposal_context.limit:
             return None
-        looks = looking_frames(hinted) + self.settings.candidate_frames * self.sought
-        left = self.inquiry.observer.remaining - looks
-        largest = frames_in(self.state.anchors) + self.sought * self.settings.least_anchor_frames
-        reserves = (self.reading_frames(self.sought), 2 * largest, largest)  # as looks have them (budget.py)
-        counts = [min(self.settings.scan_frames, left - reserve) for reserve in reserves]
+        looks = count_look_frames(hinted) + self.settings.candidate_frames * self.anchors_needed
+        available = self.remaining - looks
+        largest = count_frames(self.state.anchors) + self.anchors_needed * self.settings.least_anchor_frames
+        reserves = (self.count_reading(self.anchors_needed), 2 * largest, largest)  # as in budget.py
+        counts = [min(self.settings.scan_frames, available - reserve) for reserve in reserves]
         count = next((count for count in counts if count >= self.settings.least_scan_frames), 0)
-        taken = [candidate.span for candidate in hinted]
+        excluded = [candidate.span for candidate in hinted]
         storyboard = [frame.seconds for frame in self.storyboard.frames]
-        moments = scan_moments(storyboard, self.state.notes or (), taken, max(0, count))
+        moments = pick_scan_moments(storyboard, self.state.notes or (), excluded, max(0, count))
         if len(moments) < self.settings.least_scan_frames:
             return None
         frames = self.inquiry.observer.frames_at(moments, height=self.storyboard.strategy.height)
         return replace(self.storyboard, frames=frames, title="Scan")
 
     def extract(self, candidates: Sequence[Candidate]) -> None:
-        """Look at the candidates, again where the model is not sure; keep the anchors found."""
+        """Look at the candidates, look closer where the model is not sure, and add the anchors."""
         looks = self.look(candidates)
-        looks += self.look(self.payable_looks(closer_looks(looks, self.inquiry.observer.whole, self.settings), looks))
+        looks += self.look(
+            self.select_looks(plan_closer_looks(looks, self.inquiry.observer.whole, self.settings), looks)
+        )
         events = [(look, event) for look in looks if look.relevant is not Relevance.NO for event in look.events]
-        events = without_repeats(events, self.state.anchors, self.looked_at, self.settings.adjoining_seconds)
+        events = drop_repeats(events, self.state.anchors, self.seen_moments, self.settings.adjoining_seconds)
         settings = self.settings
         if self.inquiry.counts or not {claim for _, event in events for claim in event.claims}.issuperset(self.missing):
             settings = replace(settings, most_anchor_frames=settings.least_anchor_frames)  # the search continues
-        kept = frames_in(self.state.anchors)
-        frames = frames_that_fit(kept, len(events), self.inquiry.observer.remaining, settings)
+        old_frames = count_frames(self.state.anchors)
+        frames = choose_anchor_frames(old_frames, len(events), self.remaining, settings)
         anchors = [
-            make_anchor(self.inquiry, next(self.names), event, frames, self.settings, seen=self.looked_at)
+            make_anchor(self.inquiry, next(self.names), event, frames, self.settings, seen=self.seen_moments)
             for event in events
         ]
         self.state = self.state.with_looks(looks, anchors)
@@ -410,74 +412,76 @@ class Search:
         """Look at these candidates in one batch."""
         if not candidates:
             return ()
-        return self.trace.extract(self.inquiry, candidates, self.state.anchors, self.shown, self.looked_at)
+        return self.trace.extract(self.inquiry, candidates, self.state.anchors, self.preview_moments, self.seen_moments)
 
-    def payable_looks(self, candidates: Sequence[Candidate], looks: Sequence[Look]) -> tuple[Candidate, ...]:
-        """The closer looks that can be paid for beside the trajectory of what was found."""
+    def select_looks(self, candidates: Sequence[Candidate], looks: Sequence[Look]) -> tuple[Candidate, ...]:
+        """The closer looks that the budget covers besides the trajectory of the anchors so far."""
         sure = sum(len(look.events) for look in looks if look.relevant is Relevance.YES)
         for count in range(len(candidates), 0, -1):
-            chosen = candidates[:count]
-            if looking_frames(chosen) + self.reading_frames(sure + count) <= self.inquiry.observer.remaining:
-                return tuple(replace(candidate, id=next(self.look_names)) for candidate in chosen)
+            first = candidates[:count]
+            if count_look_frames(first) + self.count_reading(sure + count) <= self.remaining:
+                return tuple(replace(candidate, id=next(self.look_names)) for candidate in first)
         return ()
 
-    def reading_frames(self, found: int) -> int:
+    def count_reading(self, new_anchors: int) -> int:
         """Frames to read all unread bundles, with this many new anchors, and to replay; a count reads the largest."""
         anchors = self.state.anchors
-        sizes = [len(anchor.clip.frames) for anchor in anchors] + [self.settings.least_anchor_frames] * found
+        sizes = [len(anchor.clip.frames) for anchor in anchors] + [self.settings.least_anchor_frames] * new_anchors
         totals = list(itertools.accumulate(sizes))
         if self.inquiry.counts:
             return 2 * totals[-1]
-        unread = (n for n in range(1, len(sizes) + 1) if n > len(anchors) or key(anchors[:n]) not in self.records)
+        unread = (
+            n for n in range(1, len(sizes) + 1) if n > len(anchors) or bundle_key(anchors[:n]) not in self.records
+        )
         return sum(totals[n - 1] for n in unread) + totals[-1]
 
     def prioritize(self) -> None:
-        """Order the new anchors behind those whose bundles have been read, where that can be paid for."""
+        """Order the new anchors after those already read, if the budget covers it."""
         count = len(self.rounds[-1].anchors)
         old, new = self.state.anchors[: -count or None], self.state.anchors[len(self.state.anchors) - count :]
-        growth = self._newly_formed(self.trace.prefixes(self.state.anchors))
-        needed = count + bundle_frames(growth) + frames_in(self.state.anchors)
-        if count > 1 and needed <= self.inquiry.observer.remaining:
+        growth = self._select_unread(self.trace.prefixes(self.state.anchors))
+        needed = count + sum_frames(growth) + count_frames(self.state.anchors)
+        if count > 1 and needed <= self.remaining:
             self.state = replace(self.state, anchors=old + self.trace.prioritize(self.inquiry, new, self.state.needs))
 
-    def payable(self, bundles: tuple[PrefixBundle, ...]) -> tuple[PrefixBundle, ...] | None:
-        """The bundles to read: all, or, where that cannot be paid for, the largest and the smallest that can be.
+    def select_bundles(self, bundles: tuple[PrefixBundle, ...]) -> tuple[PrefixBundle, ...] | None:
+        """The bundles to read: the largest, and the others from the smallest on, as far as the budget covers them.
 
-        A replay of the largest is paid for in either case. None where not even the largest can be read.
+        The budget also has to cover a replay of the largest. None if it does not cover the largest.
         """
-        left = self.inquiry.observer.remaining - frames_in(self.state.anchors)
-        chosen: list[PrefixBundle] = []
+        available = self.remaining - count_frames(self.state.anchors)
+        payable: list[PrefixBundle] = []
         for bundle in (*bundles[-1:], *bundles[:-1]):
-            cost = bundle_frames(self._newly_formed([bundle]))
-            if cost <= left:
-                chosen.append(bundle)
-                left -= cost
-            elif not chosen:
+            cost = sum_frames(self._select_unread([bundle]))
+            if cost <= available:
+                payable.append(bundle)
+                available -= cost
+            elif not payable:
                 return None
-        skipped = [bundle for bundle in bundles if bundle not in chosen]
-        reasons = tuple(f"bundle {'+'.join(names_of(b))} not read: its frames cannot be paid for" for b in skipped)
+        skipped = [bundle for bundle in bundles if bundle not in payable]
+        reasons = tuple(f"bundle {'+'.join(anchor_ids(b))} not read: its frames cannot be paid for" for b in skipped)
         self.note(refused=(*self.rounds[-1].refused, *reasons))
-        return tuple(bundle for bundle in bundles if bundle in chosen)
+        return tuple(bundle for bundle in bundles if bundle in payable)
 
-    def _newly_formed(self, bundles: Sequence[PrefixBundle]) -> list[PrefixBundle]:
-        return [bundle for bundle in bundles if key(bundle) not in self.records]
+    def _select_unread(self, bundles: Sequence[PrefixBundle]) -> list[PrefixBundle]:
+        return [bundle for bundle in bundles if bundle_key(bundle) not in self.records]
 
     def assemble(self, bundles: tuple[PrefixBundle, ...]) -> None:
-        """Read the newly formed bundles; the trajectory is the records of all."""
-        fresh = self._newly_formed(bundles)
-        records = self.trace.assemble(self.inquiry, fresh, self.settings)
-        self.records |= dict(zip(map(key, fresh), records, strict=True))
+        """Read the newly formed bundles, and update the trajectory."""
+        unread = self._select_unread(bundles)
+        records = self.trace.assemble(self.inquiry, unread, self.settings)
+        self.records |= dict(zip(map(bundle_key, unread), records, strict=True))
         self.bundles = bundles
-        self.trajectory = tuple(self.records[key(bundle)] for bundle in bundles)
+        self.trajectory = tuple(self.records[bundle_key(bundle)] for bundle in bundles)
         self.note(
-            bundles=tuple(names_of(bundle) for bundle in bundles),
-            assembled=tuple(j for j, bundle in enumerate(bundles) if bundle in fresh),
+            bundles=tuple(anchor_ids(bundle) for bundle in bundles),
+            assembled=tuple(j for j, bundle in enumerate(bundles) if bundle in unread),
             records=self.trajectory,
         )
 
     def reconcile(self, *, stopping: bool = True) -> Action | None:
-        """What the Trajectory Reconciler decides; after a replay that disagreed, anything but STOP."""
-        bundles, trajectory = self.readable
+        """Let the Trajectory Reconciler decide; after a replay that disagreed, on any action but STOP."""
+        bundles, trajectory = self.comparable
         flags = self.trace.flags(bundles, trajectory, self.state.refuted)
         if not stopping:
             flags = replace(flags, stable_prefix=None)
@@ -490,7 +494,7 @@ class Search:
             expand_limit=self.settings.expand_limit,
             allowed=self.trace.actions,
             notes=self.state.notes or (),
-            costs=action_costs(self.state.anchors, self.settings),
+            costs=estimate_action_costs(self.state.anchors, self.settings),
         )
         decision = self.trace.reconcile(self.inquiry, context)
         self.state = replace(self.state, needs=flags.unmet_needs)
@@ -500,64 +504,60 @@ class Search:
 
     def replay(self, bundle: PrefixBundle) -> ReplayRecord:
         """Answer again from the raw clips of a prefix; the same clips are never replayed twice."""
-        if key(bundle) not in self.replays:
-            record = self.records[key(bundle)]
+        if bundle_key(bundle) not in self.replays:
+            record = self.records[bundle_key(bundle)]
             answer = self.trace.replay(self.inquiry, bundle, record, self.settings)
-            self.replays[key(bundle)] = ReplayRecord(
-                names_of(bundle), answer, self.wordings.agree(answer, record.answer)
+            self.replays[bundle_key(bundle)] = ReplayRecord(
+                anchor_ids(bundle), answer, self.wordings.agree(answer, record.answer)
             )
-        return self.replays[key(bundle)]
+        return self.replays[bundle_key(bundle)]
 
-    def forced_answer(self) -> Answer:
-        """P <- least-conflicted fallback prefix; a choice from its clips is the answer. Sufficiency is not claimed."""
-        for bundle in self.fallbacks():
-            known = self.replays.get(key(bundle))
-            if known is not None and known.answer is not None:
-                return self.answer(known.answer, Termination.NO_STABLE_PREFIX, bundle, known)
-            if frames_in(bundle) <= self.inquiry.observer.remaining:
-                record = self.records.get(key(bundle))
-                bundle = with_frames(self.inquiry, bundle, self.inquiry.observer.remaining - frames_in(bundle))  # noqa: PLW2901
+    def force_answer(self) -> Answer:
+        """P <- least-conflicted fallback prefix. The answer from its clips may be insufficiently supported."""
+        for bundle in self.rank_fallbacks():
+            replay = self.replays.get(bundle_key(bundle))
+            if replay is not None and replay.answer is not None:
+                return self.answer(replay.answer, Termination.NO_STABLE_PREFIX, bundle, replay)
+            if count_frames(bundle) <= self.remaining:
+                record = self.records.get(bundle_key(bundle))
+                bundle = add_frames(self.inquiry, bundle, self.remaining - count_frames(bundle))  # noqa: PLW2901
                 answer = self.trace.force(self.inquiry, bundle, record, self.settings)
                 agrees = record is not None and self.wordings.agree(answer, record.answer)
-                fallback = ReplayRecord(names_of(bundle), answer, agrees)
+                fallback = ReplayRecord(anchor_ids(bundle), answer, agrees)
                 return self.answer(answer, Termination.NO_STABLE_PREFIX, bundle, fallback)
-        return self.storyboard_answer()
+        return self.answer_from_storyboard()
 
-    def fallbacks(self) -> list[PrefixBundle]:
-        """The bundles to fall back on, the best first; anchors that no call has read come before all."""
+    def rank_fallbacks(self) -> list[PrefixBundle]:
+        """The fallback bundles, the best first; a bundle of all anchors that was not read comes before them."""
         anchors = self.state.anchors
-        unread = [anchors] if anchors and key(anchors) not in self.records else []
-        bundles, trajectory = self.readable
+        unread = [anchors] if anchors and bundle_key(anchors) not in self.records else []
+        bundles, trajectory = self.comparable
         conflicts = self.trace.flags(bundles, trajectory, self.state.refuted).conflicts
-        ranked = fallback_prefixes(bundles, trajectory, conflicts=conflicts, refuted=self.state.refuted)
-        return unread + [bundles[prefix] for prefix in ranked]
+        ranking = rank_fallbacks(bundles, trajectory, conflicts=conflicts, refuted=self.state.refuted)
+        return unread + [bundles[prefix] for prefix in ranking]
 
-    def storyboard_answer(self) -> Answer:
-        """Without any anchor: a choice from the storyboard frames that the budget allows."""
+    def answer_from_storyboard(self) -> Answer:
+        """Answer from the storyboard frames that the budget covers, if there is no anchor."""
         frames = self.storyboard.frames
-        count = min(len(frames), self.inquiry.observer.remaining)
-        chosen = tuple(frames[(2 * number + 1) * len(frames) // (2 * count)] for number in range(count))
-        clips = (replace(self.storyboard, frames=chosen),) if chosen else ()
+        count = min(len(frames), self.remaining)
+        covered = tuple(frames[(2 * number + 1) * len(frames) // (2 * count)] for number in range(count))
+        clips = (replace(self.storyboard, frames=covered),) if covered else ()
         option = final_answer_replay.answer_from_clips(self.inquiry, clips, forced=True) if clips else None
         return self.answer(option, Termination.NO_STABLE_PREFIX, ())  # a storyboard is not evidence
 
     def answer(
-        self,
-        option: str | None,
-        termination: Termination,
-        bundle: PrefixBundle,
-        fallback: ReplayRecord | None = None,
+        self, option: str | None, termination: Termination, bundle: PrefixBundle, fallback: ReplayRecord | None = None
     ) -> Answer:
-        """The answer with the clips that support it and the record of the search."""
+        """Make the answer, with its clips and the record of the search."""
         stable = termination is Termination.STABLE_PREFIX_FOUND
         record = TraceRecord(
             claims=self.inquiry.claims,
             storyboard=ClipRecord.of(self.storyboard),
             notes=self.state.notes or (),
             rounds=tuple(self.rounds),
-            stable_prefix=names_of(bundle) if stable else None,
+            stable_prefix=anchor_ids(bundle) if stable else None,
             fallback=fallback,
             unexplored=self.uncounted if self.inquiry.counts else (),
-            not_promising=union(self.passed_over) if self.inquiry.counts else (),
+            not_promising=union(self.unpromising) if self.inquiry.counts else (),
         )
         return Answer(option, termination, tuple(anchor.clip for anchor in bundle), record.to_json())

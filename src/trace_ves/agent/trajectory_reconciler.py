@@ -1,7 +1,7 @@
 """The Trajectory Reconciler: reads the whole evidence growth trajectory and decides on one of four actions.
 
-A rule triggers STOP from only the trajectory. For the other three, one text-only call classifies over a small action
-space; rules check its reply, and whatever they refuse is recorded.
+A rule decides on STOP from the trajectory. For the other three, one text-only call chooses from a small set of actions;
+rules check its reply, and refused parts are recorded.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -17,17 +17,17 @@ from trace_ves.agent.anchors import (
     Look,
     PrefixBundle,
     VisualAnchor,
-    key,
+    bundle_key,
+    format_span,
     load_prompt,
-    span_variables,
 )
 from trace_ves.agent.reply_fields import LISTED, Words
 from trace_ves.agent.settings import LookFor
-from trace_ves.agent.temporal_proposal import look_variables, note_variables
+from trace_ves.agent.temporal_proposal import format_looks, format_notes
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
 from trace_ves.backbone.replies import same_answer, up_to
 from trace_ves.core import Interval
-from trace_ves.core.interval import clipped
+from trace_ves.core.interval import clip_to_segments
 from trace_ves.records.search import (
     Action,
     AtLeast,
@@ -54,11 +54,10 @@ _ANSWERABILITY: Final = {Status.CONFLICTED: 0, Status.INSUFFICIENT: 1, Status.AN
 
 
 def flags(bundles: Sequence[PrefixBundle], trajectory: Trajectory, refuted: Collection[BundleKey] = ()) -> Flags:
-    """The three flags of the appendix, from the trajectory and the bundles that replay has refuted."""
-    stable = (j for j in range(len(trajectory)) if key(bundles[j]) not in refuted and _is_stable(trajectory, j))
-    # What recurs in the last two records is in U_n anyway.
-    needs = trajectory[-1].unmet_needs if trajectory else frozenset()
-    return Flags(next(stable, None), _conflicts(bundles, trajectory, refuted), needs)
+    """The three flags of the appendix, from the trajectory and the bundles that a replay has refuted."""
+    stable = (j for j in range(len(trajectory)) if bundle_key(bundles[j]) not in refuted and _is_stable(trajectory, j))
+    needs = trajectory[-1].unmet_needs if trajectory else frozenset()  # includes what recurs in the last two records
+    return Flags(next(stable, None), _find_conflicts(bundles, trajectory, refuted), needs)
 
 
 def _is_stable(trajectory: Trajectory, j: int) -> bool:
@@ -77,33 +76,35 @@ def _is_stable(trajectory: Trajectory, j: int) -> bool:
     )
 
 
-def _conflicts(
+def _find_conflicts(
     bundles: Sequence[PrefixBundle], trajectory: Trajectory, refuted: Collection[BundleKey]
 ) -> frozenset[str]:
     unsettling = (
         j
         for j in range(len(trajectory))
-        if key(bundles[j]) in refuted
+        if bundle_key(bundles[j]) in refuted
         or (j > 0 and (flips(trajectory[j - 1], trajectory[j]) or _degrades(trajectory[j - 1], trajectory[j])))
         or any(contradicts(earlier, trajectory[j]) for earlier in trajectory[:j])
     )
-    return frozenset().union(*(key(bundles[j]) - (key(bundles[j - 1]) if j else frozenset()) for j in unsettling))
+    return frozenset().union(
+        *(bundle_key(bundles[j]) - (bundle_key(bundles[j - 1]) if j else frozenset()) for j in unsettling)
+    )
 
 
-def redundant(bundles: Sequence[PrefixBundle], trajectory: Trajectory) -> frozenset[str]:
-    """The anchors whose addition neither settled a claim, raised a count nor changed the answer."""
+def find_redundant(bundles: Sequence[PrefixBundle], trajectory: Trajectory) -> frozenset[str]:
+    """The anchors that settled no claim, raised no count and did not change the answer."""
     nothing = PrefixRecord(None, Status.INSUFFICIENT)
     names: set[str] = set()
     for j, record in enumerate(trajectory):
-        before, known = (trajectory[j - 1], key(bundles[j - 1])) if j else (nothing, frozenset())
-        added = key(bundles[j]) - known
+        before, earlier = (trajectory[j - 1], bundle_key(bundles[j - 1])) if j else (nothing, frozenset())
+        added = bundle_key(bundles[j]) - earlier
         if len(added) == 1 and record.answer == before.answer and not supplies_more(before, record):
             names |= added
     return frozenset(names)
 
 
 def flips(before: PrefixRecord, after: PrefixRecord) -> bool:
-    """Whether an answer changed. A first answer and a growing count are not flips."""
+    """Whether the answer changed. A first answer and a growing count are not flips."""
     if before.answer is None or same_answer(before.answer, after.answer):
         return False
     return not any(_counts_further(value, after.facts.get(claim)) for claim, value in before.facts.items())
@@ -114,9 +115,9 @@ def _degrades(before: PrefixRecord, after: PrefixRecord) -> bool:
 
 
 def contradicts(earlier: PrefixRecord, later: PrefixRecord) -> bool:
-    """Whether two records give one claim values that cannot both be true."""
-    shared = earlier.facts.keys() & later.facts.keys()
-    return any(_values_contradict(earlier.facts[claim], later.facts[claim]) for claim in shared)
+    """Whether two records have values of one claim that cannot both be true."""
+    claims = earlier.facts.keys() & later.facts.keys()
+    return any(_values_contradict(earlier.facts[claim], later.facts[claim]) for claim in claims)
 
 
 def supplies_more(earlier: PrefixRecord, later: PrefixRecord) -> bool:
@@ -140,7 +141,7 @@ def _counts_further(earlier: FactValue, later: FactValue | None) -> bool:
     return isinstance(earlier, AtLeast) and isinstance(later, AtLeast) and later.count > earlier.count
 
 
-# --- the single call for control ----------------------------------------------------------------
+# --- the control call ---------------------------------------------------------------------------
 
 
 class ControlReply(BaseModel):
@@ -156,7 +157,7 @@ class ControlReply(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ReconcilerContext:
-    """What the reconciler knows about a round besides the question."""
+    """The state of a round that the reconciler reads."""
 
     bundles: tuple[PrefixBundle, ...]
     trajectory: Trajectory
@@ -165,9 +166,9 @@ class ReconcilerContext:
     expand_limit: int  # K: how many spans EXPAND may name
     allowed: frozenset[type[Action]] = frozenset({Drop, Refine, Expand})
     """The available actions; an ablation removes EXPAND."""
-    notes: tuple[SegmentNote, ...] = ()  # What the storyboard and the looks showed
+    notes: tuple[SegmentNote, ...] = ()
     looks: tuple[Look, ...] = ()  # Looks that found nothing
-    costs: Mapping[str, int] = field(default_factory=dict)  # Frames that each action costs at least
+    costs: Mapping[str, int] = field(default_factory=dict)  # The least frames that each action costs
 
     @property
     def anchors(self) -> tuple[VisualAnchor, ...]:
@@ -176,17 +177,17 @@ class ReconcilerContext:
 
     @property
     def redundant(self) -> frozenset[str]:
-        """Anchors that added nothing."""
-        return redundant(self.bundles, self.trajectory)
+        """The redundant anchors."""
+        return find_redundant(self.bundles, self.trajectory)
 
     @property
     def refinable(self) -> dict[str, VisualAnchor | Look]:
-        """What REFINE may name: anchors and fruitless looks that were not yet refined in every way."""
+        """The targets of REFINE: anchors and looks without evidence that were not yet refined in every way."""
         targets: tuple[VisualAnchor | Look, ...] = (*self.anchors, *self.looks)
         return {target.id: target for target in targets if set(Refinement) - target.refined}
 
-    def offered(self, remaining: int) -> tuple[str, ...]:
-        """The actions of this run that have a target and fit into the budget."""
+    def list_actions(self, remaining: int) -> tuple[str, ...]:
+        """The allowed actions that have a target and fit into the budget."""
         targets = {
             "DROP": len(self.anchors) > 1 and self.flags.conflicts | self.redundant,
             "REFINE": self.refinable,
@@ -200,91 +201,90 @@ class ReconcilerContext:
 
 
 def reconcile(inquiry: Inquiry, context: ReconcilerContext) -> Decision:
-    """STOP if a stable prefix exists; otherwise one call for control, checked by the rules."""
+    """STOP if a stable prefix exists; otherwise the action of one control call, checked by rules."""
     if context.flags.stable_prefix is not None:
         return Decision(Stop(context.flags.stable_prefix))
-    offered = context.offered(inquiry.observer.remaining)
-    if not offered:
+    actions = context.list_actions(inquiry.observer.remaining)
+    if not actions:
         return Decision(None, ("no action can be paid for or has anything to act on",))
-    (reply,) = inquiry.observer.ask([control_request(inquiry, context, offered)])
+    (reply,) = inquiry.observer.ask([make_control_request(inquiry, context, actions)])
     if isinstance(reply, ModelFault):
-        return Decision(default_action(context, offered), (f"the reply could not be read: {reply.reason}",))
-    action, refused = valid_action(reply, context)
-    return Decision(action if action is not None else default_action(context, offered), refused)
+        return Decision(choose_default_action(context, actions), (f"the reply could not be read: {reply.reason}",))
+    action, refused = check_action(reply, context)
+    return Decision(action if action is not None else choose_default_action(context, actions), refused)
 
 
-def control_request(inquiry: Inquiry, context: ReconcilerContext, offered: tuple[str, ...]) -> Request[ControlReply]:
-    """The six inputs of the appendix, with notes, spans and prices.
-
-    Claims are given as text, because an id means nothing to a model.
-    """
-    words = {claim.id: claim.text for claim in inquiry.claims}
+def make_control_request(
+    inquiry: Inquiry, context: ReconcilerContext, actions: tuple[str, ...]
+) -> Request[ControlReply]:
+    """The six inputs of the appendix, with notes, spans and costs. Claims are shown as text instead of ids."""
+    texts = {claim.id: claim.text for claim in inquiry.claims}
     return Request(
-        offering(PROMPT, offered),
+        restrict_prompt(PROMPT, actions),
         inquiry.variables(
             trajectory=[
-                record_variables(bundle, record, words)
+                format_record(bundle, record, texts)
                 for bundle, record in zip(context.bundles, context.trajectory, strict=True)
             ],
             conflict_set=sorted(context.flags.conflicts),
             redundant=sorted(context.redundant),
-            unmet_needs=[words[need] for need in sorted(context.flags.unmet_needs)],
+            unmet_needs=[texts[need] for need in sorted(context.flags.unmet_needs)],
             unexplored_segments=[
-                span_variables(piece) | {"seconds": round(piece.length, 1)} for piece in context.unexplored
+                format_span(piece) | {"seconds": round(piece.length, 1)} for piece in context.unexplored
             ],
-            anchors=[{"anchor": anchor.id} | span_variables(anchor.clip.span) for anchor in context.anchors],
-            looks=look_variables(look for look in context.looks if look.id in context.refinable),
-            notes=note_variables(context.notes),
+            anchors=[{"anchor": anchor.id} | format_span(anchor.clip.span) for anchor in context.anchors],
+            looks=format_looks(look for look in context.looks if look.id in context.refinable),
+            notes=format_notes(context.notes),
             budget_remaining=inquiry.observer.remaining,
-            costs={name: context.costs[name] for name in offered if name in context.costs},
-            actions=", ".join(offered),
+            costs={name: context.costs[name] for name in actions if name in context.costs},
+            actions=", ".join(actions),
             limit=context.expand_limit,
         ),
-        control_reply(offered),
+        make_control_reply(actions),
     )
 
 
-def offering(prompt: Prompt, actions: Collection[str]) -> Prompt:
-    """The prompt without the rules of missing actions; a rule is a line that starts with a name."""
+def restrict_prompt(prompt: Prompt, actions: Collection[str]) -> Prompt:
+    """The prompt without the rules of other actions; a rule is a line that starts with the name of an action."""
     rules = tuple(f"- {name}:" for name in _HANDLERS if name not in actions)
     lines = (line for line in prompt.text.splitlines(keepends=True) if not line.startswith(rules))
     return replace(prompt, text="".join(lines))
 
 
 @lru_cache(maxsize=8)
-def control_reply(actions: tuple[str, ...]) -> type[ControlReply]:
-    """The reply narrowed to the actions of this run."""
+def make_control_reply(actions: tuple[str, ...]) -> type[ControlReply]:
+    """The reply type, restricted to these actions."""
     kind: Any = Literal[actions]
     return create_model("ControlReply", __base__=ControlReply, __doc__=ControlReply.__doc__, action=(kind, ...))
 
 
-def record_variables(bundle: PrefixBundle, record: PrefixRecord, words: Mapping[str, str]) -> dict[str, object]:
-    """A record in the compact form for control: a prefix named by its anchors, a claim by its text."""
+def format_record(bundle: PrefixBundle, record: PrefixRecord, texts: Mapping[str, str]) -> dict[str, object]:
+    """A record in the form that the control prompt shows, with the text of its claims."""
     return {
         "prefix_id": "+".join(anchor.id for anchor in bundle),
         "answer": record.answer,
         "status": record.status.value,
-        "facts_supported": {words[claim]: fact_text(value) for claim, value in record.facts.items()},
-        "unmet_needs": [words[need] for need in sorted(record.unmet_needs)],
+        "facts_supported": {texts[claim]: format_fact(value) for claim, value in record.facts.items()},
+        "unmet_needs": [texts[need] for need in sorted(record.unmet_needs)],
     }
 
 
-def fact_text(value: FactValue) -> str:
+def format_fact(value: FactValue) -> str:
     """A fact's value as text."""
     return f"at least {value.count}" if isinstance(value, AtLeast) else str(value)
 
 
-def valid_action(reply: ControlReply, context: ReconcilerContext) -> tuple[Action | None, tuple[str, ...]]:
-    """The part of the model's choice that the rules allow, and a sentence for each part that they refuse."""
+def check_action(reply: ControlReply, context: ReconcilerContext) -> tuple[Action | None, tuple[str, ...]]:
+    """The allowed part of the model's choice, and a sentence for each refused part."""
     _, handler = _HANDLERS[reply.action]
     return handler(reply, context)
 
 
 def _drop(reply: ControlReply, context: ReconcilerContext) -> tuple[Action | None, tuple[str, ...]]:
-    named = set(reply.target_anchors)
-    allowed = named & (context.flags.conflicts | context.redundant) & {anchor.id for anchor in context.anchors}
-    excess = sorted(named - allowed)
-    refused = tuple(f"DROP of {name[:40]!r}: neither in the conflict set nor redundant" for name in excess)
+    targets = set(reply.target_anchors)
+    allowed = targets & (context.flags.conflicts | context.redundant) & {anchor.id for anchor in context.anchors}
+    others = sorted(targets - allowed)
+    refused = tuple(f"DROP of {name[:40]!r}: neither in the conflict set nor redundant" for name in others)
     return (Drop(frozenset(allowed)), refused) if allowed else (None, refused or ("DROP named no anchor",))
 
 
@@ -308,7 +308,7 @@ def _expand(reply: ControlReply, context: ReconcilerContext) -> tuple[Action | N
     inside: list[Interval] = []
     refused: list[str] = []
     for start, end in reply.target_intervals:
-        pieces = clipped(start, end, context.unexplored)
+        pieces = clip_to_segments(start, end, context.unexplored)
         if not pieces:
             refused.append(f"EXPAND into {start:g}-{end:g} s: outside the unexplored segments")
         elif len(inside) == context.expand_limit:
@@ -316,8 +316,8 @@ def _expand(reply: ControlReply, context: ReconcilerContext) -> tuple[Action | N
         else:
             inside.append(max(pieces, key=lambda piece: piece.length))
     if inside:
-        wanted = reply.observation_strategy
-        look_for = "general" if wanted is None or isinstance(wanted, Refinement) else wanted
+        strategy = reply.observation_strategy
+        look_for = "general" if strategy is None or isinstance(strategy, Refinement) else strategy
         return Expand(tuple(inside), look_for), tuple(refused)
     return None, tuple(refused) or ("EXPAND named no span",)
 
@@ -325,12 +325,12 @@ def _expand(reply: ControlReply, context: ReconcilerContext) -> tuple[Action | N
 _HANDLERS: Final = {"DROP": (Drop, _drop), "REFINE": (Refine, _refine), "EXPAND": (Expand, _expand)}
 
 
-def default_action(context: ReconcilerContext, offered: Collection[str]) -> Action | None:
-    """For an impossible choice: the longest unexplored spans, else a closer look, else nothing."""
-    if "EXPAND" in offered:
+def choose_default_action(context: ReconcilerContext, actions: Collection[str]) -> Action | None:
+    """The action after an invalid reply: EXPAND into the longest unexplored spans, else REFINE, else none."""
+    if "EXPAND" in actions:
         longest = sorted(context.unexplored, key=lambda piece: (-piece.length, piece.start))
         return Expand(tuple(sorted(longest[: context.expand_limit])))
-    if "REFINE" in offered:
+    if "REFINE" in actions:
         for target in reversed(context.refinable.values()):
             return Refine(target.id, next(way for way in Refinement if way not in target.refined))
     return None

@@ -1,4 +1,4 @@
-"""One completion from a service: attempts with a deadline, shared pacing, and features that a service may refuse."""
+"""Requests to a service: attempts until a deadline, shared rate limiting, and features that a service may refuse."""
 
 from __future__ import annotations
 
@@ -26,48 +26,48 @@ if TYPE_CHECKING:
 
 _JITTER: Final = random.SystemRandom()
 _GRACE_SECONDS: Final = 1.0
-_FLEX_ATTEMPTS: Final = 3  # in the tier `flex`, before the standard tier is asked
-_QUOTA_SECONDS: Final = 60.0  # providers count requests by the minute
+_FLEX_ATTEMPTS: Final = 3  # In the tier `flex`, before the standard tier is used
+_QUOTA_SECONDS: Final = 60.0  # Providers count requests per minute
 _REFUSALS: Final = frozenset({400, 422})
-_NOTICES: Final = {  # what is said when a feature is refused that a user has asked for
+_NOTICES: Final = {  # Logged if the service refuses a feature that the user has requested
     "thinking_off": "the model cannot turn thinking off ({}); the lowest level is used.",
     "flex": "the service refuses the tier flex; the standard tier is used.",
 }
 
 
 class Slots:
-    """Limits how many requests are in flight and, after a rate limit, how fast they start. Safe under threads.
+    """Limits how many requests are in flight and, after a rate limit, how fast they start. Thread-safe.
 
     A rate limit pauses all requests. They then start at the rate that the service accepted before, and slowly faster.
     """
 
     def __init__(self, most: int) -> None:
         self._free = most
-        self._starts: deque[float] = deque()  # of the last minute; times are those of `time.monotonic`
-        self._next = self._paused = 0.0  # when the next request may start; when the last pause ends
-        self._gap = 0.0  # seconds between two starts
-        self._window, self._accepted = 0.0, 0  # before the last pause: seconds, and requests that were accepted
+        self._starts: deque[float] = deque()  # Of the last minute; all times are those of `time.monotonic`
+        self._next = self._paused = 0.0  # When the next request may start; when the last pause ends
+        self._gap = 0.0  # Seconds between two starts
+        self._window, self._accepted = 0.0, 0  # Before the last pause: seconds, and accepted requests
         self._changed = threading.Condition()
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
-        """A context in which a request has a slot."""
-        self._take()
+    def hold(self) -> Iterator[None]:
+        """Wait for a slot and hold it within the block."""
+        self._acquire()
         try:
             yield
         finally:
-            self._give()
+            self._release()
 
     @contextmanager
-    def lent(self) -> Iterator[None]:
-        """A context in which a request lends its slot to others; it queues for a slot at the end."""
-        self._give()
+    def lend(self) -> Iterator[None]:
+        """Release the slot within the block, and wait for one at its end."""
+        self._release()
         try:
             yield
         finally:
-            self._take()
+            self._acquire()
 
-    def _take(self) -> None:
+    def _acquire(self) -> None:
         with self._changed:
             while (seconds := self._next - time.monotonic()) > 0 or not self._free:
                 self._changed.wait(max(seconds, 0.0) or None)
@@ -78,16 +78,16 @@ class Slots:
             while self._starts[0] < now - _QUOTA_SECONDS:
                 self._starts.popleft()
 
-    def _give(self) -> None:
+    def _release(self) -> None:
         with self._changed:
             self._free += 1
             self._changed.notify_all()
 
-    def slow_down(self, sent: float, seconds: float) -> None:
-        """Pause for so many seconds after a rate limit; requests sent before the last pause only correct its rate."""
+    def slow_down(self, start: float, seconds: float) -> None:
+        """Pause after a rate limit. A request that started before the last pause only lowers the rate."""
         with self._changed:
             now = time.monotonic()
-            if sent >= self._paused:
+            if start >= self._paused:
                 first = self._starts[0] if self._starts else now
                 self._window, self._accepted = now - first + seconds, len(self._starts)
                 self._paused = self._next = now + seconds
@@ -96,14 +96,14 @@ class Slots:
             self._gap = self._window / max(1, self._accepted)
 
     def speed_up(self) -> None:
-        """Count a success."""
+        """Start requests a little faster after a success."""
         with self._changed:
             self._gap *= 0.95
 
 
 @dataclass(slots=True)
 class Exchange:
-    """One request with all its attempts: how long they may take, and what they came to."""
+    """The attempts of one request: their deadline, tokens and service tiers."""
 
     deadline: float
     stop: threading.Event
@@ -112,11 +112,11 @@ class Exchange:
 
 
 class Attempts:
-    """Asks one provider until it answers, fails for good, or the time is over. Safe under threads."""
+    """Sends requests to one provider until it answers, fails permanently, or the deadline passes. Thread-safe."""
 
     def __init__(self, provider: Provider, options: BackboneOptions, retry: RetryPolicy, slots: Slots) -> None:
         self._provider = provider
-        self._chosen = options.model.chosen  # a service that refuses one of these is an error
+        self._requested = options.model.non_defaults  # It is an error if the service refuses one of these
         self._retry = retry
         self.slots = slots
         self.announcer = Announcer(provider.name)
@@ -124,26 +124,26 @@ class Attempts:
         unused |= {"thinking_off"} if options.model.thinking is not Thinking.NONE else set()
         unused |= {"flex"} if options.service_tier is not ServiceTier.FLEX else set()
         self._features = frozenset(provider.optional) - unused
-        self._stages_in_words: set[str] = set()  # the service refused their schemas
-        self._reached = False  # whether the service has ever responded; one that restarts is retried until the deadline
-        self._abandoned: list[Future[Completion]] = []  # attempts that were given up and have not ended
+        self._stages_in_words: set[str] = set()  # The service refused their schemas
+        self._reached = False  # Whether the service has ever responded
+        self._abandoned: list[Future[Completion]] = []  # Attempts that timed out and are still running
 
     def features_of(self, stage: str) -> frozenset[str]:
         """The optional features that requests of a stage use."""
         return self._features - ({"schema"} if stage in self._stages_in_words else set())
 
     def begin(self, call: CompletionRequest, stop: threading.Event) -> Exchange:
-        """The exchange for a new request."""
+        """Start a new request."""
         return Exchange(time.monotonic() + self._policy(call).deadline_seconds, stop)
 
     def complete(self, call: CompletionRequest, exchange: Exchange) -> Completion:
-        """Make attempts until one succeeds. Raises `BackboneError`; the exchange has what was paid in any case."""
+        """Make attempts until one succeeds. Raises `BackboneError`. The exchange has the tokens of all attempts."""
         failed_attempts = 0
         while True:
             features = self.features_of(call.stage)
             if call.service_tier is ServiceTier.FLEX and "flex" not in features:
                 call = replace(call, service_tier=ServiceTier.STANDARD)
-            sent = time.monotonic()
+            start = time.monotonic()
             try:
                 completion = self._attempt(call, features, exchange.deadline)
             except ServiceError as failure:
@@ -157,7 +157,7 @@ class Attempts:
                 if is_flex and is_retryable(failure) and failed_attempts >= _FLEX_ATTEMPTS:
                     call = replace(call, service_tier=ServiceTier.STANDARD)  # flex has no capacity
                     continue
-                self._wait_for_retry(failure, failed_attempts, sent, exchange, self._policy(call))
+                self._wait_for_retry(failure, failed_attempts, start, exchange, self._policy(call))
             else:
                 self.slots.speed_up()
                 exchange.usage += completion.usage
@@ -165,7 +165,7 @@ class Attempts:
                 return completion
 
     def claim_late_usage(self) -> Usage:
-        """What abandoned attempts cost that have ended since, as the provider reports it; each is counted once."""
+        """The tokens of abandoned attempts that have ended since the last call."""
         usage = Usage()
         for attempt in [each for each in list(self._abandoned) if each.done()]:
             try:
@@ -189,9 +189,9 @@ class Attempts:
         return completion
 
     def _wait_for_retry(
-        self, failure: ServiceError, failed_attempts: int, sent: float, exchange: Exchange, policy: RetryPolicy
+        self, failure: ServiceError, failed_attempts: int, start: float, exchange: Exchange, policy: RetryPolicy
     ) -> None:
-        """Wait as long as the retry policy says, then for a slot. Raises `BackboneError` if a retry is pointless."""
+        """Wait as the retry policy says, then for a slot. Raises `BackboneError` if a retry cannot succeed in time."""
         name = self._provider.name
         self._reached = self._reached or not failure.unreachable
         if not self._reached and failed_attempts >= policy.unreached_attempts:
@@ -205,11 +205,11 @@ class Attempts:
         gives_up = time.monotonic() + wait_seconds >= exchange.deadline
         if not gives_up:
             if failure.status == HTTPStatus.TOO_MANY_REQUESTS:
-                self.slots.slow_down(sent, failure.retry_after_seconds or policy.first_wait_seconds)
-            with self.announcer.waits(failure.summary, wait_seconds), self.slots.lent():
+                self.slots.slow_down(start, failure.retry_after_seconds or policy.first_wait_seconds)
+            with self.announcer.waits(failure.summary, wait_seconds), self.slots.lend():
                 gives_up = exchange.stop.wait(wait_seconds)
-                woken = time.monotonic()
-            exchange.deadline += time.monotonic() - woken  # the queue for a slot does not count
+                wait_end = time.monotonic()
+            exchange.deadline += time.monotonic() - wait_end  # the time in the queue for a slot does not count
         if gives_up:
             attempts = "1 attempt" if failed_attempts == 1 else f"{failed_attempts} attempts"
             raise BackboneError(
@@ -217,12 +217,14 @@ class Attempts:
                 f"{failure.summary.rstrip('.')}."
             ) from None
 
-    def _drop_feature(self, failure: ServiceError, used: frozenset[str], stage: str) -> bool:
-        """Stop using the optional feature that the service has just refused; False if it refused something else."""
+    def _drop_feature(self, failure: ServiceError, features: frozenset[str], stage: str) -> bool:
+        """Stop using the optional feature that the service refused; False if it refused something else."""
         if failure.status not in _REFUSALS:
             return False
         for feature, refusal in self._provider.optional.items():
-            if feature in used and feature not in self._chosen and re.search(refusal, failure.message, re.IGNORECASE):
+            if feature not in features or feature in self._requested:
+                continue
+            if re.search(refusal, failure.message, re.IGNORECASE):
                 name = self._provider.name
                 if feature in _NOTICES and feature in self._features:
                     NOTICES.warning("%s: %s", name, _NOTICES[feature].format(failure.summary))
@@ -230,15 +232,15 @@ class Attempts:
                     self._features -= {feature}
                 elif stage not in self._stages_in_words:  # the other stages keep their schemas
                     self._stages_in_words.add(stage)
-                    said = f"the service refused the reply schema of the stage {stage} ({failure.summary})"
-                    NOTICES.warning("%s: %s; the prompt states it instead.", name, said)
+                    notice = f"the service refused the reply schema of the stage {stage} ({failure.summary})"
+                    NOTICES.warning("%s: %s; the prompt states it instead.", name, notice)
                 return True
         return False
 
 
 def _run_within(call: Callable[[], Completion], seconds: float, announcer: Announcer) -> Completion:
-    """The result of the call; after this many seconds a failure, and the call's thread is abandoned."""
-    # An SDK's time-out limits only the silence between two bytes.
+    """Make the call in a thread. After this many seconds, abandon the thread and raise `ServiceError`."""
+    # The timeout of an SDK limits only the time between two bytes.
     future: Future[Completion] = Future()
 
     def run() -> None:
@@ -252,9 +254,9 @@ def _run_within(call: Callable[[], Completion], seconds: float, announcer: Annou
     try:
         if future.done() or seconds <= SLOW_SECONDS:
             return future.result(0)
-        left = seconds - SLOW_SECONDS
-        with announcer.waits(f"no response for {SLOW_SECONDS:g} s", left, then="giving this attempt up"):
-            return future.result(left)
+        remaining = seconds - SLOW_SECONDS
+        with announcer.waits(f"no response for {SLOW_SECONDS:g} s", remaining, then="giving this attempt up"):
+            return future.result(remaining)
     except TimeoutError:
         if future.done():
             raise

@@ -1,9 +1,9 @@
-"""How many tokens a frame takes, by the formulas that providers publish. For estimates: the bill counts its own.
+"""How many tokens a frame takes, by the formulas that providers publish. Only for estimates.
 
 Gemini     https://ai.google.dev/gemini-api/docs/media-resolution
 OpenAI     https://developers.openai.com/api/docs/guides/images-vision, "Calculating costs"
 Anthropic  https://platform.claude.com/docs/en/build-with-claude/vision, "Resolution and token cost"
-Others     one token for 32 x 32 pixels, as Qwen3-VL takes them
+Others     one token for 32 x 32 pixels, as for Qwen3-VL
 """
 
 import math
@@ -23,7 +23,7 @@ _OPENAI_PATCHES: Final = (
     (re.compile(r"gpt-(?:5\.[4-9]|[6-9]|\d\d)"), 1.2, 2500),
 )
 """Models that count patches of 32 x 32 pixels: tokens for a patch, and the most patches at detail high."""
-_OPENAI_TILES: Final = (  # the others count tiles of 512 x 512: tokens for the image, and for each tile at detail high
+_OPENAI_TILES: Final = (  # Others count tiles of 512 x 512: tokens for the image, and for each tile at detail high
     (re.compile(r"gpt-4o-mini"), 2833, 5667),
     (re.compile(r"gpt-4"), 85, 170),
     (re.compile(r"o\d"), 75, 150),
@@ -37,12 +37,12 @@ _CLAUDE_PATCH_PX: Final = 28
 
 
 def text_tokens(text: str) -> int:
-    """Tokens of English words and JSON, roughly, for every provider's tokenizer."""
+    """A rough count of the tokens of English text and JSON, for any tokenizer."""
     return math.ceil(len(text) / 4)
 
 
 def frame_detail(scheme: str, height: int, detail: str = "auto") -> str:
-    """The level of detail of a frame: the chosen one, else by its height. Only Gemini has a medium one."""
+    """The level of detail of a frame: the chosen one, else by its height. Only Gemini has a medium level."""
     if detail != "auto":
         return detail
     if height <= 360:
@@ -51,24 +51,24 @@ def frame_detail(scheme: str, height: int, detail: str = "auto") -> str:
 
 
 def frame_tokens(spec: str, width: int, height: int, detail: str = "auto") -> int:
-    """Tokens of one frame of this size for the backbone that a spec names."""
+    """The tokens of one frame of this size for a backbone."""
     scheme, _, model = spec.partition(":")
     level = frame_detail(scheme, height, detail)
     if scheme in _GEMINI:
         return (_GEMINI_2 if re.match(r"gemini-[12]\.", model) else _GEMINI_3)[level]
     if scheme == "openai" and "@" not in model:
-        return _openai(model, width, height, low=level == "low")
+        return _openai_tokens(model, width, height, low=level == "low")
     if scheme == "anthropic":
-        return _claude(model, width, height)
+        return _claude_tokens(model, width, height)
     return math.ceil(width / 32) * math.ceil(height / 32)
 
 
-def _openai(model: str, width: int, height: int, *, low: bool) -> int:
-    for named, multiplier, most_patches in _OPENAI_PATCHES:
-        if named.match(model):
+def _openai_tokens(model: str, width: int, height: int, *, low: bool) -> int:
+    for pattern, multiplier, most_patches in _OPENAI_PATCHES:
+        if pattern.match(model):
             shrink = min(1.0, (_OPENAI_LOW_PX if low else _OPENAI_LONGEST_PX) / max(width, height))
-            return math.ceil(multiplier * _patches(round(width * shrink), round(height * shrink), most_patches))
-    base, tile = next((base, tile) for named, base, tile in _OPENAI_TILES if named.match(model))
+            return math.ceil(multiplier * _count_patches(round(width * shrink), round(height * shrink), most_patches))
+    base, tile = next((base, tile) for pattern, base, tile in _OPENAI_TILES if pattern.match(model))
     if low:
         return base
     scale = min(1.0, _OPENAI_LONGEST_PX / max(width, height))
@@ -76,7 +76,7 @@ def _openai(model: str, width: int, height: int, *, low: bool) -> int:
     return base + tile * math.ceil(width * scale / 512) * math.ceil(height * scale / 512)
 
 
-def _patches(width: int, height: int, most: int) -> int:
+def _count_patches(width: int, height: int, most: int) -> int:
     patches = math.ceil(width / 32) * math.ceil(height / 32)
     if patches <= most:
         return patches
@@ -86,8 +86,8 @@ def _patches(width: int, height: int, most: int) -> int:
     return math.ceil(round(width * shrink / 32, 6)) * math.ceil(round(height * shrink / 32, 6))
 
 
-def _claude(model: str, width: int, height: int) -> int:
-    """One token for 28 x 28 pixels, of the image as large as the model's limits allow."""
+def _claude_tokens(model: str, width: int, height: int) -> int:
+    """One token for 28 x 28 pixels, after the image is shrunk to the model's limits."""
     longest_px, most = (1568, 1568) if _CLAUDE_STANDARD.match(model) else (2576, 4784)
     longer, shorter = max(width, height), min(width, height)
     for edge in range(min(longer, longest_px), 0, -1):

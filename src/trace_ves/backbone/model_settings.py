@@ -1,4 +1,4 @@
-"""What can be set about a model: temperature, thinking effort, detail of the frames. docs/backbones.md has more."""
+"""The settings of a model: temperature, thinking effort, detail of the frames. See docs/backbones.md."""
 
 from dataclasses import dataclass, fields
 from enum import StrEnum
@@ -17,7 +17,7 @@ class Thinking(StrEnum):
 
 
 class Detail(StrEnum):
-    """How many tokens of its picture a frame becomes."""
+    """How many tokens a frame takes."""
 
     AUTO = "auto"  # by the frame's height
     LOW = "low"
@@ -26,16 +26,16 @@ class Detail(StrEnum):
 
 
 class ReplyFormat(StrEnum):
-    """How a model learns the shape of its reply."""
+    """How a request states the shape of its reply."""
 
-    SCHEMA = "schema"  # by a JSON schema beside the request, which the provider holds it to
-    WORDS = "words"  # by the schema as text at the end of the prompt, so that requests of several stages begin alike
+    SCHEMA = "schema"  # as a JSON schema, which the provider enforces
+    WORDS = "words"  # as text at the end of the prompt, so that requests of several stages share a prefix
 
 
 class ServerKind(StrEnum):
     """The software of a self-hosted server."""
 
-    AUTO = "auto"  # recognised from what the server says of itself
+    AUTO = "auto"  # detected from the server's responses
     VLLM = "vllm"
     SGLANG = "sglang"
     LLAMA_CPP = "llama.cpp"
@@ -43,15 +43,15 @@ class ServerKind(StrEnum):
 
 
 class ServiceTier(StrEnum):
-    """How a provider serves requests: at once for the full price, or when it has room for less."""
+    """How a provider serves requests: immediately at the full price, or later at a lower one."""
 
     STANDARD = "standard"
-    FLEX = "flex"  # the cheaper tier; where it refuses a request or has no room, the standard tier answers
+    FLEX = "flex"  # the cheaper tier; if it refuses a request or has no capacity, the standard tier answers
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """What decides how a model answers, beside the request."""
+    """The settings that affect a model's answers."""
 
     temperature: float | None = None  # None follows the provider's advice for the model
     thinking: Thinking = Thinking.DEFAULT
@@ -66,7 +66,7 @@ class ModelSettings:
             raise BackboneConfigError(f"--max-output-tokens must be 1 or more, got {self.max_output_tokens}.")
 
     @property
-    def chosen(self) -> dict[str, object]:
+    def non_defaults(self) -> dict[str, object]:
         """The settings that differ from the default, by name."""
         values = {each.name: (getattr(self, each.name), each.default) for each in fields(self)}
         return {name: value for name, (value, default) in values.items() if value != default}
@@ -74,8 +74,8 @@ class ModelSettings:
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """What a provider accepts in one request; None where it states no limit."""
+    """The limits of a provider for one request; None if it states none."""
 
     images: int | None = None
-    payload_bytes: int | None = None  # the whole body, frames in base64
-    longest_side_px: int | None = None  # of a frame; a larger one is refused, or shrunk by the provider
+    payload_bytes: int | None = None  # The whole body, with frames in base64
+    longest_side_px: int | None = None  # Of a frame; the provider refuses or shrinks a larger one

@@ -1,4 +1,4 @@
-"""What each paid provider keeps of the prompts it has read, by model. docs/backbones.md has the rules and their pages.
+"""The prompt caches of paid providers, by model, and the order in which to send a batch. See docs/backbones.md.
 
 Anthropic  https://platform.claude.com/docs/en/build-with-claude/prompt-caching, "Cache limitations"
 OpenAI     https://developers.openai.com/api/docs/guides/prompt-caching
@@ -11,46 +11,46 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeVar
 
-P = TypeVar("P")  # a part of a request: anything that can be compared
-MOST_ENDS: Final = 4  # shared beginnings that are marked in one request: what Anthropic and OpenAI allow
+P = TypeVar("P")  # A part of a request: anything that can be compared
+MOST_ENDS: Final = 4  # Cache marks in one request that Anthropic and OpenAI allow
 
 
 class SendOrder(StrEnum):
     """How the requests of a batch are sent to a service."""
 
-    TOGETHER = "together"  # at once: the service caches nothing, or finds out by itself who shares what
-    LONGEST_FIRST = "longest-first"  # the longest of those that begin alike, and the others once its response has begun
-    GROWING = "growing"  # one after the other, the shortest first: the service keeps only what it read last
+    TOGETHER = "together"  # all at once: the service has no cache, or finds shared prefixes itself
+    LONGEST_FIRST = "longest-first"  # of each shared prefix the longest request, the others once its response begins
+    GROWING = "growing"  # one by one, the shortest first: the service caches only the last prompt
 
 
 @dataclass(frozen=True, slots=True)
 class PrefixCache:
-    """What a service does with the beginning of a request that it has read before."""
+    """How a service caches the prefixes of prompts."""
 
     order: SendOrder = SendOrder.TOGETHER
-    least_tokens: int = 0  # shorter beginnings are not kept
-    marked: bool = False  # whether only what is marked is kept, and charged for as written
-    parallel: int | None = None  # the most requests that the service should work on at once
+    least_tokens: int = 0  # Shorter prefixes are not cached
+    marked: bool = False  # Whether only marked prefixes are cached, and writing them is charged
+    parallel: int | None = None  # The most requests that the service should work on at once
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One request of a batch, as it is sent."""
+    """The sending of one request of a batch."""
 
-    place: int  # in the batch
-    after: int | None = None  # the place of the request whose response must have begun before
-    leads: bool = False  # whether others wait for it
-    shared_ends: tuple[int, ...] = ()  # after how many parts a beginning ends that another request shares
+    place: int  # Its index in the batch
+    after: int | None = None  # The index of the request whose response must have begun before
+    leads: bool = False  # Whether others wait for it
+    shared_ends: tuple[int, ...] = ()  # The lengths, in parts, of the prefixes that other requests share
 
 
 def plan(batch: Sequence[tuple[P, ...]], cache: PrefixCache, count_tokens: Callable[[Sequence[P]], int]) -> list[Step]:
-    """The requests of a batch that is not sent together, given by their parts, in the order in which they are sent."""
-    everyone = range(len(batch))
+    """The order in which to send the requests of a batch, each a tuple of parts, if they are not sent together."""
+    places = range(len(batch))
     if cache.order is SendOrder.GROWING:
-        return [Step(place) for place in sorted(everyone, key=lambda place: len(batch[place]))]
+        return [Step(place) for place in sorted(places, key=lambda place: len(batch[place]))]
     followers: dict[int, list[int]] = {}
-    for place in sorted(everyone, key=lambda place: -len(batch[place])):
-        frames = batch[place][:-1]  # all parts but its text; a request follows a longer one that begins with them
+    for place in sorted(places, key=lambda place: -len(batch[place])):
+        frames = batch[place][:-1]  # all parts but the text; a request follows a longer one that begins with them
         leader = next((other for other in followers if frames == batch[other][: len(frames)]), None)
         if leader is None or not frames or count_tokens(frames) < cache.least_tokens:
             followers[place] = []
@@ -61,8 +61,8 @@ def plan(batch: Sequence[tuple[P, ...]], cache: PrefixCache, count_tokens: Calla
         ends = sorted({len(batch[place]) - 1 for place in group})[-MOST_ENDS:]
         leading.append(Step(leader, leads=bool(group), shared_ends=tuple(ends)))
         for place in group:
-            own = tuple(end for end in ends if end < len(batch[place]))
-            following.append(Step(place, after=leader, shared_ends=own))
+            inner_ends = tuple(end for end in ends if end < len(batch[place]))
+            following.append(Step(place, after=leader, shared_ends=inner_ends))
     return [*leading, *following]
 
 
@@ -78,8 +78,8 @@ _MARKED: Final = re.compile(r"anthropic:|openai:gpt-(?:5\.[6-9]|[6-9]|\d\d)")
 
 
 def prompt_cache(spec: str) -> PrefixCache:
-    """The prompt cache of the provider that a spec names; none for a self-hosted server."""
-    least = next((tokens for named, tokens in _LEAST_TOKENS if named.match(spec)), None)
+    """The prompt cache of a spec's provider; for a self-hosted server, one that sends requests together."""
+    least = next((tokens for pattern, tokens in _LEAST_TOKENS if pattern.match(spec)), None)
     if least is None or "@" in spec:
         return PrefixCache()
     return PrefixCache(SendOrder.LONGEST_FIRST, least_tokens=least, marked=bool(_MARKED.match(spec)))

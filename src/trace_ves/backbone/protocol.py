@@ -1,4 +1,4 @@
-"""The interface to a vision-language model: a batch of independent requests in, one validated reply each out."""
+"""The interface to a vision-language model: a batch of independent requests, and one validated reply for each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ R = TypeVar("R", bound=BaseModel)
 class Prompt:
     """The prompt of one stage, with `$variables` to fill in."""
 
-    stage: str  # names the call in logs and reports; a rule-based backbone chooses its rule by it
+    stage: str  # The name of the call in logs; a rule-based backbone chooses its rule by it
     text: str = field(repr=False)
 
     @classmethod
@@ -36,15 +36,15 @@ class Prompt:
         return cls(stage, folder.joinpath(f"{stage}.md").read_text(encoding="utf-8"))
 
     def render(self, variables: Mapping[str, object]) -> str:
-        """Fill in the variables: text as it is, everything else as JSON. Raises `PromptError` where that fails."""
+        """Fill in the variables: text unchanged, everything else as JSON. Raises `PromptError`."""
         texts = {name: self._as_text(name, value) for name, value in variables.items()}
         try:
             return Template(self.text).substitute(texts)
         except KeyError as error:
-            given = ", ".join(f"${name}" for name in variables) or "none"
+            names = ", ".join(f"${name}" for name in variables) or "none"
             raise PromptError(
                 f"The prompt of the stage {self.stage!r} has ${error.args[0]}, which its request does not fill in; "
-                f"the request's variables are: {given}."
+                f"the request's variables are: {names}."
             ) from None
         except ValueError as error:
             raise PromptError(
@@ -65,20 +65,20 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Request(Generic[R]):
-    """One question to the model: frames first, then the text, and the type of the reply."""
+    """One request to the model: its frames, its text, and the type of the reply."""
 
     prompt: Prompt
-    variables: Mapping[str, Any]  # what fills the prompt: text, numbers, and lists and mappings of them
-    reply: type[R]  # the pydantic model of the answer
-    clips: tuple[Clip, ...] = ()  # the visual input, in the order in which the model sees it
+    variables: Mapping[str, Any]  # The prompt's variables: text, numbers, and lists and mappings of them
+    reply: type[R]  # The pydantic model of the reply
+    clips: tuple[Clip, ...] = ()  # The visual input, in the order in which the model sees it
     sample: int = 0
-    """Distinguishes repeated draws of one request where the model samples; 0 asks for its most likely answer."""
+    """The number of a draw, if one request is sampled several times; 0 asks for the most likely answer."""
     subtitles: SubtitleExcerpt | None = None
-    """What is said in the video, as timed text after the prompt. It does not count as an observed frame."""
+    """Subtitles to show after the prompt. They do not count as observed frames."""
 
     @property
     def stage(self) -> str:
-        """The stage that asks."""
+        """The stage of the request."""
         return self.prompt.stage
 
     @property
@@ -89,45 +89,45 @@ class Request(Generic[R]):
 
     @property
     def frames_supplied(self) -> int:
-        """Frames that this request supplies."""
+        """The number of frames of this request."""
         return sum(len(clip.frames) for clip in self.clips)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFault:
-    """The model's reply did not validate, even after one repair. A value, not an exception: it is recorded."""
+    """A reply that did not validate, even after one repair. It is recorded and not raised."""
 
-    reason: str  # one sentence
-    raw: str = field(default="", repr=False)  # the beginning of what the model said
+    reason: str  # One sentence
+    raw: str = field(default="", repr=False)  # The beginning of the model's text
 
 
 @dataclass(frozen=True, slots=True)
 class Generation(Generic[R]):
-    """What came back for one request, and what it cost."""
+    """The reply to one request, and its cost."""
 
     reply: R | ModelFault
     usage: Usage = Usage()
     seconds: float = 0.0
-    service_tier: str | None = None  # the tier of the service that answered, where it was not the standard one
-    said: tuple[ModelText, ...] = field(default=(), repr=False)
-    """The raw text of each attempt; empty where there is none, for example from a cache."""
-    sends: int = 1  # how often the frames were sent: twice where the first reply was empty or broke off
-    suspect: bool = False  # whether the server seems to have dropped frames
+    service_tier: str | None = None  # The service tier that answered, if it was not the standard one
+    texts: tuple[ModelText, ...] = field(default=(), repr=False)
+    """The raw text of each attempt; empty if there is none, for example from a cache."""
+    sends: int = 1  # How often the frames were sent: twice if the first reply was empty or incomplete
+    suspect: bool = False  # Whether the server seems to have dropped frames
     undetermined: bool = False
-    """Whether the answer is a draw among several that fit equally well. A rule can say so; a model never does."""
+    """Whether the answer was drawn among equally good ones. Only rule-based backbones report this."""
 
 
 class Backbone(Protocol):
-    """A vision-language model, wherever it runs."""
+    """A vision-language model, local or remote."""
 
     @property
     def name(self) -> str:
-        """The spec that names it, for example `openai:gpt-4o`; written into run files."""
+        """Its spec, for example `openai:gpt-4o`; written into run files."""
 
     def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
         """Answer every request of the batch: one `Generation` each, with the request's `reply` or a `ModelFault`.
 
-        Raises `BackboneError` where the service fails, `UnknownStageError` where there is no rule for a stage.
+        Raises `BackboneError` if the service fails, `UnknownStageError` if there is no rule for a stage.
         """
 
 
@@ -136,10 +136,10 @@ class CacheableBackbone(Backbone, Protocol):
 
     @property
     def answer_settings(self) -> Mapping[str, object]:
-        """What decides an answer besides the name and the request; part of the response cache's key."""
+        """The settings that affect an answer; part of the response cache's key."""
 
     def generate_as_completed(self, batch: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
-        """Each request's position with its answer or what went wrong, as they come: no error loses the others."""
+        """The index of each request with its answer or error, in order of completion. Errors are not raised."""
 
 
 @runtime_checkable
@@ -147,34 +147,34 @@ class OpensVideos(Protocol):
     """A backbone that opens the videos of its runs itself, instead of a decoder."""
 
     def open_video(self, path: Path) -> VideoSource:
-        """The video at this path of a bench. Raises `InputError` where there is none."""
+        """Open the video at this path of a bench. Raises `InputError`."""
 
 
 def validate_generations(
     name: str, batch: Sequence[Request[R]], generations: Sequence[Generation[R]]
 ) -> list[Generation[R]]:
-    """What a backbone returned for a batch; a `BackboneError` where it breaks the contract of `Backbone.generate`."""
+    """Check what a backbone returned for a batch. Raises `BackboneError` if it breaks the contract of `generate`."""
     try:
-        returned: list[object] = list(generations)
+        results: list[object] = list(generations)
     except TypeError:
         raise BackboneError(
             f"{name}: the backbone returned {type(generations).__name__} for a batch; it must return a list with one "
             "Generation for each request."
         ) from None
-    if len(returned) != len(batch):
-        raise BackboneError(f"{name}: the backbone returned {len(returned)} replies for {len(batch)} requests.")
-    for request, generation in zip(batch, returned, strict=True):
+    if len(results) != len(batch):
+        raise BackboneError(f"{name}: the backbone returned {len(results)} replies for {len(batch)} requests.")
+    for request, generation in zip(batch, results, strict=True):
         reply = generation.reply if isinstance(generation, Generation) else generation
         if not isinstance(generation, Generation) or not isinstance(reply, request.reply | ModelFault):
             raise BackboneError(
                 f"{name}: the backbone returned {type(reply).__name__} for the stage {request.stage!r}; each reply "
                 f"must be a Generation of the request's {request.reply.__name__}, or of a ModelFault."
             )
-    return cast("list[Generation[R]]", returned)
+    return cast("list[Generation[R]]", results)
 
 
 class ScriptedBackbone:
-    """Answers with what `script(request)` returns: a reply, a mapping that becomes one, or a `ModelFault`."""
+    """A backbone for tests: `script(request)` returns a reply, a mapping of its fields, or a `ModelFault`."""
 
     def __init__(
         self, script: Callable[[Request[Any]], BaseModel | Mapping[str, Any] | ModelFault], *, name: str = "scripted"
@@ -183,11 +183,11 @@ class ScriptedBackbone:
         self._script = script
 
     def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
-        """Answer every request of the batch, in the order given."""
+        """Answer every request of the batch."""
         return [Generation(self._reply(request)) for request in batch]
 
     def _reply(self, request: Request[R]) -> R | ModelFault:
-        said = self._script(request)
-        if isinstance(said, ModelFault):
-            return said
-        return request.reply.model_validate(said.model_dump() if isinstance(said, BaseModel) else said)
+        result = self._script(request)
+        if isinstance(result, ModelFault):
+            return result
+        return request.reply.model_validate(result.model_dump() if isinstance(result, BaseModel) else result)

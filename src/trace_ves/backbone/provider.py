@@ -1,4 +1,4 @@
-"""The interface between the batch machinery and one provider's API: `CompletionRequest` in, `Completion` out."""
+"""The interface to one provider's API: a `CompletionRequest` in, a `Completion` out."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """Words."""
+    """A piece of text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ImagePart:
-    """One frame, as the JPEG file that is sent."""
+    """One frame as a JPEG file."""
 
     jpeg: bytes = field(repr=False)
-    height_px: int  # decides the level of detail where a provider has one and none was chosen
-    ends_clip: bool = False  # whether it is the last frame of its clip: a place where the next bundle may continue
+    height_px: int  # The default level of detail depends on it
+    ends_clip: bool = False  # Whether it is the last frame of its clip, where a shared prefix may end
     width_px: int = 0
 
     @property
     def base64(self) -> str:
-        """The file as text."""
+        """The file in base64."""
         return base64.b64encode(self.jpeg).decode()
 
 
@@ -72,7 +72,7 @@ def lay_out(request: Request[Any], show: Callable[[Frame, bool], T]) -> tuple[Te
 
 
 def sampling_seed(request: Request[Any]) -> int:
-    """A seed of 31 bits for drawing one answer, from the request's stage, words, frames and number of the draw."""
+    """A seed of 31 bits for one draw, derived from the request's stage, text, frames and sample number."""
     digest = hashlib.sha256(f"{request.stage}\0{request.sample}\0{request.text}".encode())
     for clip in request.clips:
         for frame in clip.frames:
@@ -90,9 +90,9 @@ class FinishReason(StrEnum):
     """Why a model stopped."""
 
     STOP = "stop"
-    LENGTH = "length"  # it ran into the limit on its output
+    LENGTH = "length"  # it reached the limit of its output
     REFUSED = "refused"  # the model declined
-    BLOCKED = "blocked"  # a filter of the provider took the prompt or the answer away
+    BLOCKED = "blocked"  # a filter of the provider blocked the prompt or the answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,25 +102,25 @@ class Completion:
     text: str
     usage: Usage = Usage()
     finish: FinishReason = FinishReason.STOP
-    note: str = ""  # the provider's reason for a refusal or a block
-    service_tier: ServiceTier = ServiceTier.STANDARD  # the tier that answered, which is charged for
+    note: str = ""  # The provider's reason for a refusal or a block
+    service_tier: ServiceTier = ServiceTier.STANDARD  # The tier that answered
 
 
-def token_count(stated: object) -> int:
-    """A count of tokens as a service states it; 0 for anything else, since a server may send what it likes."""
-    return stated if type(stated) is int and 0 <= stated <= _MOST_TOKENS else 0
+def parse_count(value: object) -> int:
+    """The token count in a response; 0 if the server sent anything else than a plausible number."""
+    return value if type(value) is int and 0 <= value <= _MOST_TOKENS else 0
 
 
 @dataclass(frozen=True, slots=True)
 class RepairTurn:
-    """A reply that did not validate, and what was wrong with it; the model sees both when it is asked again."""
+    """An invalid reply and the validation error; the model gets both when it is asked again."""
 
     reply: str
     complaint: str
 
     @property
     def instruction(self) -> str:
-        """What follows the reply in the conversation."""
+        """The message after the reply in the conversation."""
         return (
             f"That reply cannot be used: {self.complaint}. Say again in full what you saw, in the form that was asked "
             "for; the frames are not repeated."
@@ -129,37 +129,37 @@ class RepairTurn:
 
 @dataclass(frozen=True, slots=True)
 class CompletionRequest:
-    """One call of a model."""
+    """One request to a provider."""
 
     parts: tuple[Part, ...]
     schema: Mapping[str, Any]  # JSON schema of the reply
     repairs: tuple[RepairTurn, ...] = ()
-    temperature: float | None = None  # None leaves it to the provider: the field is not sent
+    temperature: float | None = None  # None for the provider's default: the field is not sent
     thinking: Thinking = Thinking.DEFAULT
     max_output_tokens: int | None = None
     detail: Detail = Detail.AUTO
     service_tier: ServiceTier = ServiceTier.STANDARD
-    seed: int | None = None  # distinguishes sampled draws, where the provider supports it
-    shared_ends: tuple[int, ...] = ()  # after how many parts a beginning ends that is worth caching, the shortest first
+    seed: int | None = None  # Distinguishes sampled draws, if the provider supports it
+    shared_ends: tuple[int, ...] = ()  # The lengths, in parts, of the prefixes worth caching; the shortest first
     stage: str = ""
-    cache_key: str | None = None  # the same for requests that may begin alike, for providers that route by it
-    on_begin: Callable[[], object] | None = field(default=None, compare=False)  # called when a streamed response begins
+    cache_key: str | None = None  # The same for requests that share a prefix, for providers that route by it
+    on_begin: Callable[[], object] | None = field(default=None, compare=False)  # Called when a streamed response begins
 
     def with_repairs(self, repairs: tuple[RepairTurn, ...]) -> CompletionRequest:
-        """The call that asks for another form of a reply: its words, and no frames."""
-        words = tuple(part for part in self.parts if isinstance(part, TextPart))
-        return replace(self, parts=words, repairs=repairs, shared_ends=())
+        """The request to repair a reply: the text without the frames."""
+        texts = tuple(part for part in self.parts if isinstance(part, TextPart))
+        return replace(self, parts=texts, repairs=repairs, shared_ends=())
 
     def with_schema_as_text(self) -> tuple[Part, ...]:
         """The parts with the schema as text at their end, for a provider that does not enforce schemas."""
-        words = (
+        instruction = (
             "Answer with one JSON object that matches this JSON schema, and with nothing else:\n"
             f"{json.dumps(self.schema, ensure_ascii=False)}"
         )
-        return (*self.parts, TextPart(words))
+        return (*self.parts, TextPart(instruction))
 
     def messages(self, content: object) -> list[dict[str, Any]]:
-        """The turns of the conversation as OpenAI and Anthropic take them: the content, then the repairs."""
+        """The conversation for OpenAI and Anthropic: the content, then the repairs."""
         turns: list[dict[str, Any]] = [{"role": "user", "content": content}]
         for repair in self.repairs:
             turns.append({"role": "assistant", "content": repair.reply})
@@ -169,29 +169,29 @@ class CompletionRequest:
 
 @dataclass(eq=False)
 class ServiceError(Exception):
-    """A call did not come back with a completion. The message can be shown: it holds no key."""
+    """A call failed. The message contains no key."""
 
-    status: int | None  # None without a usable response: no connection, a time-out, half a body
-    message: str  # what the service said: one line, cut, without keys
+    status: int | None  # None without a usable response: no connection, a timeout, an incomplete body
+    message: str  # The service's message on one line, shortened, without keys
     _: KW_ONLY
-    retry_after_seconds: float | None = None  # how long the service asks to wait
-    permanent: bool = False  # the same call would fail in the same way, whatever the status says
-    unreachable: bool = False  # nothing listens at the address, or the name is unknown
-    usage: Usage = Usage()  # what was charged nevertheless
-    attempt: Future[Completion] | None = None  # abandoned and still running: it may be charged for later
+    retry_after_seconds: float | None = None  # How long the service asks to wait
+    permanent: bool = False  # Whether a retry would fail too, whatever the status
+    unreachable: bool = False  # Whether there was no connection at all
+    usage: Usage = Usage()  # Tokens that were charged nevertheless
+    attempt: Future[Completion] | None = None  # Abandoned and still running: it may be charged later
 
     @property
     def summary(self) -> str:
-        """The failure in a few words, those of the service among them."""
+        """The failure in a few words, including the service's message."""
         status = "no usable response" if self.status is None else f"HTTP {self.status}"
         limited = ", rate limit" if self.status == HTTPStatus.TOO_MANY_REQUESTS else ""
         return f"{status}{limited}{f': {truncate(self.message, _LONGEST_SUMMARY)}' if self.message else ''}"
 
 
 def transport_errors(*of_sdk: type[Exception]) -> tuple[type[Exception], ...]:
-    """An SDK's own errors, and those of its HTTP client that it may let through."""
-    errors = [*of_sdk, RecursionError]  # the latter for a body that is nested thousands deep
-    # Imported with the adapter: an import while an error is handled may see modules that are half loaded.
+    """The errors of an SDK, and those of HTTP clients that an SDK may not wrap."""
+    errors = [*of_sdk, RecursionError]  # the latter for a body with thousands of levels
+    # Imported with the adapter: an import while an error is handled may see half-loaded modules.
     for module, name in (("httpx", "HTTPError"), ("httpx2", "HTTPError"), ("requests", "RequestException")):
         with suppress(ImportError):
             errors.append(getattr(importlib.import_module(module), name))
@@ -201,34 +201,34 @@ def transport_errors(*of_sdk: type[Exception]) -> tuple[type[Exception], ...]:
 class Provider(ABC):
     """One model behind one provider's API."""
 
-    errors: tuple[type[Exception], ...] = ()  # what its SDK raises where a call fails: see `transport_errors`
-    # Features that a service may refuse with a 400, each with a pattern of what it then says; dropped in this order.
+    errors: tuple[type[Exception], ...] = ()  # The errors of failed calls: see `transport_errors`
+    # Features that a service may refuse with a 400, each with a pattern of the error; dropped in this order.
     optional: Mapping[str, str] = {}
     default_temperature: float | None = 0.0  # None if the provider advises against setting it
-    limits = RequestLimits()  # of one request
-    may_drop_frames = False  # whether the server may silently cut what does not fit its context
+    limits = RequestLimits()
+    may_drop_frames = False  # Whether the server may silently cut what does not fit its context
 
     def __init__(
         self, name: str, model: str, key: Key, *, identity: Mapping[str, object], key_hint: str | None = None
     ) -> None:
-        self.name = name  # the spec that names the backbone
-        self.key_hint = key_hint or key.variable  # what to check when the service refuses the key
-        self.identity = identity  # what besides the name decides which model answers: for example the base URL
+        self.name = name  # The spec of the backbone
+        self.key_hint = key_hint or key.variable  # What to check if the service refuses the key
+        self.identity = identity  # What besides the name identifies the model, for example the base URL
         self._model = model
         self._key = key
 
     @property
     def prefix_cache(self) -> PrefixCache:
-        """What the service keeps of requests that it has read. Read before the first request; may ask the service."""
+        """How the service caches prompts. Read once before the first request; may ask the service."""
         return prompt_cache(self.name)
 
     def complete(self, call: CompletionRequest, *, features: frozenset[str], timeout_seconds: float) -> Completion:
-        """Make one call, using these of the optional features. Raises `ServiceError`."""
+        """Make one call with these optional features. Raises `ServiceError`."""
         try:
             completion = self._send(call, features, timeout_seconds)
         except self.errors as error:
             raise self._failure(error) from None
-        text = self._key.mask(completion.text[:LONGEST_MASKED])  # a proxy may put what it was sent into a reply
+        text = self._key.mask(completion.text[:LONGEST_MASKED])  # a proxy may repeat the request in its reply
         return replace(completion, text=text, note=self._key.mask(completion.note))
 
     @abstractmethod
@@ -236,7 +236,7 @@ class Provider(ABC):
         """Make one call. Raises one of `errors`, or a `ServiceError`."""
 
     def _failure(self, error: Exception) -> ServiceError:
-        """What one of `errors` says; here, of a call that came back without a usable response."""
+        """Convert one of `errors`; here, for a call without a usable response."""
         if isinstance(error, json.JSONDecodeError):
             return self._not_json(error.doc)
         message = self._key.redact(error.__cause__ or error) or type(error).__name__
@@ -246,12 +246,12 @@ class Provider(ABC):
         return ServiceError(None, message, unreachable=cause is not None)
 
     def _not_json(self, body: str) -> ServiceError:
-        """The failure of a call that was answered with something else than JSON; a web page is not the service."""
-        begins = self._key.redact(truncate(body, _LONGEST_SUMMARY))
-        said = f"the response is not JSON but {begins!r}" if begins else "the response is empty"
-        return ServiceError(None, said, unreachable=body.lstrip().startswith("<"))
+        """The failure for a response that is not JSON; a web page does not come from the service."""
+        beginning = self._key.redact(truncate(body, _LONGEST_SUMMARY))
+        message = f"the response is not JSON but {beginning!r}" if beginning else "the response is empty"
+        return ServiceError(None, message, unreachable=body.lstrip().startswith("<"))
 
 
 def truncate(text: str, longest: int) -> str:
-    """The text, shortened to this many characters where it has more."""
+    """The text, shortened to this many characters."""
     return text if len(text) <= longest else text[:longest] + "…"

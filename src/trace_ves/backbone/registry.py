@@ -1,4 +1,4 @@
-"""From a spec such as `openai:gpt-4o` to a backbone. An SDK is imported when a spec that needs it is opened."""
+"""Opens backbones by spec, such as `openai:gpt-4o`. An SDK is imported only when a spec needs it."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from trace_ves.backbone.protocol import Backbone, CacheableBackbone
     from trace_ves.backbone.provider import Provider
 
-OWN_CODE: Final = "package.module:callable"  # the spec of a user's own backbone
+OWN_CODE: Final = "package.module:callable"  # The spec of a user's own backbone
 
 
 @dataclass(frozen=True, slots=True)
 class BackboneOptions:
-    """What can be set about a backbone besides its spec; None leaves it to the backbone."""
+    """The options of a backbone besides its spec; None for the backbone's default."""
 
-    cache: bool | None = None  # whether answers are kept and used again; None: for backbones that cost money
+    cache: bool | None = None  # Whether to cache answers; None: if the backbone costs money
     model: ModelSettings = field(default_factory=ModelSettings)
-    concurrency: int | None = None  # requests that run at once, over all threads that share the backbone
+    concurrency: int | None = None  # Concurrent requests, over all threads that share the backbone
     service_tier: ServiceTier = ServiceTier.STANDARD
     server: ServerKind = ServerKind.AUTO
-    timeout_seconds: float | None = None  # for one attempt
+    timeout_seconds: float | None = None  # For one attempt
     refuses_dropped_frames: bool = False
 
 
@@ -43,7 +43,7 @@ class Spec:
     rest: str
 
     def model(self, name: str | None = None) -> str:
-        """The model's name, which is what follows the colon unless it is given; it must not be empty."""
+        """The model's name: `name`, or the part after the colon. Raises `BackboneConfigError` if it is empty."""
         model = self.rest if name is None else name
         if not model.strip():
             raise BackboneConfigError(
@@ -54,24 +54,24 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """One kind of backbone: the word its specs begin with, what it needs, and what opens it."""
+    """One kind of backbone: its scheme, its requirements, and the function that opens it."""
 
-    scheme: str
-    forms: tuple[str, ...]  # how its specs may look, for messages and documentation
-    extra: str  # the optional part of this package that installs what it imports
+    scheme: str  # The part of a spec before the colon
+    forms: tuple[str, ...]  # The forms of its specs, for messages and documentation
+    extra: str  # The extra of this package that installs its dependencies
     open: Callable[[Spec, BackboneOptions], Backbone]
-    variables: tuple[str, ...] = ()  # environment variables of its key or account; one is enough
-    default_model: str | None = None  # the model used where no backbone is named and one of the variables is set
-    settings: frozenset[str] = frozenset()  # fields of `ModelSettings`, `service_tier`, `server` and `timeout`
-    preference: int = 0  # where the variables of several are set, the smallest number is the default
+    variables: tuple[str, ...] = ()  # Environment variables of its key or account; one is enough
+    default_model: str | None = None  # Used if no backbone is named and one of the variables is set
+    settings: frozenset[str] = frozenset()  # Fields of `ModelSettings`, `service_tier`, `server` and `timeout`
+    preference: int = 0  # If the variables of several kinds are set, the smallest number is the default
 
 
 REMOTE_SETTINGS: Final = frozenset({"temperature", "thinking", "reply_format", "max_output_tokens", "timeout"})
-"""What every backbone behind an API has."""
+"""The settings of every backbone behind an API."""
 
 C = TypeVar("C", bound=StrEnum)
 _REGISTERED: dict[str, Registration] = {}
-BACKBONE_MODULES: Final = (  # modules that register backbones; imported when a spec is first looked up
+BACKBONE_MODULES: Final = (  # Modules that register backbones; imported when a spec is first looked up
     "backbone.anthropic",
     "backbone.gemini",
     "backbone.hf",
@@ -83,7 +83,7 @@ BACKBONE_MODULES: Final = (  # modules that register backbones; imported when a 
 
 
 def register(registration: Registration) -> None:
-    """Make a kind of backbone known. Called by the sub-package that defines it, when it is imported."""
+    """Register a kind of backbone. The module that defines it calls this when it is imported."""
     _REGISTERED[registration.scheme] = registration
 
 
@@ -96,7 +96,7 @@ def registrations() -> dict[str, Registration]:
 
 def spec_forms() -> list[str]:
     """The forms that a spec may have, for messages."""
-    return [*(form for known in registrations().values() for form in known.forms), OWN_CODE]
+    return [*(form for each in registrations().values() for form in each.forms), OWN_CODE]
 
 
 def _by_preference() -> list[Registration]:
@@ -105,7 +105,7 @@ def _by_preference() -> list[Registration]:
 
 def account_variables() -> list[str]:
     """Every environment variable that holds a key or names an account, in order of preference."""
-    return list(dict.fromkeys(variable for known in _by_preference() for variable in known.variables))
+    return list(dict.fromkeys(variable for each in _by_preference() for variable in each.variables))
 
 
 def open_backbone(
@@ -123,9 +123,9 @@ def open_backbone(
     timeout: float | None = None,
     refuse_dropped_frames: bool = False,
 ) -> Backbone:
-    """The backbone that a spec names, ready to be asked. Nothing is sent yet.
+    """Open the backbone of a spec. Sends nothing yet.
 
-    `detail` may name a level for each kind of backbone, as in `gemini=low,openai=high`. `timeout` is the seconds of one
+    `detail` may set a level for each kind of backbone, as in `gemini=low,openai=high`. `timeout` is the seconds of one
     attempt; a request with its retries may take three times as long, and at least ten minutes.
     """
     spec = canonical_spec(spec)
@@ -148,26 +148,26 @@ def open_backbone(
         timeout,
         refuse_dropped_frames,
     )
-    known = registrations().get(scheme)
-    taken = known.settings if known else frozenset()
+    registration = registrations().get(scheme)
+    supported = registration.settings if registration else frozenset()
     others = {"service_tier": options.service_tier != "standard", "server": server != "auto", "timeout": timeout}
-    chosen = [*model.chosen, *(name for name, is_chosen in others.items() if is_chosen)]
-    if unknown := [name.replace("_", "-") for name in chosen if name not in taken]:
+    requested = [*model.non_defaults, *(name for name, is_requested in others.items() if is_requested)]
+    if unknown := [name.replace("_", "-") for name in requested if name not in supported]:
         raise BackboneConfigError(
             f"The backbone {spec} has no setting {' or '.join(unknown)}; leave out --{' and --'.join(unknown)}."
         )
-    if known is None:
+    if registration is None:
         return _open_own_code(spec)
     try:
-        return known.open(Spec(spec, rest), options)
+        return registration.open(Spec(spec, rest), options)
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("trace_ves"):
             raise
-        raise MissingExtraError(f"The backbone {spec}", known.extra) from None
+        raise MissingExtraError(f"The backbone {spec}", registration.extra) from None
 
 
 def canonical_spec(spec: str) -> str:
-    """The spec in full for what people type: `gpt-4o`, `claude-…`, `gemini-…`, or `ollama/llava` with a slash."""
+    """The full spec for a short form: `gpt-4o`, `claude-…`, `gemini-…`, or `ollama/llava` with a slash."""
     for names, scheme in _BARE_NAMES.items():
         if re.match(names, spec) and ":" not in spec:
             return f"{scheme}:{spec}"
@@ -179,11 +179,11 @@ _BARE_NAMES: Final = {r"(?:chat)?gpt-|o\d\b": "openai", r"claude-": "anthropic",
 
 
 def detail_of(spec: str, detail: str) -> str:
-    """The level of detail for a backbone: `detail` itself, or what `gemini=low,openai=high` says for its kind."""
+    """The level of detail for a backbone: `detail` itself, or its entry in a list such as `gemini=low,openai=high`."""
     if "=" not in detail:
         return _choice(Detail, detail).value
     levels = dict(part.partition("=")[::2] for part in detail.replace(" ", "").split(","))
-    with_detail = [name for name, known in registrations().items() if "detail" in known.settings]
+    with_detail = [name for name, each in registrations().items() if "detail" in each.settings]
     if unknown := [name for name in levels if name not in with_detail]:
         raise BackboneConfigError(
             f"--detail {detail}: {unknown[0]!r} is not a backbone with a detail; choose from {', '.join(with_detail)}."
@@ -202,7 +202,7 @@ def _choice(kind: type[C], value: str) -> C:
 
 
 def _open_own_code(spec: str) -> Backbone:
-    """A user's own backbone: what the callable `package.module:callable` returns."""
+    """Call `package.module:callable` and return the user's backbone."""
     unknown = f"There is no backbone {spec!r}; there are {', '.join(spec_forms())}."
     if not names_own_code(spec):
         raise BackboneConfigError(unknown)
@@ -227,14 +227,14 @@ def _open_own_code(spec: str) -> Backbone:
 
 
 def is_own_code(spec: str) -> bool:
-    """Whether opening a spec imports the user's own code: it has the shape, and its scheme is not registered."""
+    """Whether opening a spec imports the user's own code."""
     return names_own_code(spec) and spec.partition(":")[0] not in registrations()
 
 
 def may_open_unasked(spec: str) -> bool:
-    """Whether a spec from a file may be opened without the user naming it: a known service or glance, at no address.
+    """Whether a spec from a file may be opened although the user did not name it: a known service or glance.
 
-    Data never chooses code, a model file on this machine, or where a key is sent.
+    A file must not choose code to run, a model file on this machine, or an address that gets a key.
     """
     scheme, _, rest = spec.partition(":")
     return scheme in OPENED_UNASKED and scheme in registrations() and "@" not in rest and "://" not in rest
@@ -244,15 +244,15 @@ OPENED_UNASKED: Final = frozenset({"glance", "lab", "gemini", "vertex", "openai"
 
 
 def default_spec() -> str:
-    """The spec of the first provider whose key is set; without one, a `BackboneConfigError` that says what to set."""
-    for known in _by_preference():  # not glance, which can answer nothing about real footage: it has no default model
-        if known.default_model and any(find_secret(variable) for variable in known.variables):
-            return f"{known.scheme}:{known.default_model}"
+    """The spec of the first provider whose key is set. Raises `BackboneConfigError` if none is."""
+    for each in _by_preference():  # not glance, which has no default model: it cannot recognise real footage
+        if each.default_model and any(find_secret(variable) for variable in each.variables):
+            return f"{each.scheme}:{each.default_model}"
     raise BackboneConfigError(setup_guide())
 
 
 def setup_guide() -> str:
-    """What to set or start where no model is set up."""
+    """How to set up a model."""
     keys = [
         (f"export {each.variables[0]}=…", f"for {each.scheme}:{each.default_model}, extra {each.extra}")
         for each in _by_preference()
@@ -266,29 +266,29 @@ def setup_guide() -> str:
         ("--backbone vllm:Qwen/Qwen3-VL-8B-Instruct", local),
         ("--backbone glance", "for the synthetic videos of `trace-ves synth` only, extra glance"),
     ]
-    width = max(len(what) for what, _ in choices)
-    lines = "\n".join(f"  {what:{width}}  {purpose}" for what, purpose in choices)
+    width = max(len(command) for command, _ in choices)
+    lines = "\n".join(f"  {command:{width}}  {purpose}" for command, purpose in choices)
     doctor = "`trace-ves doctor` shows what is installed and set; `trace-ves doctor --try SPEC` makes one test call."
     return f"no model is set up to look at the video. Set or name one:\n{lines}\n{doctor}"
 
 
 def open_remote(provider: Provider, options: BackboneOptions, *, paid: bool) -> Backbone:
-    """The provider with the batch machinery around it, and the response cache if it is enabled."""
+    """Make a backbone from a provider, with the response cache if it is enabled."""
     from trace_ves.backbone.remote import RemoteBackbone  # loaded when used
 
     backbone = RemoteBackbone(provider, options, is_local=not paid)
-    return with_cache(backbone) if (paid if options.cache is None else options.cache) else backbone
+    return add_cache(backbone) if (paid if options.cache is None else options.cache) else backbone
 
 
-def with_cache(backbone: CacheableBackbone) -> Backbone:
-    """The backbone behind the response cache of this machine."""
+def add_cache(backbone: CacheableBackbone) -> Backbone:
+    """Put a backbone behind the response cache of this machine."""
     from trace_ves.backbone.response_cache import CachedBackbone, default_path  # loaded when used
 
     return CachedBackbone(backbone, default_path())
 
 
 def find_key(spec: Spec, *variables: str, placeholder: str | None = None) -> Key:
-    """The key in the first of these variables that holds one, in the environment or stored by `trace-ves keys`."""
+    """The first key in these variables, in the environment or stored by `trace-ves keys`."""
     for variable in variables:
         if secret := find_secret(variable):
             return Key(variable, secret)

@@ -1,4 +1,4 @@
-"""A backbone behind an API: answers a batch concurrently, checks limits, and notices servers that drop frames."""
+"""A backbone behind an API: answers a batch concurrently, checks limits, and detects servers that drop frames."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ from trace_ves.records import Usage
 if TYPE_CHECKING:
     from trace_ves.records.transcript import ModelText
 
-SAMPLED_TEMPERATURE: Final = 0.7  # of repeated draws (`Request.sample` above 0) where the backbone's own is 0
-CONCURRENCY: Final = 8  # requests at once, where nothing else was chosen
-_LOOK_SECONDS: Final = 0.2  # how often a request that waits for another checks whether the batch was given up
-_FEW_FRAMES: Final = 4  # fewer fit into every context
-_LEAST_FRAME_TOKENS: Final = 16  # a server that reports fewer for a frame does not count frames
-_LEAST_SHARE: Final = 0.6  # of the tokens that frames take: below it, some were dropped
+SAMPLED_TEMPERATURE: Final = 0.7  # For sampled draws (`Request.sample` above 0) if the backbone's temperature is 0
+CONCURRENCY: Final = 8  # The default number of concurrent requests
+_POLL_SECONDS: Final = 0.2  # How often a request that waits for another checks whether the batch was cancelled
+_FEW_FRAMES: Final = 4  # Fewer fit into every context
+_LEAST_FRAME_TOKENS: Final = 16  # A server that reports fewer tokens for a frame does not count frames
+_LEAST_SHARE: Final = 0.6  # Of the tokens that the frames need; with a smaller share, some were dropped
 
 
 class RemoteBackbone:
-    """Answers a batch over an API. Safe to share among threads."""
+    """Answers a batch over an API. Thread-safe."""
 
     def __init__(
         self,
@@ -65,24 +65,24 @@ class RemoteBackbone:
         self._cache: PrefixCache | None = None
         retry = retry or RetryPolicy.of(self._options, is_local=is_local)
         self._attempts = Attempts(provider, self._options, retry, Slots(self._concurrency))
-        self._frame_costs: dict[tuple[int, int], float] = {}  # tokens of a frame by its size, as the server counts them
-        chosen = self._options.model.temperature
-        self._temperature = provider.default_temperature if chosen is None else chosen
+        self._frame_costs: dict[tuple[int, int], float] = {}  # The server's tokens for a frame, by its size
+        temperature = self._options.model.temperature
+        self._temperature = provider.default_temperature if temperature is None else temperature
         self.name: Final = provider.name
-        self.longest_side_px: Final = provider.limits.longest_side_px  # of a frame that the provider takes as it is
+        self.longest_side_px: Final = provider.limits.longest_side_px  # Of a frame that the provider accepts unscaled
 
     @property
     def answer_settings(self) -> Mapping[str, object]:
-        """What decides an answer besides the name and the request; part of a response cache's key."""
-        return {"temperature": self._temperature, **self._options.model.chosen, **self._provider.identity}
+        """The settings that affect an answer; part of the response cache's key."""
+        return {"temperature": self._temperature, **self._options.model.non_defaults, **self._provider.identity}
 
     def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
         """Answer every request of the batch concurrently, in order."""
         return collect(len(batch), self.generate_as_completed(batch))
 
     def generate_as_completed(self, batch: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
-        """Each request's position in the batch with its answer or what went wrong, as they come in."""
-        cache = self._prefix_cache()
+        """The index of each request with its answer or error, in order of completion."""
+        cache = self._detect_prefix_cache()
         if len(batch) == 1 or cache.order is SendOrder.TOGETHER:
             steps = [Step(place) for place in range(len(batch))]
         else:
@@ -90,10 +90,10 @@ class RemoteBackbone:
         begun = {step.place: threading.Event() for step in steps}
 
         def answer(step: Step, stop: threading.Event) -> Generation[R] | BackboneError:
-            """Wait for the leader's response to begin, then answer; always release the requests that wait for this."""
-            while step.after is not None and not begun[step.after].wait(_LOOK_SECONDS) and not stop.is_set():
+            """Wait for the leader's response to begin, then answer. Release followers even after an error."""
+            while step.after is not None and not begun[step.after].wait(_POLL_SECONDS) and not stop.is_set():
                 pass
-            with self._attempts.slots.taken():
+            with self._attempts.slots.hold():
                 try:
                     on_begin = begun[step.place].set if step.leads else None
                     return self._answer(batch[step.place], step.shared_ends, on_begin, stop)
@@ -106,8 +106,8 @@ class RemoteBackbone:
         for number, outcome in run_in_daemons(answer, steps, workers=workers):
             yield steps[number].place, outcome
 
-    def _prefix_cache(self) -> PrefixCache:
-        """What the service keeps; a self-hosted server is asked once what it is."""
+    def _detect_prefix_cache(self) -> PrefixCache:
+        """How the service caches prompts; asks a self-hosted server once."""
         with self._lock:
             if self._cache is None:
                 self._cache = self._provider.prefix_cache
@@ -116,7 +116,7 @@ class RemoteBackbone:
             return self._cache
 
     def _count_tokens(self, parts: Sequence[Part]) -> int:
-        """About how many tokens these parts are, by the provider's published formula."""
+        """Estimate the tokens of these parts by the provider's published formula."""
         detail = self._options.model.detail.value
         return sum(
             text_tokens(part.text)
@@ -146,39 +146,39 @@ class RemoteBackbone:
             suspect = self._drops_frames(call, completion.usage, exchange) or suspect
             return completion
 
-        said: list[ModelText] = []
+        texts: list[ModelText] = []
         failure = None
         try:
-            reply: R | ModelFault = complete_with_repair(request.reply, complete, said=said)[0]
+            reply: R | ModelFault = complete_with_repair(request.reply, complete, texts=texts)[0]
         except BackboneError as error:
             failure, reply = error, ModelFault(str(error))
         usage = exchange.usage + self._attempts.claim_late_usage()
         tier = ServiceTier.FLEX.value if exchange.tiers == {ServiceTier.FLEX} else None
-        generation = Generation(reply, usage, time.monotonic() - started, tier, tuple(said), sends, suspect)
+        generation = Generation(reply, usage, time.monotonic() - started, tier, tuple(texts), sends, suspect)
         if failure is not None:
             failure.charged = {0: generation} if usage != Usage() else {}
             raise failure
         return generation
 
     def _drops_frames(self, call: CompletionRequest, usage: Usage, exchange: Exchange) -> bool:
-        """Whether the server reports too few tokens to have read all frames: those beyond its context are dropped."""
+        """Whether the server reports too few tokens to have read all frames: some servers drop what does not fit."""
         images = [part for part in call.parts if isinstance(part, ImagePart)]
         if not self._provider.may_drop_frames or len(images) < _FEW_FRAMES or not usage.input_tokens:
             return False
-        words = self._count_tokens([part for part in call.parts if isinstance(part, TextPart)])
-        tokens = max(0, usage.input_tokens - words)
+        text = self._count_tokens([part for part in call.parts if isinstance(part, TextPart)])
+        tokens = max(0, usage.input_tokens - text)
         if tokens >= 0.9 * self._count_tokens(images):
             return False
         size = images[0].width_px, images[0].height_px
-        if size not in self._frame_costs:  # two black frames show what the server takes for one of this size
+        if size not in self._frame_costs:  # measure the tokens of a frame with two black ones
             black = (replace(images[0], jpeg=_black_jpeg(*size)),) * 2
-            asked = replace(call, parts=(*black, TextPart("Say nothing.")), shared_ends=(), on_begin=None)
-            self._frame_costs[size] = 0.0  # unknown, where the server refuses the probe
+            probe = replace(call, parts=(*black, TextPart("Say nothing.")), shared_ends=(), on_begin=None)
+            self._frame_costs[size] = 0.0  # if the server refuses the probe
             with suppress(BackboneError):
-                probe = self._attempts.complete(replace(asked, max_output_tokens=64), exchange)
-                self._frame_costs[size] = probe.usage.input_tokens / 2
-        alike = self._count_tokens(images) / self._count_tokens(images[:1])  # other frames may be smaller
-        needed = self._frame_costs[size] * min(len(images), alike)
+                measured = self._attempts.complete(replace(probe, max_output_tokens=64), exchange)
+                self._frame_costs[size] = measured.usage.input_tokens / 2
+        ratio = self._count_tokens(images) / self._count_tokens(images[:1])  # other frames may be smaller
+        needed = self._frame_costs[size] * min(len(images), ratio)
         if tokens >= _LEAST_SHARE * needed or self._frame_costs[size] < _LEAST_FRAME_TOKENS:
             return False
         sentence = (
@@ -195,12 +195,12 @@ class RemoteBackbone:
         parts = request_parts(request)
         self._check_limits(parts)
         if "schema" not in self._attempts.features_of(request.stage) and len(request.clips) > 1:
-            # A later request has another schema, which providers read before everything else. Only where the schema
-            # is part of the text can a later request share the clips of a bundle, so that their ends are marked too.
+            # Providers read the schema first, and a later request has another one. Only if the schema is part of the
+            # text can a later request share the clips of this one, so mark the ends of the clips too.
             clip_ends = {at for at, part in enumerate(parts, start=1) if isinstance(part, ImagePart) and part.ends_clip}
             shared_ends = tuple(sorted({*shared_ends, *clip_ends})[-MOST_ENDS:])
-        # The same for all requests of a question, so that a provider can route them to the same cache.
-        asked = {name: request.variables.get(name) for name in ("question", "options")}
+        # All requests of a question have the same key, so that a provider can route them to the same cache.
+        question = {name: request.variables.get(name) for name in ("question", "options")}
         return CompletionRequest(
             parts=parts,
             schema=request.reply.model_json_schema(),
@@ -212,11 +212,11 @@ class RemoteBackbone:
             service_tier=self._options.service_tier,
             seed=None if temperature == 0 else sampling_seed(request),
             shared_ends=shared_ends,
-            cache_key=hashlib.sha256(json.dumps(asked, default=str).encode()).hexdigest()[:32],
+            cache_key=hashlib.sha256(json.dumps(question, default=str).encode()).hexdigest()[:32],
         )
 
     def _check_limits(self, parts: tuple[Part, ...]) -> None:
-        """Refuse a request that is too large for the provider, before anything is sent."""
+        """Raise a `BackboneError` if a request is too large for the provider."""
         limits = self._provider.limits
         images = sum(isinstance(part, ImagePart) for part in parts)
         if limits.images is not None and images > limits.images:
@@ -224,7 +224,7 @@ class RemoteBackbone:
                 f"{self.name}: the request has {images} frames, and the provider accepts {limits.images} in one "
                 "request; use fewer frames."
             )
-        # Frames in base64, words in UTF-8.
+        # frames in base64, text in UTF-8
         size = sum(
             -(-len(part.jpeg) // 3) * 4 if isinstance(part, ImagePart) else len(part.text.encode()) for part in parts
         )
@@ -236,14 +236,14 @@ class RemoteBackbone:
 
 
 def _black_jpeg(width: int, height: int) -> bytes:
-    import numpy as np  # only where it is needed
+    import numpy as np  # rarely needed
     import simplejpeg  # type: ignore[import-untyped]  # the package ships no types
 
     return bytes(simplejpeg.encode_jpeg(np.zeros((height, width, 3), np.uint8)))
 
 
 def collect(size: int, outcomes: Iterator[tuple[int, Generation[R] | BackboneError]]) -> list[Generation[R]]:
-    """The answers of a batch in order; where requests failed, the first failure is raised once all are done."""
+    """The answers of a batch in order. If requests failed, raise the first error after all have completed."""
     answers: dict[int, Generation[R]] = {}
     failures: dict[int, BackboneError] = {}
     for place, outcome in outcomes:

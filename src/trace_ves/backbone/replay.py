@@ -1,7 +1,7 @@
-"""`replay:FILE`: a backbone that gives the recorded replies of an earlier search, and looks at nothing.
+"""`replay:FILE`: a backbone that returns the recorded replies of an earlier search.
 
-A recording is what transcripts already are: `ask --record FILE`, the `transcript.json` of `ask --save`, or the
-`.transcripts` of a run. It holds the stage, the times of the frames, the prompt and the reply of each call; no frames.
+A recording is a file of transcripts: from `ask --record FILE`, the `transcript.json` of `ask --save`, or the
+`.transcripts` of a run. It has the stage, the times of the frames, the prompt and the reply of each call.
 """
 
 from collections import defaultdict
@@ -16,13 +16,13 @@ from trace_ves.backbone.replies import InvalidReplyError, parse_reply
 from trace_ves.core import BackboneConfigError, BackboneError
 from trace_ves.records.transcript import CallTranscript, Transcript, read_recording
 
-Place = tuple[str, tuple[int, ...]]  # a stage, and the frames it was given, in milliseconds
+FrameKey = tuple[str, tuple[int, ...]]  # A stage, and the times of its frames in milliseconds
 
 
 class Replay:
-    """Matches requests by stage, frames and order, so that a recording survives changes of the prompts' wording.
+    """Matches requests by stage, frames and order, so that the wording of prompts may change.
 
-    Where a recording has several questions, the prompt must be the same too: their storyboards show the same frames.
+    In a recording of several questions, the prompt must be equal too: their storyboards have the same frames.
     """
 
     def __init__(self, transcripts: Sequence[Transcript], *, name: str = "replay") -> None:
@@ -31,26 +31,26 @@ class Replay:
             {each.backbone for each in transcripts if each.backbone and each.backbone.isprintable()}
         )
         self._is_one = len(transcripts) == 1
-        self._left: dict[Place, list[tuple[str, CallTranscript]]] = defaultdict(list)
-        self._calls: dict[tuple[Place, str, int], CallTranscript] = {}  # what a request got, it gets again
+        self._unused: dict[FrameKey, list[tuple[str, CallTranscript]]] = defaultdict(list)
+        self._calls: dict[tuple[FrameKey, str, int], CallTranscript] = {}  # An equal request gets an equal reply
         self._lock = Lock()
         for transcript in transcripts:
             for call in transcript.calls:
-                if call.replies:  # a call that was remembered sent nothing
+                if call.replies:  # a remembered call sent nothing
                     moments = (moment for clip in call.clips for moment in clip.timestamps)
-                    self._left[_place(call.stage, moments)].append((transcript.prompt_of(call), call))
+                    self._unused[_frame_key(call.stage, moments)].append((transcript.prompt_of(call), call))
 
     def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
-        """The recorded reply to each request; a `BackboneError` where there is none."""
+        """The recorded reply to each request. Raises `BackboneError` if there is none."""
         return [self._answer(request) for request in batch]
 
     def _answer(self, request: Request[R]) -> Generation[R]:
         call = self._find(request)
-        said = call.replies[-1]
-        if said.problem is not None:
-            return Generation(ModelFault(said.problem, said.text), said=call.replies)
+        last = call.replies[-1]
+        if last.problem is not None:
+            return Generation(ModelFault(last.problem, last.text), texts=call.replies)
         try:
-            return Generation(parse_reply(said.text, request.reply), said=call.replies)
+            return Generation(parse_reply(last.text, request.reply), texts=call.replies)
         except InvalidReplyError as error:
             raise BackboneError(
                 f"{self.name}: the recorded reply to the stage {request.stage!r} does not fit this version ({error}); "
@@ -58,23 +58,23 @@ class Replay:
             ) from None
 
     def _find(self, request: Request[Any]) -> CallTranscript:
-        place = _place(request.stage, (frame.seconds for clip in request.clips for frame in clip.frames))
-        asked = (place, request.text, request.sample)
+        frame_key = _frame_key(request.stage, (frame.seconds for clip in request.clips for frame in clip.frames))
+        key = (frame_key, request.text, request.sample)
         with self._lock:
-            if asked not in self._calls:
-                left = self._left[place]
-                same = [at for at, (prompt, _) in enumerate(left) if prompt == request.text]
-                if not same and not (self._is_one and left):
+            if key not in self._calls:
+                unused = self._unused[frame_key]
+                same_prompt = [at for at, (prompt, _) in enumerate(unused) if prompt == request.text]
+                if not same_prompt and not (self._is_one and unused):
                     raise BackboneError(
                         f"{self.name}: there is no recorded reply to the stage {request.stage!r} with these "
                         f"{request.frames_supplied} frames; the question, the video, the method or its rules differ "
                         "from those that were recorded."
                     )
-                _, self._calls[asked] = left.pop(same[0] if same else 0)
-            return self._calls[asked]
+                _, self._calls[key] = unused.pop(same_prompt[0] if same_prompt else 0)
+            return self._calls[key]
 
 
-def _place(stage: str, moments: Iterable[float]) -> Place:
+def _frame_key(stage: str, moments: Iterable[float]) -> FrameKey:
     return stage, tuple(round(1000 * moment) for moment in moments)
 
 

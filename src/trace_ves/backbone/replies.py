@@ -1,4 +1,4 @@
-"""Types of replies, their JSON schemas, and how a model's text is parsed, validated and repaired once."""
+"""Reply types and their JSON schemas, and the parsing, validation and repair of a model's text."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ AnswerT = TypeVar("AnswerT", bound=BaseModel)
 
 
 def answer_reply(question: Question, *, forced: bool = False) -> type[AnswerReply]:
-    """The reply whose `answer` is one of this question's letters, free words if it is open, or null if not forced."""
+    """The reply type whose `answer` is a letter of this question, or free text if it is open, or null if not forced."""
     return restrict_answer(AnswerReply, question, forced=forced)
 
 
 def restrict_answer(reply: type[AnswerT], question: Question, *, forced: bool = False) -> type[AnswerT]:
-    """A reply that has an `answer` among other fields, narrowed to what this question allows."""
+    """The reply type with its field `answer` restricted to the answers that this question allows."""
     return _restricted(reply, question.letters, question.options, forced)
 
 
@@ -47,13 +47,13 @@ def question_variables(question: Question) -> dict[str, Any]:
 
 
 def up_to(limit: int) -> BeforeValidator:
-    """A validator that cuts a text or a list to its beginning, instead of refusing what is too long."""
-    return BeforeValidator(lambda said: said[:limit] if isinstance(said, (str, list)) else said)
+    """A validator that shortens a text or a list instead of refusing it."""
+    return BeforeValidator(lambda value: value[:limit] if isinstance(value, (str, list)) else value)
 
 
 def same_answer(one: str | None, other: str | None) -> bool:
-    """Whether two answers are the same letter, or the same words except case, punctuation and articles; never None."""
-    return one is not None and other is not None and folded(one) == folded(other)
+    """Whether two answers are equal except for case, punctuation and articles. False if one is None."""
+    return one is not None and other is not None and fold_words(one) == fold_words(other)
 
 
 @lru_cache(maxsize=256)
@@ -63,30 +63,30 @@ def _restricted(
     one: Any = Literal[letters] if letters else str
     kind: Any = Annotated[
         one if forced else one | None,
-        BeforeValidator(partial(_bare_letter, dict(zip(options, letters, strict=True))) if letters else _bare_words),
+        BeforeValidator(partial(_parse_letter, dict(zip(options, letters, strict=True))) if letters else _strip_words),
     ]
-    what = "The letter of the right option" if letters else "The answer in a few words"
+    meaning = "The letter of the right option" if letters else "The answer in a few words"
     default = ... if forced or reply.model_fields["answer"].is_required() else None
-    field = Field(default, description=f"{what}{'.' if forced else ', or null where the evidence does not decide.'}")
+    field = Field(default, description=f"{meaning}{'.' if forced else ', or null where the evidence does not decide.'}")
     return create_model(reply.__name__, __base__=reply, __doc__=reply.__doc__, answer=(kind, field))
 
 
-def _bare_letter(letters: Mapping[str, str], value: object) -> object:
-    """The letter in `(b)`, `B.` and `B. a deer`, unless the words are those of another option."""
+def _parse_letter(letters: Mapping[str, str], value: object) -> object:
+    """The letter in `(b)`, `B.` and `B. a deer`, unless the text is that of another option."""
     if not isinstance(value, str):
         return value
     bare = value.strip().strip("().:*\"'").upper()
     match = _LETTER_AND_WORDS.match(value.strip())
     if bare in letters.values() or match is None:
         return bare
-    named = {letter for option, letter in letters.items() if same_answer(option, value.strip()[match.end() :])}
-    return match[1].upper() if named <= {match[1].upper()} else value
+    by_text = {letter for option, letter in letters.items() if same_answer(option, value.strip()[match.end() :])}
+    return match[1].upper() if by_text <= {match[1].upper()} else value
 
 
 _LETTER_AND_WORDS: Final = re.compile(r"[(*]*(?:option\s+)?([A-Za-z])[)*]*[.:)]\**\s+", re.IGNORECASE)
 
 
-def _bare_words(value: object) -> object:
+def _strip_words(value: object) -> object:
     return (value.strip() or None) if isinstance(value, str) else value
 
 
@@ -94,43 +94,43 @@ _ARTICLES: Final = frozenset({"a", "an", "the"})
 
 
 @lru_cache(maxsize=4096)
-def folded(text: str) -> tuple[str, ...]:
+def fold_words(text: str) -> tuple[str, ...]:
     """The words of a text without case, punctuation and articles, to compare free text."""
     text = unicodedata.normalize("NFKC", text).casefold()
-    text = re.sub(r"(?<!\w)-(?=\d)", "\N{MINUS SIGN}", text)  # a sign is not punctuation: -5 is not 5
+    text = re.sub(r"(?<!\w)-(?=\d)", "\N{MINUS SIGN}", text)  # a minus sign is not punctuation: -5 differs from 5
     text = re.sub(r"['\N{RIGHT SINGLE QUOTATION MARK}]", "", text)
     spaced = "".join(" " if unicodedata.category(char).startswith("P") else char for char in text)
     words = tuple(spaced.split())
     return tuple(word for word in words if word not in _ARTICLES) or words or (text.strip(),)
 
 
-LONGEST_REPLY_CHARS: Final = 200_000  # a longer reply is a fault: no stage asks for as much
+LONGEST_REPLY_CHARS: Final = 200_000  # A longer reply is a fault: no stage needs as much
 _LONGEST_RAW_CHARS: Final = 2_000
-_LONGEST_SHOWN_CHARS: Final = 20_000
+_LONGEST_QUOTE_CHARS: Final = 20_000
 _LONGEST_COMPLAINT_CHARS: Final = 1_500
 _MOST_OBJECTS: Final = 32
 _TOO_DEEP: Final = "the reply is nested too deeply"
 _SHAPE_KEYWORDS: Final = frozenset(
     {"$defs", "$ref", "anyOf", "const", "description", "enum", "items", "properties", "required", "title", "type"}
 )
-ENFORCED_KEYWORDS: Final = (  # keywords that strict modes enforce besides those of shape
+ENFORCED_KEYWORDS: Final = (  # Keywords that strict modes enforce besides those of shape
     *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
     *("minItems", "maxItems", "pattern"),
 )
 
 
 class InvalidReplyError(ValueError):
-    """A model's text is not the reply that was asked for; the message is shown to the model."""
+    """A model's text is not a valid reply. The model sees the message."""
 
     def __init__(self, message: str, *, breaks_off: bool = False) -> None:
         super().__init__(message)
-        self.breaks_off = breaks_off  # only the same request, with its frames, can bring the rest
+        self.breaks_off = breaks_off  # The text is incomplete, so the request is sent again with its frames
 
 
-def strict_schema(schema: Mapping[str, Any], *, keep: Collection[str] = ()) -> dict[str, Any] | None:
-    """The schema as strict modes want it; None where a part has no fixed shape: free keys, a tuple, anything at all."""
+def make_strict_schema(schema: Mapping[str, Any], *, keep: Collection[str] = ()) -> dict[str, Any] | None:
+    """The schema in the form that strict modes require; None if a part has no fixed shape, such as free keys."""
     try:
-        return _closed(schema, _SHAPE_KEYWORDS | frozenset(keep))
+        return _close_schema(schema, _SHAPE_KEYWORDS | frozenset(keep))
     except _NoFixedShapeError:
         return None
 
@@ -139,71 +139,71 @@ class _NoFixedShapeError(Exception):
     """A part of a schema that strict modes cannot express."""
 
 
-def _closed(schema: Mapping[str, Any], allowed: frozenset[str]) -> dict[str, Any]:
-    """The schema with every property required, no others, and only the allowed keywords."""
+def _close_schema(schema: Mapping[str, Any], allowed: frozenset[str]) -> dict[str, Any]:
+    """The schema with every property required, no other properties, and only the allowed keywords."""
     closed = {keyword: value for keyword, value in schema.items() if keyword in allowed}
     if "oneOf" in schema:
         closed["anyOf"] = schema["oneOf"]
     if definitions := closed.pop("$defs", None):
-        closed["$defs"] = {name: _closed(part, allowed) for name, part in definitions.items()}
+        closed["$defs"] = {name: _close_schema(part, allowed) for name, part in definitions.items()}
     if "$ref" in closed:  # strict modes allow no keyword beside a reference
         return {keyword: value for keyword, value in closed.items() if keyword in {"$ref", "$defs"}}
     if "anyOf" in closed:
-        closed["anyOf"] = [_closed(part, allowed) for part in closed["anyOf"]]
+        closed["anyOf"] = [_close_schema(part, allowed) for part in closed["anyOf"]]
     elif closed.get("type") == "object":
         if "properties" not in closed or schema.get("additionalProperties"):
             raise _NoFixedShapeError
-        properties = {name: _closed(part, allowed) for name, part in closed["properties"].items()}
+        properties = {name: _close_schema(part, allowed) for name, part in closed["properties"].items()}
         closed |= {"properties": properties, "required": list(properties), "additionalProperties": False}
     elif closed.get("type") == "array":
         first, *others = schema.get("prefixItems") or [closed.get("items")]
         if first is None or any(other != first for other in others):
             raise _NoFixedShapeError
-        closed["items"] = _closed(first, allowed)  # a pair of numbers is a list of two, for OpenAI's strict mode
+        closed["items"] = _close_schema(first, allowed)  # for OpenAI's strict mode, a pair of numbers is a list
     elif not closed.keys() & {"type", "enum", "const"}:
         raise _NoFixedShapeError
     return closed
 
 
 def parse_reply(text: str, reply: type[R]) -> R:
-    """The reply in a model's text, which may have a fence or prose around it. Raises `InvalidReplyError`.
+    """Parse a model's text, which may have a fence or prose around the reply. Raises `InvalidReplyError`.
 
-    Only whole, outermost objects count. Of several that validate the last is taken: models think first and answer last.
+    Only complete, outermost objects count. The last valid one is the reply: models think first and answer last.
     """
     return _parse(text, reply)[-1]
 
 
 def _parse(text: str, reply: type[R]) -> list[R]:
-    """Every object of the text that validates, in order; at least one."""
-    text = text.rpartition("</think>")[2].strip()  # a model that lost its way may end in thousands of line breaks
+    """Every valid reply in the text, in order; at least one."""
+    text = text.rpartition("</think>")[2].strip()  # a failing model may end in thousands of line breaks
     if len(text) > LONGEST_REPLY_CHARS:
         raise InvalidReplyError(f"the reply has {len(text)} characters, more than {LONGEST_REPLY_CHARS}")
     schema = reply.model_json_schema()
-    problem, usable = InvalidReplyError("the reply has no JSON object in it"), []
+    problem, replies = InvalidReplyError("the reply has no JSON object in it"), []
     for value in _objects(text, schema.get("properties", {})):
         try:
             if isinstance(value, InvalidReplyError):
                 raise value
-            # Through JSON again, so that the reply's own rules for JSON hold; lone surrogates are refused here too.
+            # as JSON, so that pydantic's rules for JSON apply; this also refuses lone surrogates
             parsed = reply.model_validate_json(json.dumps(_adapt(value, schema, schema.get("$defs", {}))))
             if not parsed.model_fields_set:
                 raise InvalidReplyError(f"the reply has none of the fields {', '.join(reply.model_fields)}")
-            usable.append(parsed)
+            replies.append(parsed)
         except ValidationError as error:
-            problem = InvalidReplyError(_complaint(error))
+            problem = InvalidReplyError(_describe_errors(error))
         except RecursionError:
             problem = InvalidReplyError(_TOO_DEEP)
         except InvalidReplyError as error:
             problem = error
             if error.breaks_off:
                 raise
-    if not usable:
+    if not replies:
         raise problem
-    return usable
+    return replies
 
 
 def _objects(text: str, properties: Mapping[str, Any]) -> Iterator[dict[str, Any] | InvalidReplyError]:
-    """The outermost JSON objects of a text, in order, and what was wrong where one could not be read."""
+    """The outermost JSON objects of a text in order, or an error for one that cannot be parsed."""
     fence = _FENCED.fullmatch(text)
     with suppress(ValueError, RecursionError):
         whole = DECODER.decode(fence[1] if fence else text)
@@ -222,7 +222,7 @@ def _objects(text: str, properties: Mapping[str, Any]) -> Iterator[dict[str, Any
             yield value
         except json.JSONDecodeError as error:
             problem = f"the reply is not valid JSON: {error.msg} at character {error.pos}"
-            if (end := _closing(text, start)) < 0:
+            if (end := _find_end(text, start)) < 0:
                 yield InvalidReplyError(f"{problem}; it breaks off", breaks_off=True)
                 return
             try:
@@ -237,14 +237,14 @@ def _objects(text: str, properties: Mapping[str, Any]) -> Iterator[dict[str, Any
 
 
 _FENCED: Final = re.compile(r"```\w*\s(.*?)\s*```", re.DOTALL)
-_OPENING: Final = re.compile(r"""\{(?=\s*(?:["'}]|\w+\s*:|$))""")  # of an object; other braces are prose
+_OPENING: Final = re.compile(r"""\{(?=\s*(?:["'}]|\w+\s*:|$))""")  # Of an object; other braces are prose
 _STRING: Final = r'"(?:[^"\\]|\\.)*"'
 _BRACES: Final = re.compile(rf'{_STRING}|["{{}}]', re.DOTALL)
 _TRAILING_COMMA: Final = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
 
 
-def _closing(text: str, start: int) -> int:
-    """Where the object that opens at `start` ends, after its brace; -1 where it breaks off."""
+def _find_end(text: str, start: int) -> int:
+    """The index after the closing brace of the object that starts here; -1 if the text is incomplete."""
     depth = 0
     for token in _BRACES.finditer(text, start):
         if token[0] == '"':  # a string that does not end
@@ -256,7 +256,7 @@ def _closing(text: str, start: int) -> int:
 
 
 def _adapt(value: Any, schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Any:
-    """The value in the form that the schema asks for, where a model wrote it in another natural one."""
+    """Convert other natural forms of a value, such as `"2:35"` for seconds, to the type in the schema."""
     schema = definitions.get(str(schema.get("$ref")).rpartition("/")[2], schema)
     branches = [branch for branch in schema.get("anyOf", ()) if branch.get("type") != "null"]
     if len(branches) == 1:  # something or null
@@ -275,7 +275,7 @@ def _adapt(value: Any, schema: Mapping[str, Any], definitions: Mapping[str, Any]
         bare = value.strip(" .*\"'").casefold()
         value = next((one for one in schema["enum"] if str(one).casefold() == bare), value)
     elif isinstance(value, str) and kind in {"number", "integer"}:
-        value = _number(value)
+        value = _parse_number(value)
     elif kind == "string" and isinstance(value, int | float) and not isinstance(value, bool):
         value = str(value).removesuffix(".0")
     return value
@@ -285,39 +285,36 @@ _MEASURE: Final = re.compile(r"([-+]?\d+(?:\.\d+)?)\s*(?:s|secs?|seconds?)?\.?",
 _CLOCK: Final = re.compile(r"(?:(\d{1,3}):)?(\d{1,3}):(\d{2}(?:\.\d+)?)")
 
 
-def _number(said: str) -> Any:
-    """The number in `113.5 s` or, in seconds, in `2:35` and `1:02:35`; what was said where it is neither."""
-    if match := _MEASURE.fullmatch(said.strip()):
+def _parse_number(text: str) -> Any:
+    """The number in `113.5 s`, or the seconds of `2:35` and `1:02:35`; any other text unchanged."""
+    if match := _MEASURE.fullmatch(text.strip()):
         return float(match[1])
-    if match := _CLOCK.fullmatch(said.strip()):
+    if match := _CLOCK.fullmatch(text.strip()):
         return 3600 * int(match[1] or 0) + 60 * int(match[2]) + float(match[3])
-    return said
+    return text
 
 
-def _complaint(error: ValidationError) -> str:
-    """What a reply got wrong, field by field."""
+def _describe_errors(error: ValidationError) -> str:
+    """The errors of a reply, field by field."""
     lines = [f"{'.'.join(map(str, detail['loc'])) or 'reply'}: {detail['msg']}" for detail in error.errors()[:10]]
     return truncate("; ".join(lines), _LONGEST_COMPLAINT_CHARS)
 
 
 def complete_with_repair(
-    reply: type[R],
-    complete: Callable[[tuple[RepairTurn, ...]], Completion],
-    *,
-    said: list[ModelText] | None = None,
+    reply: type[R], complete: Callable[[tuple[RepairTurn, ...]], Completion], *, texts: list[ModelText] | None = None
 ) -> tuple[R | ModelFault, Usage]:
-    """Ask, validate, and ask again where the reply does not validate.
+    """Ask for a reply, validate it, and ask again if it is invalid.
 
-    `complete` asks the model, given the replies that went wrong before; none are given where a reply was empty or broke
-    off, which is asked for again as it was. Each attempt's text goes to `said`.
+    `complete` sends the request with the invalid reply, or without it if the reply was empty or incomplete. The text of
+    each attempt is appended to `texts`.
     """
-    said = [] if said is None else said
+    texts = [] if texts is None else texts
     usage, repairs, is_repeated = Usage(), tuple[RepairTurn, ...](), False
     while True:
         completion = complete(repairs)
         usage += completion.usage
-        parsed, problem = _read(completion, reply)
-        said.append(ModelText(completion.text, problem))
+        parsed, problem = _read_completion(completion, reply)
+        texts.append(ModelText(completion.text, problem))
         if not isinstance(parsed, InvalidReplyError):
             return parsed, usage
         if is_repeated:
@@ -325,30 +322,30 @@ def complete_with_repair(
             return ModelFault(reason, truncate(completion.text, _LONGEST_RAW_CHARS)), usage
         is_repeated = True
         if not parsed.breaks_off:
-            repairs = (RepairTurn(truncate(completion.text, _LONGEST_SHOWN_CHARS), str(parsed)),)
+            repairs = (RepairTurn(truncate(completion.text, _LONGEST_QUOTE_CHARS), str(parsed)),)
 
 
-def validate_first(
+def validate_completion(
     reply: type[R],
     first: tuple[Completion, float],
     ask_again: Callable[[tuple[RepairTurn, ...]], tuple[Completion, float]],
 ) -> Generation[R]:
-    """The generation of a completion that a batch brought; a repair is one more call. Both come with their seconds."""
-    seconds, said = [first[1]], list[ModelText]()
+    """Validate a completion of a batch; repair it with one more call. Completions come with their seconds."""
+    seconds, texts = [first[1]], list[ModelText]()
 
     def complete(repairs: tuple[RepairTurn, ...]) -> Completion:
         if not repairs:
             return first[0]
-        completion, taken = ask_again(repairs)
-        seconds.append(taken)
+        completion, duration = ask_again(repairs)
+        seconds.append(duration)
         return completion
 
-    parsed, usage = complete_with_repair(reply, complete, said=said)
-    return Generation(parsed, usage, sum(seconds), said=tuple(said))
+    parsed, usage = complete_with_repair(reply, complete, texts=texts)
+    return Generation(parsed, usage, sum(seconds), texts=tuple(texts))
 
 
-def _read(completion: Completion, reply: type[R]) -> tuple[R | ModelFault | InvalidReplyError, str | None]:
-    """The reply, a fault, or a problem that asking again may solve; and what is wrong with the text, if anything."""
+def _read_completion(completion: Completion, reply: type[R]) -> tuple[R | ModelFault | InvalidReplyError, str | None]:
+    """The reply, a fault, or an error that a repair may solve; and the problem with the text, if any."""
     text, finish, fault = completion.text, completion.finish, ""
     if finish in _WITHHELD:
         fault = f"{_WITHHELD[finish]}{f' ({completion.note})' if completion.note else ''}."

@@ -1,4 +1,4 @@
-"""The response cache: a wrapper around a backbone that asks only what has not been answered before."""
+"""The response cache: a wrapper around a backbone that sends only requests that it has no answer for."""
 
 import hashlib
 import json
@@ -33,14 +33,14 @@ _SCHEMA: Final = """
 
 
 def default_path() -> Path:
-    """The file that holds the replies of all paid backbones."""
+    """The file with the replies of all paid backbones."""
     return cache_dir() / "replies.sqlite"
 
 
 class ResponseStore:
-    """A mapping from keys to texts in a SQLite file, for several threads and processes.
+    """A mapping from keys to texts in a SQLite file, shared by threads and processes.
 
-    A damaged file is renamed and replaced; without a usable file there is no cache. Either is logged once.
+    A damaged file is renamed and replaced. If the file cannot be used, nothing is cached. Both are logged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -51,7 +51,7 @@ class ResponseStore:
         self._writable = True
 
     def get(self, key: bytes) -> str | None:
-        """The text under this key; None where there is none, or it is not as it was written."""
+        """The text under this key; None if there is none or it is damaged."""
         query = "SELECT CAST(value AS BLOB), checksum FROM replies WHERE key = ?"
         value, checksum = self._use(lambda connection: connection.execute(query, (key,)).fetchone()) or (None, None)
         if value is None or checksum not in (None, _checksum(key, value)):  # files of version 0.1 have no checksums
@@ -77,7 +77,7 @@ class ResponseStore:
         self._use(write)
 
     def _use(self, use: Callable[[sqlite3.Connection], T]) -> T | None:
-        """Use the database; None where that is impossible."""
+        """Call a function with the connection; None if the file cannot be used."""
         with self._lock:
             for _ in range(2):  # the second time with a new file
                 if not self._usable:
@@ -101,7 +101,7 @@ class ResponseStore:
             use_write_ahead_log(connection, _BUSY_SECONDS)
             connection.execute("PRAGMA synchronous=NORMAL")
             connection.execute(_SCHEMA)
-            with suppress(sqlite3.OperationalError):  # only files of version 0.1 are without it
+            with suppress(sqlite3.OperationalError):  # files newer than version 0.1 have the column
                 connection.execute("ALTER TABLE replies ADD COLUMN checksum BLOB")
         except sqlite3.Error:
             connection.close()
@@ -113,7 +113,7 @@ class ResponseStore:
         _LOG.warning("The response cache %s cannot be used (%s); continuing without it.", self._path, error)
 
     def _set_aside(self, error: Exception) -> None:
-        """Rename a damaged file, so that a new one is begun."""
+        """Rename a damaged file, so that a new one is created."""
         if self._connection is not None:
             with suppress(sqlite3.Error):
                 self._connection.close()  # first: SQLite removes its log by name, which would be that of the new file
@@ -136,10 +136,10 @@ class ResponseStore:
 
 
 def _certain_reply(outcome: Generation[Any] | BackboneError) -> BaseModel | None:
-    """The reply to store; none where the next run should ask again: a failure, a fault, a guess, dropped frames."""
+    """The reply to store; None for a failure, a fault or a doubtful reply, which the next run should ask for again."""
     if isinstance(outcome, BackboneError) or isinstance(outcome.reply, ModelFault):
         return None
-    is_doubtful = outcome.suspect or outcome.sends > 1 or (outcome.said and outcome.said[-1].problem)
+    is_doubtful = outcome.suspect or outcome.sends > 1 or (outcome.texts and outcome.texts[-1].problem)
     return None if is_doubtful else outcome.reply
 
 
@@ -148,7 +148,7 @@ def _checksum(key: bytes, value: bytes) -> bytes:
 
 
 class CachedBackbone:
-    """Asks the inner backbone only what is not in the cache. A hit reports no tokens, because none were paid."""
+    """Sends the inner backbone only what is not in the cache. A hit reports no tokens, because it costs none."""
 
     def __init__(self, inner: CacheableBackbone, path: Path) -> None:
         self._inner = inner
@@ -157,7 +157,7 @@ class CachedBackbone:
         self.longest_side_px: Final[int | None] = getattr(inner, "longest_side_px", None)
 
     def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
-        """Answer every request of the batch, in the order given, from the cache where it can."""
+        """Answer every request of the batch, from the cache where possible."""
         return collect(len(batch), self._answer(batch))
 
     def _answer(self, batch: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
@@ -179,18 +179,18 @@ class CachedBackbone:
             yield place, outcome
 
     def _look_up(self, key: bytes, request: Request[R]) -> R | None:
-        with suppress(ValidationError):  # the reply has rules that its schema does not show, and they changed
+        with suppress(ValidationError):  # validators that are not part of the schema may have changed
             if (text := self._store.get(key)) is not None:
                 return request.reply.model_validate_json(text)
         return None
 
     def key(self, request: Request[Any]) -> bytes:
-        """The content address of an answer: everything that can change it, and nothing else."""
-        parts = [  # a frame is a list, so that no text can look like it
+        """The key of an answer: a digest of everything that affects it."""
+        parts = [  # a frame is a list, so that no text equals it
             [hashlib.sha256(part.jpeg).hexdigest()] if isinstance(part, ImagePart) else part.text
             for part in request_parts(request)
         ]
-        asked = {
+        content = {
             "format": _KEY_FORMAT,
             "backbone": self.name,
             "settings": dict(self._inner.answer_settings),
@@ -200,4 +200,4 @@ class CachedBackbone:
             "schema": request.reply.model_json_schema(),
             "sample": request.sample,
         }
-        return hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).digest()
+        return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).digest()

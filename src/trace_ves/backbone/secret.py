@@ -1,4 +1,4 @@
-"""API keys, and how they are masked, in whatever form, in everything that is shown or written."""
+"""API keys: where they are stored, and how they are masked in everything that is shown or written."""
 
 import base64
 import json
@@ -16,72 +16,71 @@ from trace_ves.core.files import config_dir, write_atomic
 
 MASK: Final = "[key]"
 
-_LONGEST_MESSAGE: Final = 4_000  # servers that quote the whole request name what they refuse late
+_LONGEST_MESSAGE: Final = 4_000  # Some servers quote the whole request before they name the problem
 _LOOKS_LIKE_A_KEY: Final = re.compile(r"\b(?:sk-|AIza|ya29\.|Bearer )[\w*.\-]{6,}")
 _WEB_PAGE: Final = re.compile(
     r"\s*<(?:!doctype html|html)\b(?:(?:(?!<title).){0,2000}<title[^>]*>([^<]{1,200}))?", re.IGNORECASE | re.DOTALL
 )
 _KEY_VARIABLES: Final = ("_API_KEY", "_AUTH_TOKEN")
-LONGEST_MASKED: Final = 400_000  # twice the longest reply that is read; what lies beyond is dropped
-_FRAGMENT_CHARS: Final = 8  # of a key in a row are masked; fewer, such as the last four, do not give it away
+LONGEST_MASKED: Final = 400_000  # Twice the longest reply that is read; the rest is dropped
+_FRAGMENT_CHARS: Final = 8  # Shorter parts of a key, such as its last four characters, are not masked
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
     """An API key. Its `repr` does not show it."""
 
-    variable: str  # the environment variable it came from
+    variable: str  # Its environment variable
     secret: str = field(repr=False)
 
     def redact(self, message: object) -> str:
-        """A service's message as one line of bounded length, without the key and what looks like one."""
+        """A service's message on one line, shortened, without this key or anything that looks like one."""
         return redact(self.mask(str(message)[:LONGEST_MASKED]))
 
     def mask(self, text: str) -> str:
-        """The text with every trace of the key masked: plain, reversed, escaped, encoded, split, in part."""
-        if len(self.secret) < _FRAGMENT_CHARS:  # a placeholder for a server that takes none
+        """Mask the key in a text, also reversed, escaped, encoded, split or in part."""
+        if len(self.secret) < _FRAGMENT_CHARS:  # a placeholder for a server without keys
             return text
         text, fragments = text.replace(self.secret, MASK), _fragments(self.secret)
         places, letters = _letters(text)
         covered: set[int] = set()
         for start in range(len(letters) - _FRAGMENT_CHARS + 1):
-            if letters[start : start + _FRAGMENT_CHARS] in fragments:  # and what lies between them
+            if letters[start : start + _FRAGMENT_CHARS] in fragments:  # mask the characters between them too
                 covered.update(range(places[start], places[start + _FRAGMENT_CHARS - 1] + 1))
         runs = groupby(enumerate(text), key=lambda numbered: numbered[0] in covered)
-        return "".join(MASK if hidden else "".join(char for _, char in run) for hidden, run in runs)
+        return "".join(MASK if is_covered else "".join(char for _, char in run) for is_covered, run in runs)
 
 
 def mask_known_keys(text: str) -> str:
-    """A text that is kept, without keys of this environment, keys that were used, and what looks like a key."""
-    for variable, secret in [*os.environ.items(), *_USED.items()]:
+    """Mask the keys of the environment, the stored keys that were used, and anything that looks like a key."""
+    for variable, secret in [*os.environ.items(), *_STORED_SECRETS.items()]:
         if variable.endswith(_KEY_VARIABLES):
             text = Key(variable, secret.strip()).mask(text)
     return _LOOKS_LIKE_A_KEY.sub(MASK, text)
 
 
-# Secrets from the store, by variable: they are masked like those of the environment.
-_USED: Final[dict[str, str]] = {}
+_STORED_SECRETS: Final[dict[str, str]] = {}  # Secrets that were read from the store, by variable
 _SERVICE: Final = "trace-ves"
 
 
 def host_variable(address: str) -> str:
-    """The variable with the key of a server of the user's own: TRACE_VES_GPU_BOX_8000_API_KEY for `gpu-box:8000`."""
+    """The key variable of a self-hosted server: TRACE_VES_GPU_BOX_8000_API_KEY for `gpu-box:8000`."""
     return f"TRACE_VES_{re.sub(r'[^A-Za-z0-9]+', '_', address).strip('_').upper()}_API_KEY"
 
 
 def find_secret(variable: str) -> str:
-    """The secret of this name in the environment, else in the store; empty where there is none."""
+    """The secret of this name in the environment, else in the store; empty if there is none."""
     if secret := os.environ.get(variable, "").strip():
         return secret
-    stored = stored_keys()
-    if variable not in stored:
+    keys = read_stored_keys()
+    if variable not in keys:
         return ""
-    _USED[variable] = stored[variable] or _use_keyring("get_password", variable) or ""
-    return _USED[variable]
+    _STORED_SECRETS[variable] = keys[variable] or _use_keyring("get_password", variable) or ""
+    return _STORED_SECRETS[variable]
 
 
-def stored_keys() -> dict[str, str]:
-    """What `trace-ves keys` stored, by variable; the secret is empty where the system keyring has it."""
+def read_stored_keys() -> dict[str, str]:
+    """The keys that `trace-ves keys` stored, by variable; the value is empty if the system keyring has the key."""
     path = config_dir() / "keys.json"
     try:
         if path.stat().st_mode & 0o077:
@@ -98,7 +97,7 @@ def stored_keys() -> dict[str, str]:
 
 def store_key(variable: str, secret: str | None, *, keyring: bool = False) -> None:
     """Store a secret in a file that only its owner can read, or in the system keyring; None removes it."""
-    keys = stored_keys()
+    keys = read_stored_keys()
     if secret is not None and keyring:
         _use_keyring("set_password", variable, secret)
         if _use_keyring("get_password", variable) != secret:
@@ -112,23 +111,23 @@ def store_key(variable: str, secret: str | None, *, keyring: bool = False) -> No
 
 
 def _use_keyring(action: str, *arguments: str) -> str | None:
-    """Call a function of the package keyring; its backends raise errors of many kinds."""
+    """Call a function of the package keyring. Raises `InputError`."""
     try:
         keyring = import_module("keyring")
     except ImportError:
         raise InputError("The system keyring needs the package keyring: pip install keyring.") from None
     try:
-        found: str | None = getattr(keyring, action)(_SERVICE, *arguments)
+        password: str | None = getattr(keyring, action)(_SERVICE, *arguments)
     except Exception as error:  # noqa: BLE001  a backend may raise anything
         raise InputError(f"The system keyring cannot be used: {redact(error)} {_WITHOUT_KEYRING}.") from None
-    return found
+    return password
 
 
 _WITHOUT_KEYRING: Final = "Set the key in the environment, or store it without --keyring"
 
 
 def redact(message: object) -> str:
-    """A service's message as one line of bounded length, without what looks like a key; of a web page, its title."""
+    """A service's message on one line, shortened, without anything that looks like a key; for a web page, its title."""
     text = str(message)
     if page := _WEB_PAGE.match(text):
         text = f"a web page, {page[1].strip()!r}" if page[1] else "a web page"
@@ -137,14 +136,14 @@ def redact(message: object) -> str:
 
 
 def _letters(text: str) -> tuple[list[int], str]:
-    """The letters and digits of a text in lower case, with their places: without what splits or quotes."""
-    found = [(place, char.lower()) for place, char in enumerate(text) if char.isascii() and char.isalnum()]
-    return [place for place, _ in found], "".join(char for _, char in found)
+    """The positions of the letters and digits of a text, and these characters in lower case."""
+    letters = [(place, char.lower()) for place, char in enumerate(text) if char.isascii() and char.isalnum()]
+    return [place for place, _ in letters], "".join(char for _, char in letters)
 
 
 @lru_cache(maxsize=16)
 def _fragments(secret: str) -> frozenset[str]:
-    """Every run of `_FRAGMENT_CHARS` letters and digits in any form of the secret."""
+    """Every sequence of `_FRAGMENT_CHARS` letters and digits in any form of the secret."""
     forms = [_letters(form)[1] for form in _forms(secret)]
     return frozenset(
         form[start : start + _FRAGMENT_CHARS] for form in forms for start in range(len(form) - _FRAGMENT_CHARS + 1)
@@ -152,19 +151,19 @@ def _fragments(secret: str) -> frozenset[str]:
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """The ways in which a service may write a secret. Quotes, percent signs and line breaks do not matter here."""
+    """The encodings in which a service may repeat a secret. Only letters and digits matter."""
     data = secret.encode()
     yield secret
     yield secret[::-1]
     for numeral in ("{:02x}", "x{:02x}", "{:d}"):  # \\x2b, &#x2b;, &#43;
         yield "".join(numeral.format(ord(char)) for char in secret)
         yield "".join(char if char.isascii() and char.isalnum() else numeral.format(ord(char)) for char in secret)
-    for offset in range(5):  # base32 of something that the secret is a part of
+    for offset in range(5):  # base32 of a text that contains the secret
         yield base64.b32encode(bytes(offset) + data).decode().rstrip("=")[-(-8 * offset // 5) : -1]
     yield data.hex()  # also where every character is percent-encoded
     yield json.dumps(secret)
     yield "".join(f"u{ord(char):04x}" for char in secret)
-    for offset in range(3):  # base64 of something that the secret is a part of, such as user:secret
+    for offset in range(3):  # base64 of a text that contains the secret, such as user:secret
         encoded = base64.b64encode(bytes(offset) + data).decode()
         inner = slice(2 if offset else 0, len(encoded) - 4 if len(bytes(offset) + data) % 3 else None)
         yield encoded[inner][(2 if offset == 2 else 0) :]

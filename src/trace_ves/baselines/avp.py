@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 
 from trace_ves.backbone.protocol import ModelFault, R
 from trace_ves.backbone.replies import answer_reply, restrict_answer
-from trace_ves.baselines.direct import DEFAULT_HEIGHT, answer_of, ask_stage
+from trace_ves.baselines.direct import DEFAULT_HEIGHT, ask_stage, get_answer
 from trace_ves.core import Answer, Clip, Interval, ObservationStrategy, Question, Termination
 from trace_ves.records.search import (
     AvpEvidence,
@@ -60,18 +60,18 @@ class AvpReflection(BaseModel):
     answer: str | None
 
 
-FALLBACK_PLAN: Final = AvpPlan(load_mode="uniform", fps=0.5, spatial="low")  # as in the published code
+FALLBACK_PLAN: Final = AvpPlan(load_mode="uniform", fps=0.5, spatial="low")  # As in the published code
 
 
 SPATIAL: Final[dict[SpatialRate, tuple[int, int]]] = {"low": (DEFAULT_HEIGHT, 512), "medium": (2 * DEFAULT_HEIGHT, 128)}
-"""Rows, and most frames in a clip, of each spatial rate; low has the rows of every other baseline, for comparison."""
+"""The height and the most frames of a clip, by spatial rate; `low` has the height of all other baselines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Avp:
     """Active Video Perception with its published bounds."""
 
-    rounds: int = 3  # the paper's audit counted 3.2 planner calls: more rounds, or all text-only calls
+    rounds: int = 3  # The paper's audit counted 3.2 planner calls: more rounds, or all text-only calls
     confidence: float = 0.7
     default_budget: int | None = None  # Supplied frames for one question; None for no limit
 
@@ -100,21 +100,21 @@ class Avp:
         return Answer(search.forced_answer(), Termination.EXHAUSTED, record=search.record())
 
     def load(self, plan: AvpPlan, observer: Observer) -> tuple[Clip, ...]:
-        """Every region of a plan as a clip, with rates lowered to the limits of a clip and of the budget."""
+        """Decode every region of a plan as a clip, with rates lowered to the limits of a clip and of the budget."""
         height, most_frames = SPATIAL[plan.spatial]
-        spans = spans_of(plan, observer.whole)
-        wanted = [max(1, min(most_frames, round(span.length * plan.fps))) for span in spans]
-        share = min(1.0, observer.remaining / sum(wanted))
+        spans = list_spans(plan, observer.whole)
+        counts = [max(1, min(most_frames, round(span.length * plan.fps))) for span in spans]
+        share = min(1.0, observer.remaining / sum(counts))
         clips = []
-        for span, count in zip(spans, wanted, strict=True):
+        for span, count in zip(spans, counts, strict=True):
             if frames := int(count * share):
                 fps = min(plan.fps, frames / span.length) if span.length else plan.fps
                 clips.append(observer.watch(span, ObservationStrategy(fps, height), limit=frames))
         return tuple(clips)
 
 
-def spans_of(plan: AvpPlan, whole: Interval) -> tuple[Interval, ...]:
-    """The regions of a plan, clipped to the video; without a usable region, the whole video."""
+def list_spans(plan: AvpPlan, whole: Interval) -> tuple[Interval, ...]:
+    """The regions of a plan, clipped to the video; without a valid region, the whole video."""
     if plan.load_mode == "uniform":
         return (whole,)
     spans = []
@@ -142,9 +142,9 @@ class _AvpSearch:
     def observe(self, plan: AvpPlan, clips: tuple[Clip, ...]) -> None:
         criteria = plan.completion_criteria or "find what the question needs"
         reply = self._ask("avp-observe", AvpObservation, clips, completion_criteria=criteria)
-        found = () if isinstance(reply, ModelFault) else tuple(map(self._outward, reply.key_evidence))
+        pieces = () if isinstance(reply, ModelFault) else tuple(map(self._round_outward, reply.key_evidence))
         description = "" if isinstance(reply, ModelFault) else reply.description
-        evidence = AvpEvidence(len(self.rounds) + 1, description, found)
+        evidence = AvpEvidence(len(self.rounds) + 1, description, pieces)
         self.rounds.append(AvpRound(plan, tuple(clip.span for clip in clips), evidence))
 
     def reflect(self) -> AvpReflection | ModelFault:
@@ -158,19 +158,19 @@ class _AvpSearch:
         return reply
 
     def forced_answer(self) -> str | None:
-        return answer_of(self._ask("avp-answer", answer_reply(self.question, forced=True)))
+        return get_answer(self._ask("avp-answer", answer_reply(self.question, forced=True)))
 
     def record(self) -> dict[str, object]:
         return AvpRecord(tuple(self.rounds)).to_json()
 
-    def _outward(self, piece: KeyEvidence) -> AvpPiece:
+    def _round_outward(self, piece: KeyEvidence) -> AvpPiece:
         start, end = sorted((piece.start, piece.end))
         last = math.ceil(self.observer.whole.end)
         return AvpPiece(min(max(math.floor(start), 0), last), min(max(math.ceil(end), 0), last), piece.description)
 
     def _ask(self, stage: str, reply: type[R], clips: Sequence[Clip] = (), **variables: object) -> R | ModelFault:
-        known = {
+        state = {
             "duration": round(self.observer.whole.length, 1),
             "evidence": [each.evidence.to_json() for each in self.rounds],
         }
-        return ask_stage(self.observer, self.question, stage, reply, clips, **known, **variables)
+        return ask_stage(self.observer, self.question, stage, reply, clips, **state, **variables)

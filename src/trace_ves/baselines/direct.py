@@ -1,4 +1,4 @@
-"""Direct answering without a search: uniform frames, a majority vote, the question only, and chance."""
+"""Baselines without a search: uniform frames, a majority vote, the question only, and a random letter."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ def ask_stage(
 
 
 def answer_request(question: Question, clips: tuple[Clip, ...] = (), *, sample: int = 0) -> Request[AnswerReply]:
-    """Ask for an answer from these clips: one of the options, never null."""
+    """A request for an answer from these clips: one of the options, never null."""
     reply = answer_reply(question, forced=True)
     return Request(prompt("direct-answer"), question_variables(question), reply, clips, sample)
 
 
-def answer_of(reply: AnswerReply | ModelFault) -> str | None:
+def get_answer(reply: AnswerReply | ModelFault) -> str | None:
     """The answer of a reply; None for a model fault, never a guess."""
     return None if isinstance(reply, ModelFault) else reply.answer
 
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
-    """`frames` frames at t_j = (j + 1/2) T / frames, one call. A shorter video supplies each frame once."""
+    """One call with `frames` frames at t_j = (j + 1/2) T / frames. A shorter video supplies each frame once."""
 
     frames: int
 
@@ -57,7 +57,7 @@ class Uniform:
         """Look once and answer."""
         clip = observer.survey(observer.whole, self.frames, height=DEFAULT_HEIGHT)
         [reply] = observer.ask([answer_request(question, (clip,))])
-        return Answer(answer_of(reply), bundle=(clip,))
+        return Answer(get_answer(reply), bundle=(clip,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,36 +72,36 @@ class Vote:
     frames: int = 64  # The paper's budget for direct answering
 
     def __call__(self, question: Question, observer: Observer) -> Answer:
-        """Draw, count, and answer with the majority."""
+        """Draw several answers, and return the majority."""
         clip = observer.survey(observer.whole, self.frames, height=DEFAULT_HEIGHT)
-        draws = range(1, self.samples + 1)  # 0 would give the most likely answer instead of a draw
+        draws = range(1, self.samples + 1)  # sample 0 is the most likely answer instead of a draw
         replies = observer.ask([answer_request(question, (clip,), sample=draw) for draw in draws])
-        votes = [answer_of(reply) for reply in replies]
-        return Answer(majority(votes), bundle=(clip,), record={"votes": votes})
+        votes = [get_answer(reply) for reply in replies]
+        return Answer(find_majority(votes), bundle=(clip,), record={"votes": votes})
 
 
-def majority(votes: Sequence[str | None]) -> str | None:
-    """The most frequent answer, the first of equal ones; votes without an answer do not count."""
+def find_majority(votes: Sequence[str | None]) -> str | None:
+    """The most frequent answer, the first of equally frequent ones. Votes without an answer do not count."""
     counts: Counter[str] = Counter()
     for vote in votes:
         if vote is not None:
-            counts[next((known for known in counts if same_answer(known, vote)), vote)] += 1
+            counts[next((answer for answer in counts if same_answer(answer, vote)), vote)] += 1
     return max(counts, key=counts.__getitem__, default=None)
 
 
 def blind(question: Question, observer: Observer) -> Answer:
     """Answer from the question and options only, without the video."""
     [reply] = observer.ask([answer_request(question)])
-    return Answer(answer_of(reply))
+    return Answer(get_answer(reply))
 
 
 @dataclass(frozen=True, slots=True)
 class Random:
-    """A random letter from the seed and the question's id, so that every run gives the same."""
+    """A random letter, which depends only on the seed and the question's id."""
 
     seed: int = 0
 
     def __call__(self, question: Question, observer: Observer) -> Answer:  # noqa: ARG002  it never looks
-        """Draw a letter; an open question has none to draw."""
+        """Draw a letter; for an open question, give no answer."""
         draw = random.Random(f"{self.seed}:{question.id}")  # noqa: S311  chance, not a secret
         return Answer(draw.choice(question.letters) if question.letters else None)

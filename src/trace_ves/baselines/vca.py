@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field, create_model
 
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.backbone.replies import answer_reply, restrict_answer
-from trace_ves.baselines.direct import DEFAULT_HEIGHT, answer_of, ask_stage
+from trace_ves.baselines.direct import DEFAULT_HEIGHT, ask_stage, get_answer
 from trace_ves.core import Answer, Clip, Frame, Interval, ObservationStrategy, Question, Termination
 from trace_ves.records.search import Fault, VcaDecision, VcaRating, VcaRecord, VcaSegment, VcaStep
 
@@ -65,15 +65,15 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Vca:
-    """Video Curious Agent. The published temperature of 0.5 is not set: the backbone's applies to all methods."""
+    """Video Curious Agent. The published temperature of 0.5 is not used: the backbone's applies to all methods."""
 
-    frames: int = 7  # N: new frames of one step; a segment is split into N + 1
-    memory: int = 16  # published for long videos; 8 for short ones
-    steps: int = 16  # then the answer is forced; one of two limits found in reproductions
+    frames: int = 7  # N: new frames of one step, which split a segment into N + 1
+    memory: int = 16  # As published for long videos; 8 for short ones
+    steps: int = 16  # Then the answer is forced; one of two limits in reproductions
     default_budget: int | None = None  # Supplied frames for one question; None for no limit
 
     def __call__(self, question: Question, observer: Observer) -> Answer:
-        """Expand, rate, remember, decide; step by step."""
+        """Expand, rate, remember and decide, step by step."""
         search = _VcaSearch(question, observer, self.memory)
         chosen_segment: Segment | None = Segment(0, observer.whole)
         for step in range(1, self.steps + 1):
@@ -82,9 +82,9 @@ class Vca:
                 break
             search.expand(chosen_segment, self.frames)
             # 2. After the last step, or if the budget does not cover another one, there is nothing to decide.
-            shown = len(search.remembered)
-            next_step = self.frames + min(self.memory, shown + self.frames)
-            if step == self.steps or observer.remaining < shown + next_step:
+            memory_frames = len(search.remembered)
+            next_step = self.frames + min(self.memory, memory_frames + self.frames)
+            if step == self.steps or observer.remaining < memory_frames + next_step:
                 break
             # 3. Explore a candidate, or answer if the model says so.
             decision = search.decide()
@@ -95,7 +95,7 @@ class Vca:
         return Answer(option, Termination.EXHAUSTED, (search.clip(),), search.record())
 
 
-SHORTEST_SECONDS: Final = 1e-6  # A frame nearer than this to a border does not split anything
+SHORTEST_SECONDS: Final = 1e-6  # A frame nearer than this to a border does not split a segment
 
 
 @dataclass(slots=True)
@@ -138,8 +138,8 @@ class _VcaSearch:
         segments = [segment.record.to_json() for segment in self.candidates.values()]
         ids = tuple(self.candidates)
         kind: Any = Literal[ids] | None if ids else None
-        narrow = restrict_answer(VcaExploration, self.question)  # and it can name only these candidates
-        reply_type = create_model("VcaExploration", __base__=narrow, segment=(kind, None))
+        base = restrict_answer(VcaExploration, self.question)
+        reply_type = create_model("VcaExploration", __base__=base, segment=(kind, None))
         reply = ask_stage(self.observer, self.question, "vca-explore", reply_type, [self.clip()], segments=segments)
         decision = (
             Fault(reply.reason)
@@ -159,7 +159,7 @@ class _VcaSearch:
         """Answer from the most relevant frames of the memory that the budget still covers."""
         self._forget_beyond(self.observer.remaining)
         reply_type = answer_reply(self.question, forced=True)
-        return answer_of(ask_stage(self.observer, self.question, "vca-answer", reply_type, [self.clip()]))
+        return get_answer(ask_stage(self.observer, self.question, "vca-answer", reply_type, [self.clip()]))
 
     def clip(self) -> Clip:
         """The memory, in order of time."""
@@ -172,22 +172,22 @@ class _VcaSearch:
         return VcaRecord(tuple(self.steps)).to_json()
 
     def _rate(self, children: Sequence[Segment], clip: Clip) -> list[Segment]:
-        shown = [child.record for child in children]
-        segments = [{"segment": each.segment, "start": each.start, "end": each.end} for each in shown]
-        ratings = [segment.record.to_json() for segment in self.candidates.values()]
+        records = [child.record for child in children]
+        segments = [{"segment": each.segment, "start": each.start, "end": each.end} for each in records]
+        candidates = [segment.record.to_json() for segment in self.candidates.values()]
         reply = ask_stage(
-            self.observer, self.question, "vca-reward", VcaReward, [clip], segments=segments, ratings=ratings
+            self.observer, self.question, "vca-reward", VcaReward, [clip], segments=segments, ratings=candidates
         )
-        # a child without a rating keeps its parent's; the root's is 0
+        # a child without a rating has that of its parent; the root's is 0
         scores = {} if isinstance(reply, ModelFault) else {score.segment: score for score in reply.scores}
-        rated = tuple(
+        ratings = tuple(
             VcaRating(each.segment, each.start, each.end, score.relevance, score.explanation)
             if (score := scores.get(each.segment))
             else VcaRating(each.segment, each.start, each.end, each.relevance)
-            for each in shown
+            for each in records
         )
-        self.steps[-1] = replace(self.steps[-1], scores=rated)
-        return [replace(child, relevance=rating.relevance) for child, rating in zip(children, rated, strict=True)]
+        self.steps[-1] = replace(self.steps[-1], scores=ratings)
+        return [replace(child, relevance=rating.relevance) for child, rating in zip(children, ratings, strict=True)]
 
     def _forget_beyond(self, size: int) -> None:
         """Forget the least relevant frames until the memory has this size."""

@@ -29,8 +29,8 @@ from trace_ves.benches.importing import (
 from trace_ves.core.errors import InputError
 from trace_ves.core.files import read_csv
 from trace_ves.core.jsonl import read_jsonl
-from trace_ves.core.plugins import described, import_callable, names_own_code
-from trace_ves.records.base import FieldError, Name, Number, shown, validated
+from trace_ves.core.plugins import describe_error, import_callable, names_own_code
+from trace_ves.records.base import FieldError, Name, Number, quote, validate
 
 Importer = Callable[..., Bench]
 Row = dict[str, object]
@@ -51,7 +51,7 @@ def import_bench(name: str, source: Path, *, strict: bool = False, **options: An
     except Exception as error:  # a user's importer may raise anything
         if not names_own_code(name):
             raise
-        raise InputError(f"the importer {name} failed on {source}: {described(error)}.") from error
+        raise InputError(f"the importer {name} failed on {source}: {describe_error(error)}.") from error
     if not isinstance(bench, Bench):
         raise InputError(f"the importer {name} returned {type(bench).__name__}; it must be a Bench.")
     return bench
@@ -88,15 +88,15 @@ def read_next_gqa(source: Path, *, strict: bool = False, grounding: Path | None 
 
 
 def _translate_next_gqa(grounding: Row, row: Row) -> Row:
-    video, number = validated(Name, row.get("video_id"), "video_id"), validated(Name, row.get("qid"), "qid")
+    video, number = validate(Name, row.get("video_id"), "video_id"), validate(Name, row.get("qid"), "qid")
     options = [row.get(key) for key in ("a0", "a1", "a2", "a3", "a4")]
     answer = row.get("answer")
     if options.count(answer) != 1:
-        raise FieldError(f"the answer {shown(answer)} is not exactly one of the five options")
+        raise FieldError(f"the answer {quote(answer)} is not exactly one of the five options")
     if video not in grounding:
-        raise FieldError(f"the video {shown(video)} has no grounded segments")
-    facts = validated(dict[str, object], grounding[video], video)
-    segments = validated(dict[str, object], facts.get("location"), "location")
+        raise FieldError(f"the video {quote(video)} has no grounded segments")
+    facts = validate(dict[str, object], grounding[video], video)
+    segments = validate(dict[str, object], facts.get("location"), "location")
     if number not in segments:
         raise FieldError("the question has no grounded segments")
     return {
@@ -131,14 +131,14 @@ def _official_rows(source: Path) -> Iterator[Row]:
 
 
 def _translate_official(row: Row) -> Row:
-    video = validated(dict[str, object], row["video"], "video")
-    entry = validated(dict[str, object], row["question"], "qa")
-    info = validated(dict[str, object], video.get("video_info"), "video_info")
-    text, options = split_question(validated(str, entry.get("question"), "question"))
+    video = validate(dict[str, object], row["video"], "video")
+    entry = validate(dict[str, object], row["question"], "qa")
+    info = validate(dict[str, object], video.get("video_info"), "video_info")
+    text, options = split_question(validate(str, entry.get("question"), "question"))
     return {
         "id": str(entry.get("uid", "")),
         "video": video_path(video.get("key")),
-        "duration": MINUTE * validated(Number, info.get("duration_minutes"), "duration_minutes"),
+        "duration": MINUTE * validate(Number, info.get("duration_minutes"), "duration_minutes"),
         "duration_precision": MINUTE,
         "question": text,
         "options": options,
@@ -154,7 +154,7 @@ def _translate_flat(row: Row) -> Row:
         "duration": row.get("duration"),
         "question": row.get("question"),
         "options": strip_letters(row.get("options")),
-        **_shared_fields(row, latest_end=validated(Number, row.get("duration"), "duration")),
+        **_shared_fields(row, latest_end=validate(Number, row.get("duration"), "duration")),
         **pick(row, ("domain", "url")),
     }
 
@@ -164,7 +164,7 @@ def _shared_fields(entry: Mapping[str, object], latest_end: float = math.inf) ->
         "family": "",
         "answer": entry.get("answer"),
         "evidence": reference_intervals(entry.get("time_reference"), latest_end),
-        "question_types": validated(list[object], entry.get("question_type", []), "question_type"),
+        "question_types": validate(list[object], entry.get("question_type", []), "question_type"),
         **pick(entry, ("time_reference",)),
     }
 

@@ -10,7 +10,7 @@ from typing import Final
 from trace_ves.benches.bench import Bench, BenchProblem, refuse_if
 from trace_ves.core.errors import FormatError, InputError, MissingExtraError, wrap_os_errors
 from trace_ves.core.question import LETTERS
-from trace_ves.records.base import FieldError, Name, shown, validated
+from trace_ves.records.base import FieldError, Name, quote, validate
 from trace_ves.records.item import BenchLine, DirtyEvidenceError, Item
 
 Translate = Callable[[dict[str, object]], dict[str, object]]
@@ -58,7 +58,7 @@ class Collector:
                 record = translate(row)
             except UnreadableEvidenceError as error:
                 record, unreadable = error.record, error
-            name = validated(Name, record.get("id"), "id")
+            name = validate(Name, record.get("id"), "id")
             if name in self._ids:
                 raise FieldError("an earlier row has the same id")
             line = BenchLine.from_json(record)
@@ -127,9 +127,9 @@ VIDEO_SUFFIXES: Final = frozenset({".mp4", ".mkv", ".webm", ".avi", ".mov"})
 
 def video_path(name: object) -> str:
     """The path of a video in a bench; folders in the name are dropped."""
-    last = PurePosixPath(validated(Name, name, "video").replace("\\", "/")).name
+    last = PurePosixPath(validate(Name, name, "video").replace("\\", "/")).name
     if last in {"", ".."}:
-        raise FieldError(f"{shown(name)} is not a video name")
+        raise FieldError(f"{quote(name)} is not a video name")
     return f"videos/{last}" if PurePosixPath(last).suffix.lower() in VIDEO_SUFFIXES else f"videos/{last}.mp4"
 
 
@@ -146,7 +146,7 @@ def strip_letters(options: object) -> object:
 def letter_of_index(index: int, count: int) -> str:
     """Convert a 0-based option index to a letter."""
     if not 0 <= index < min(count, len(LETTERS)):
-        raise FieldError(f"'answer' must be a 0-based index of one of {count} options, found {shown(index)}")
+        raise FieldError(f"'answer' must be a 0-based index of one of {count} options, found {quote(index)}")
     return LETTERS[index]
 
 

@@ -35,10 +35,10 @@ from trace_ves.records.base import (
     Name,
     Number,
     Record,
-    described,
-    shown,
-    text_at,
-    value_at,
+    add_description,
+    get_text,
+    get_value,
+    quote,
 )
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Mapping(Record):
     (`{video_id}_{qid}`).
     """
 
-    __pydantic_config__ = ConfigDict(allow_inf_nan=False, extra="forbid", json_schema_extra=described)
+    __pydantic_config__ = ConfigDict(allow_inf_nan=False, extra="forbid", json_schema_extra=add_description)
 
     format: Format | None = None
     """The format of the file; the default follows its suffix."""
@@ -165,7 +165,7 @@ def _groups(mapping: Mapping, source: Path) -> Iterator[tuple[str, list[Row]]]:
     groups: dict[str, tuple[str, list[Row]]] = {}
     for where, row in read_rows(mapping, source):
         try:
-            name = text_at(row, mapping.id) if mapping.several_rows else where
+            name = get_text(row, mapping.id) if mapping.several_rows else where
         except FieldError:
             name = where  # the row is left out later, with a reason
         groups.setdefault(name, (where, []))[1].append(row)
@@ -180,7 +180,7 @@ def translate(mapping: Mapping, group: list[Row], _: Row) -> Row:
     for other in others:
         for key in sorted(first.keys() | other.keys()):
             if first.get(key) != other.get(key):
-                raise FieldError(f"its rows differ in {key!r}: {shown(first.get(key))} and {shown(other.get(key))}")
+                raise FieldError(f"its rows differ in {key!r}: {quote(first.get(key))} and {quote(other.get(key))}")
     try:
         evidence = {tuple(interval): interval for row in group for interval in parse_intervals(mapping, row)}
     except FieldError as error:
@@ -193,22 +193,22 @@ def _fields(mapping: Mapping, row: Row) -> Row:
     constants = mapping.constants
     is_open = mapping.answer_is == "open"
     optional = {"duration_group": mapping.duration_class, "question_group": mapping.question_group}
-    extra: Row = {key: text_at(row, path) for key, path in optional.items() if path is not None}
+    extra: Row = {key: get_text(row, path) for key, path in optional.items() if path is not None}
     for path in mapping.keep:
         with suppress(FieldError):  # the field is optional
-            extra[_new_name(path)] = value_at(row, path.rpartition("=")[2])
+            extra[_new_name(path)] = get_value(row, path.rpartition("=")[2])
     if is_open:
         options: object = []
-        accepted = parse_json_text(value_at(row, mapping.accepted)) if mapping.accepted else []
+        accepted = parse_json_text(get_value(row, mapping.accepted)) if mapping.accepted else []
         extra["accepted"] = accepted if isinstance(accepted, list) else [accepted]
     else:
         options = constants["options"] if mapping.options is None else parse_options(mapping, row)
     return {
-        "id": text_at(row, mapping.id),
-        "video": video_path(constants["video"] if mapping.video is None else text_at(row, mapping.video)),
+        "id": get_text(row, mapping.id),
+        "video": video_path(constants["video"] if mapping.video is None else get_text(row, mapping.video)),
         "duration": _duration(mapping, row),
-        "family": constants.get("family", "") if mapping.family is None else text_at(row, mapping.family),
-        "question": constants["question"] if mapping.question is None else text_at(row, mapping.question),
+        "family": constants.get("family", "") if mapping.family is None else get_text(row, mapping.family),
+        "question": constants["question"] if mapping.question is None else get_text(row, mapping.question),
         "options": options,
         "answer": constants["answer"] if mapping.answer is None else parse_answer(mapping, row, options),
         "evidence": [],
@@ -257,7 +257,7 @@ def _rows_at(content: object, place: str, where: str) -> Iterator[Row]:
 def _descend(content: object, steps: list[str], enclosing: Row) -> Iterator[Row]:
     if not steps:
         if not enclosing and not isinstance(content, dict):
-            raise FieldError(f"a row must be an object, found {shown(content)}")
+            raise FieldError(f"a row must be an object, found {quote(content)}")
         yield content | enclosing if isinstance(content, dict) else {"value": content} | enclosing
         return
     match = re.fullmatch(r"([^\[\]{}]*)(\[\]|\{\})", steps[0])
@@ -283,7 +283,7 @@ def _entries(inner: object, kind: str) -> Iterable[tuple[object, object]]:
         return enumerate(inner)
     if kind == "{}" and isinstance(inner, dict):
         return inner.items()
-    raise FieldError(f"expected {'an array' if kind == '[]' else 'an object'}, found {shown(inner)}")
+    raise FieldError(f"expected {'an array' if kind == '[]' else 'an object'}, found {quote(inner)}")
 
 
 SCALE: Final = {"seconds": 1.0, "milliseconds": 0.001, "minutes": 60.0}
@@ -294,7 +294,7 @@ def to_seconds(value: object, unit: Unit, fps: float | None, key: str) -> float:
     """Convert a time to seconds."""
     if unit == "clock":
         if not isinstance(value, str) or not _CLOCK.fullmatch(value.strip()):
-            raise FieldError(f"{key!r} must be a time such as 1:05 or 0:01:05.2, found {shown(value)}")
+            raise FieldError(f"{key!r} must be a time such as 1:05 or 0:01:05.2, found {quote(value)}")
         return clock_seconds(value.strip())
     time = parse_number(value, key)
     return time / fps if unit == "frames" and fps else time * SCALE.get(unit, 1.0)
@@ -307,9 +307,9 @@ def parse_number(value: object, key: str) -> float:
             raise ValueError
         parsed = float(value)
     except (ValueError, OverflowError):
-        raise FieldError(f"{key!r} must be a number, found {shown(value)}") from None
+        raise FieldError(f"{key!r} must be a number, found {quote(value)}") from None
     if not math.isfinite(parsed):
-        raise FieldError(f"{key!r} must be a finite number, found {shown(value)}")
+        raise FieldError(f"{key!r} must be a finite number, found {quote(value)}")
     return parsed
 
 
@@ -317,9 +317,9 @@ def frame_rate(mapping: Mapping, row: Row) -> float | None:
     """Frames per second; None if the mapping has no `fps`."""
     if not isinstance(mapping.fps, str):
         return mapping.fps
-    rate = parse_number(value_at(row, mapping.fps), mapping.fps)
+    rate = parse_number(get_value(row, mapping.fps), mapping.fps)
     if rate <= 0:
-        raise FieldError(f"{mapping.fps!r} must be more than 0, found {shown(rate)}")
+        raise FieldError(f"{mapping.fps!r} must be more than 0, found {quote(rate)}")
     return rate
 
 
@@ -333,9 +333,9 @@ def parse_intervals(mapping: Mapping, row: Row) -> list[list[float]]:
     if mapping.evidence is None:
         if mapping.evidence_start is None or mapping.evidence_end is None:
             return []
-        ends = value_at(row, mapping.evidence_start), value_at(row, mapping.evidence_end)
+        ends = get_value(row, mapping.evidence_start), get_value(row, mapping.evidence_end)
         return [] if all(end in (None, "") for end in ends) else [pair(ends)]
-    value = parse_json_text(value_at(row, mapping.evidence))
+    value = parse_json_text(get_value(row, mapping.evidence))
     if value in (None, "", []):
         return []
     single = isinstance(value, (str, dict)) or (isinstance(value, list) and not isinstance(value[0], (list, dict, str)))
@@ -348,22 +348,22 @@ def _ends(mapping: Mapping, interval: object) -> tuple[object, object]:
     """The ends of an interval, which may be an object, a string or a pair."""
     if isinstance(interval, dict):
         keys = (mapping.evidence_start or "start", mapping.evidence_end or "end")
-        return value_at(interval, keys[0]), value_at(interval, keys[1])
+        return get_value(interval, keys[0]), get_value(interval, keys[1])
     if isinstance(interval, str):
         first, dash, last = interval.partition("-")
         if dash:
             return first, last
     if isinstance(interval, list) and len(interval) == 2:
         return interval[0], interval[1]
-    raise FieldError(f"an evidence interval needs a start and an end, found {shown(interval)}")
+    raise FieldError(f"an evidence interval needs a start and an end, found {quote(interval)}")
 
 
 def parse_options(mapping: Mapping, row: Row) -> object:
     """Parse the options of a row, without letters."""
     if isinstance(mapping.options, tuple):
-        values = [value_at(row, name) for name in mapping.options]
+        values = [get_value(row, name) for name in mapping.options]
         return strip_letters([_text(each) for each in values if each not in (None, "")])
-    value = value_at(row, mapping.options or "options")
+    value = get_value(row, mapping.options or "options")
     if isinstance(value, str) and mapping.options_separator:
         value = [part.strip() for part in value.split(mapping.options_separator)]
     value = parse_json_text(value)
@@ -379,7 +379,7 @@ def _text(value: object) -> object:
 
 def parse_answer(mapping: Mapping, row: Row, options: object) -> object:
     """The letter of the right option, by `answer_is`."""
-    value = value_at(row, mapping.answer or "answer")
+    value = get_value(row, mapping.answer or "answer")
     if not isinstance(options, list) or mapping.answer_is == "open":
         return _text(value)
     if mapping.answer_is == "letter":
@@ -388,11 +388,11 @@ def parse_answer(mapping: Mapping, row: Row, options: object) -> object:
     if mapping.answer_is == "text":
         text = _text(value)
         if options.count(text) != 1:
-            raise FieldError(f"the answer {shown(value)} is not exactly one of the options")
+            raise FieldError(f"the answer {quote(value)} is not exactly one of the options")
         return letter_of_index(options.index(text), len(options))
     place = parse_number(value, "answer")
     if not place.is_integer():
-        raise FieldError(f"'answer' must be a whole number, found {shown(value)}")
+        raise FieldError(f"'answer' must be a whole number, found {quote(value)}")
     return letter_of_index(int(place) - (mapping.answer_is == "number"), len(options))
 
 
@@ -403,14 +403,14 @@ def parse_json_text(value: object) -> object:
     try:
         parsed: object = json.loads(value)
     except (ValueError, RecursionError):
-        raise FieldError(f"expected a list, found the text {shown(value)}") from None
+        raise FieldError(f"expected a list, found the text {quote(value)}") from None
     return parsed
 
 
 def _duration(mapping: Mapping, row: Row) -> object:
     if mapping.duration is None:
         return mapping.constants.get("duration")
-    value = value_at(row, mapping.duration)
+    value = get_value(row, mapping.duration)
     if value in (None, ""):
         return None
     fps = frame_rate(mapping, row) if mapping.duration_unit == "frames" else None

@@ -123,12 +123,12 @@ class AskOptions:
 def check_video(video: Path, settings: AskOptions) -> float:
     """Return the duration of the video; raise if it or its subtitles cannot be read, before a model is opened."""
     from trace_ves.backbone.registry import open_backbone
-    from trace_ves.runs.answering import opener_of
+    from trace_ves.runs.answering import find_opener
     from trace_ves.runs.asking import require_subtitles
     from trace_ves.runs.video_pool import SharedVideo
 
     is_lab = (settings.backbone or "").partition(":")[0] == "lab"  # its videos are simulated
-    with closing(SharedVideo(video, opener_of(open_backbone(settings.spec())) if is_lab else None)) as opened:
+    with closing(SharedVideo(video, find_opener(open_backbone(settings.spec())) if is_lab else None)) as opened:
         duration = opened.duration
         if settings.subtitles and not is_lab:
             require_subtitles(video, opened)

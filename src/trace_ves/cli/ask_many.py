@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from rich.console import Console
 
-from trace_ves.backbone.replies import folded
+from trace_ves.backbone.replies import fold_words
 from trace_ves.cli.ask import NOT_FOUND, AskOptions, check_question, check_video
 from trace_ves.cli.options import COST_REACHED
 from trace_ves.cli.process import warn
@@ -26,7 +26,7 @@ from trace_ves.records.run_file import read_retried
 from trace_ves.records.transcript import TranscriptIndex
 from trace_ves.runs.answering import Job, RunOptions
 from trace_ves.runs.asking import VideoQuestion, ask_many
-from trace_ves.runs.prices import with_date
+from trace_ves.runs.prices import add_price_notes
 from trace_ves.web.search_view import Found, SearchView, span_text, view_search
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def rank(answers: Iterable[AnswerLine]) -> list[AnswerLine]:
 def read_answer(line: Prediction, question: Question, *, of_folder: bool = False) -> AnswerLine:
     """Make the view of a line; in a folder of videos, an answer such as "no" or "none" becomes "not found"."""
     view = view_search(line, question)
-    leading_words = folded(str(line.extra.get("text") or ""))
+    leading_words = fold_words(str(line.extra.get("text") or ""))
     if line.error:
         view = replace(view, answer=line.error)
     elif of_folder and view.found in {Found.SETTLED, Found.GUESS} and leading_words and leading_words[0] in _DENIALS:
@@ -197,7 +197,7 @@ class _Progress(LateProgress):
         cost = self._settings.cost([line])
         self._dollars += cost.dollars or 0.0
         note = f"{self._done} of {self._total}"
-        spent = "" if cost.dollars is None else f", {with_date(f'${self._dollars:.4f}', [cost.price])}"
+        spent = "" if cost.dollars is None else f", {add_price_notes(f'${self._dollars:.4f}', [cost.price])}"
         self("asking", self._done, self._total, f"{note}{spent}")
         if line.error or not self.console.is_terminal:
             outcome = f"error: {line.error}" if line.error else view_search(line).answer
@@ -234,8 +234,8 @@ def _answer_all(
             options=options,
             workers=settings.workers,
             cost_limit=cost_limit,
-            begun=progress.begin,
-            finished=progress.finish,
+            on_begin=progress.begin,
+            on_answer=progress.finish,
         )
         retried = list(read_retried(file))
     if cost_limit is not None and cost_limit.stopped:

@@ -15,7 +15,7 @@ from trace_ves.cli.process import warn
 from trace_ves.core.display import count_words
 from trace_ves.core.errors import InputError
 from trace_ves.core.files import refuse_inputs, write_output
-from trace_ves.core.schedules import ASSUMED_FPS, FrameTimes, schedule
+from trace_ves.core.schedules import ASSUMED_FPS, FrameTimes, parse_schedule
 
 if TYPE_CHECKING:
     from trace_ves.benches import Bench
@@ -129,12 +129,12 @@ def audit_command(
     from trace_ves.benches import load_bench
     from trace_ves.benches.logs.recorded_frames import read_frame_lists, read_recorded
     from trace_ves.cli.progress import LateProgress
-    from trace_ves.records.run_file import distinct_names, run_files
+    from trace_ves.records.run_file import distinguish_runs, find_runs
     from trace_ves.ves import audit, score_files
     from trace_ves.ves.rows import score_run
 
     names = [] if samplers is None else samplers.split(",")
-    schedules = list(dict.fromkeys(schedule(name.strip()).name for name in names))
+    schedules = list(dict.fromkeys(parse_schedule(name.strip()).name for name in names))
     if log_format == "run" and (fields is not None or recorded is not None):
         raise click.UsageError("--fields and --recorded are for logs of other tools; name the tool with --format.")
     if not runs and ((not schedules and not frame_lists) or log_format != "run"):
@@ -151,10 +151,10 @@ def audit_command(
         selections = [read_frame_lists(file, loaded.items, times) for file in frame_lists]
         inputs = [loaded.path, *loaded.video_files(), *frame_lists] if any(output_files) else []
         if log_format == "run":
-            refuse_inputs(output_files, inputs=[*inputs, *run_files(runs)])
+            refuse_inputs(output_files, inputs=[*inputs, *find_runs(runs)])
             scored = score_files(loaded.items, runs, left_out=loaded.left_out, on_progress=progress)
             selected_runs = [score_run(loaded.items, selection, loaded.left_out) for selection in selections]
-            audited = distinct_names([*scored, *selected_runs])
+            audited = distinguish_runs([*scored, *selected_runs])
         else:
             from trace_ves.benches.logs import Fields, read_logs
 
@@ -162,7 +162,7 @@ def audit_command(
                 runs,
                 log_format,
                 loaded.items,
-                sampler=schedule(schedules[0]) if schedules else None,
+                sampler=parse_schedule(schedules[0]) if schedules else None,
                 recorded=read_recorded(recorded, loaded.items) if recorded is not None else None,
                 selection=selections[0] if selections else None,
                 frame_times=times,

@@ -182,11 +182,11 @@ def frames_command(
 
 def _write_question(run_file: Path, question: str, bench: Path | None, out: Path) -> None:
     from trace_ves.benches import load_bench
-    from trace_ves.runs.logged_frames import bench_of, prediction_of, write_frames
+    from trace_ves.runs.logged_frames import find_bench, find_prediction, write_frames
     from trace_ves.ves import load_run
 
-    prediction = prediction_of(load_run(run_file), question)
-    loaded = load_bench(bench or bench_of(run_file))
+    prediction = find_prediction(load_run(run_file), question)
+    loaded = load_bench(bench or find_bench(run_file))
     item = next((item for item in loaded.items if item.question.id == question), None)
     if item is None or loaded.path is None:
         raise InputError(f"{loaded.path}: no question {question!r} in this bench.")

@@ -57,12 +57,12 @@ def counterfactual_command(
     from trace_ves.backbone.registry import open_backbone
     from trace_ves.benches import load_bench
     from trace_ves.cli.progress import LateProgress, output_console
-    from trace_ves.runs.counterfactual import eligible, flip_table, run_check, summarise
+    from trace_ves.runs.counterfactual import flip_table, run_check, select_eligible, summarise
     from trace_ves.ves import load_run
     from trace_ves.ves.terminal import print_table
 
     loaded, run = load_bench(bench), load_run(run_file)
-    pairs = eligible(loaded, run.predictions, k)
+    pairs = select_eligible(loaded, run.predictions, k)
     if not pairs:
         raise InputError(
             f"{run_file}: no prediction is correct with {k} frames in every interval, so there is nothing to check."

@@ -142,7 +142,7 @@ def videos_command(*, bench: Path, missing: bool, check: bool, as_json: bool) ->
 
 
 def _problem(item: Item, folder: Path) -> str | None:
-    from trace_ves.runs.video_pool import is_duration
+    from trace_ves.runs.video_pool import matches_duration
     from trace_ves.video import open as open_video
 
     try:
@@ -152,7 +152,7 @@ def _problem(item: Item, folder: Path) -> str | None:
         raise
     except TraceVesError:
         return "cannot be read as a video"
-    return None if is_duration(item, seconds) else f"is {seconds:.1f} s long; the bench says {item.duration:g} s"
+    return None if matches_duration(item, seconds) else f"is {seconds:.1f} s long; the bench says {item.duration:g} s"
 
 
 @dev_command.command("serve-glance")

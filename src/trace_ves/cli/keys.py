@@ -7,7 +7,7 @@ import sys
 import click
 
 from trace_ves.backbone.registry import account_variables, registrations
-from trace_ves.backbone.secret import host_variable, store_key, stored_keys
+from trace_ves.backbone.secret import host_variable, read_stored_keys, store_key
 from trace_ves.core.errors import InputError
 
 
@@ -45,7 +45,7 @@ def set_command(*, name: str, keyring: bool) -> None:
 @keys_command.command("list")
 def list_command() -> None:
     """List the keys that are set, and where. The keys themselves are never shown."""
-    stored = stored_keys()
+    stored = read_stored_keys()
     for variable in dict.fromkeys([*account_variables(), *stored]):
         if os.environ.get(variable, "").strip():
             click.echo(f"{variable}  environment")
@@ -58,7 +58,7 @@ def list_command() -> None:
 def remove_command(*, name: str) -> None:
     """Remove the stored key of NAME."""
     variable = _variable(name)
-    if variable not in stored_keys():
+    if variable not in read_stored_keys():
         raise InputError(f"{variable} is not stored; `trace-ves keys list` shows what is.")
     store_key(variable, None)
     click.echo(f"{variable} is removed.")

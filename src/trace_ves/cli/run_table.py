@@ -13,8 +13,8 @@ from rich.text import Text
 
 from trace_ves.cli.progress import SHOWN_AFTER_SECONDS, Display
 from trace_ves.core.display import TRACE_TERMINAL, is_trace
-from trace_ves.runs.cost import Spent, stages_of
-from trace_ves.runs.prices import Price, Prices, price_notes, with_date
+from trace_ves.runs.cost import Spent, sum_stages
+from trace_ves.runs.prices import Price, Prices, add_price_notes, price_notes
 from trace_ves.runs.run import Plan, Watcher
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Tally:
     def pay(self, line: Prediction) -> None:
         """Add what a line cost."""
         if self.price is not None:
-            self.dollars += sum(stages_of(line).values(), Spent()).dollars(self.price) or 0.0
+            self.dollars += sum(sum_stages(line).values(), Spent()).dollars(self.price) or 0.0
 
     def add_now(self, item: Item, prediction: Prediction, elapsed: float) -> None:
         """Count a question that was answered `elapsed` seconds after the start of the command."""
@@ -112,7 +112,7 @@ class RunTable(Display, Watcher):
         if prediction.error is not None and tally.errors == 1:
             self.print(f"{job.name}: first error, question {item.question.id!r}: {prediction.error}")
         if not self.console.is_terminal and (cells[-1] == "done" or self._is_due(PLAIN_EVERY_SECONDS)):
-            labelled = {**dict(zip(COLUMNS, cells, strict=True)), "Cost": with_date(cells[3], [tally.price])}
+            labelled = {**dict(zip(COLUMNS, cells, strict=True)), "Cost": add_price_notes(cells[3], [tally.price])}
             self.print(f"{job.name}: {', '.join(f'{name} {cell}' for name, cell in labelled.items() if cell)}")
 
     def _is_due(self, seconds: float) -> bool:

@@ -12,7 +12,7 @@ from typing import Final
 from trace_ves.construction.judged_item import Evidence, JudgedItem, partial_set
 from trace_ves.construction.ledger import PROPOSAL_SLOT, Ledger, LedgerEntry, Stage
 from trace_ves.construction.people import PERSON_SLOT
-from trace_ves.records.base import validated
+from trace_ves.records.base import validate
 
 EDGE_SECONDS: Final = 0.05  # a clip may extend this far beyond an interval without showing anything new
 
@@ -79,11 +79,11 @@ class Exposures:
         if kind == "seat" and "who" in value:
             who = str(value["who"])  # the entry's author may be the operator who assigned it
             self.assignments[who] += 1
-            spans = None if rest.startswith(Stage.VERIFICATION.value) else validated(Evidence, value.get("spans", []))
+            spans = None if rest.startswith(Stage.VERIFICATION.value) else validate(Evidence, value.get("spans", []))
         elif kind in {"verification", "settlement"}:
             spans = None
         elif kind == "without" and value:
-            spans = partial_set(validated(Evidence, value["evidence"]), int(rest.rpartition("/")[2]))
+            spans = partial_set(validate(Evidence, value["evidence"]), int(rest.rpartition("/")[2]))
         else:
             return
         video = self._videos.get(entry.subject)

@@ -24,7 +24,7 @@ from trace_ves.construction.looking import FASTEST_RATE, Looking, add_played, wa
 from trace_ves.construction.people import Person, RefusedError, Role
 from trace_ves.construction.proposal import DraftError, check_count, check_evidence
 from trace_ves.core import Interval, TraceVesError
-from trace_ves.core.interval import clipped
+from trace_ves.core.interval import clip_to_segments
 
 if TYPE_CHECKING:
     from trace_ves.construction.project import BuildSettings
@@ -69,8 +69,8 @@ class Judgements:
     ) -> list[list[float]]:
         """Add spans that a player reports, limited to what was sent to it; returns all spans played so far."""
         key, since, allowed = self._watching(person, item)
-        inside = [part for span in spans for part in clipped(span.start, span.end, allowed)]
-        new = evidence_to_json([part for span in inside for part in clipped(span.start, span.end, sent)])
+        inside = [part for span in spans for part in clip_to_segments(span.start, span.end, allowed)]
+        new = evidence_to_json([part for span in inside for part in clip_to_segments(span.start, span.end, sent)])
 
         def add(last: float, known: Mapping[str, Any]) -> dict[str, Any]:
             report = self._add_played(last, known, since, new)

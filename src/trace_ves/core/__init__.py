@@ -1,4 +1,4 @@
-"""The nouns of the paper as plain values, and helpers without a domain. Imports no other package."""
+"""The nouns of the paper as plain values, and general helpers. Imports no other package."""
 
 from trace_ves.core.errors import (
     BackboneConfigError,

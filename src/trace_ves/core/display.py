@@ -20,19 +20,19 @@ PALETTE: Final = {
 """Okabe and Ito's colours, some a little darker for white backgrounds; the CSS variables have these names."""
 TRACE_TERMINAL: Final = "bold #3d94d6"  # TRACE's blue on black or white
 
-_OWN: Final = {"trace": "blue", "avp": "orange", "vca": "purple"}
-_SPARE: Final = ("green", "vermillion", "sky")
-_PLAIN: Final = ("uniform-", "blind", "random")  # Reference methods are grey
+_FIXED_COLOURS: Final = {"trace": "blue", "avp": "orange", "vca": "purple"}
+_SPARE_COLOURS: Final = ("green", "vermillion", "sky")
+_REFERENCE_METHODS: Final = ("uniform-", "blind", "random")  # These are grey
 
 
 def method_colours(methods: Iterable[str]) -> dict[str, str]:
     """The name of a colour in `PALETTE` for each method; those without a fixed colour share the others."""
     names = list(dict.fromkeys(methods))
-    chosen = {name: _OWN[name.lower()] for name in names if name.lower() in _OWN}
-    chosen |= {name: "grey" for name in names if name.lower().startswith(_PLAIN)}
-    others = [name for name in names if name not in chosen]
-    chosen |= {name: _SPARE[number % len(_SPARE)] for number, name in enumerate(others)}
-    return chosen
+    colours = {name: _FIXED_COLOURS[name.lower()] for name in names if name.lower() in _FIXED_COLOURS}
+    colours |= {name: "grey" for name in names if name.lower().startswith(_REFERENCE_METHODS)}
+    others = [name for name in names if name not in colours]
+    colours |= {name: _SPARE_COLOURS[number % len(_SPARE_COLOURS)] for number, name in enumerate(others)}
+    return colours
 
 
 def is_trace(run: str) -> bool:
@@ -52,8 +52,8 @@ GLANCE_NOTICE: Final = (
 """What the embedded backbone can see."""
 
 LAB_NOTICE: Final = (
-    "lab is a simulation for policy work: it does not look at pixels. Simulated eyes read the contents of a twin, "
-    "so the figures show how a method spends its frames, not how well a model sees."
+    "lab is a simulation to test search policies: it does not look at pixels. It reads the contents of a twin, so the "
+    "figures show how a method spends its frames, not how well a model sees."
 )
 
 
@@ -66,16 +66,16 @@ def simulation_notes(backbones: Iterable[str]) -> str:
 class CallStage:
     """One kind of call to the backbone, as users see it."""
 
-    name: str  # also of its prompt, its calls in a log and its rule in glance
+    name: str  # Its prompt, its calls in a log and its rule in glance have the same name
     title: str
-    purpose: str  # a clause
-    doing: str  # for progress displays
-    colour: str | None = None  # of its frames on a page; None for a stage without frames
+    purpose: str  # A clause
+    activity: str  # For progress displays
+    colour: str | None = None  # Of its frames on a page; None for a stage without frames
 
 
 STAGES: Final = {
-    name: CallStage(name, re.sub("^(avp|vca)-", "", name).replace("-", " "), purpose, doing, colour)
-    for name, purpose, doing, colour in (
+    name: CallStage(name, re.sub("^(avp|vca)-", "", name).replace("-", " "), purpose, activity, colour)
+    for name, purpose, activity, colour in (
         ("claims", "what has to be settled, from the text only", "listing what has to be settled", None),
         (
             "temporal-proposal",
@@ -122,8 +122,8 @@ def describe_stage(name: str) -> CallStage:
 
 def colour_stages(names: Sequence[str]) -> dict[str, str]:
     """A colour for each of these stages: fixed for ours, and the remaining colours in turn for others."""
-    chosen = {name: colour for name in names if (colour := describe_stage(name).colour)}
-    spare = [colour for colour in _SPARE_STAGE_COLOURS if colour not in chosen.values()] or list(_SPARE_STAGE_COLOURS)
-    for number, name in enumerate(name for name in names if name not in chosen):
-        chosen[name] = spare[number % len(spare)]
-    return chosen
+    colours = {name: colour for name in names if (colour := describe_stage(name).colour)}
+    spare = [colour for colour in _SPARE_STAGE_COLOURS if colour not in colours.values()] or list(_SPARE_STAGE_COLOURS)
+    for number, name in enumerate(name for name in names if name not in colours):
+        colours[name] = spare[number % len(spare)]
+    return colours

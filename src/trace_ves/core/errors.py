@@ -1,9 +1,9 @@
-"""The error tree. Every message is one sentence that says what is wrong, where, and what to do.
+"""The errors of this package. Every message is one sentence that says what is wrong, where, and what to do.
 
 TraceVesError                 anything this package raises on purpose
 ├── InputError                the user can fix it: an argument, a file, a key
 │   ├── FormatError           a line of a file breaks its format; knows the file and the line
-│   ├── VideoError            a file is not a video we can read, or a request lies outside it
+│   ├── VideoError            a file is not a readable video, or a request lies outside it
 │   ├── MissingExtraError     an optional dependency is not installed; says which extra to install
 │   ├── BackboneConfigError   unknown backbone, missing key
 │   └── PromptError           a prompt cannot be filled in: a misspelt variable, a stray dollar sign
@@ -12,7 +12,7 @@ TraceVesError                 anything this package raises on purpose
 │   └── UnknownStageError     the backbone has no rule for a stage
 └── BudgetError               a call would have supplied more frames than the budget allows
 
-Errors of the *model* are not in this tree: a reply that does not validate is a `ModelFault`, a recorded value.
+A reply of a model that does not validate raises no exception: it is recorded as a `ModelFault`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 
 class TraceVesError(Exception):
-    """Base of everything that this package raises on purpose; its text is a sentence for the user."""
+    """Base of every error that this package raises on purpose; its text is a sentence for the user."""
 
 
 class InputError(TraceVesError):
@@ -30,20 +30,20 @@ class InputError(TraceVesError):
 
 
 @contextmanager
-def wrap_os_errors(path: str | PathLike[str], done: Literal["read", "written"]) -> Iterator[None]:
+def wrap_os_errors(path: str | PathLike[str], operation: Literal["read", "written"]) -> Iterator[None]:
     """Raise an `InputError` that names the file instead of an `OSError`."""
     try:
         yield
     except OSError as error:
-        raise InputError(f"{path}: cannot be {done}: {error.strerror or error}.") from None
+        raise InputError(f"{path}: cannot be {operation}: {error.strerror or error}.") from None
 
 
 class FormatError(InputError):
     """A line of a file breaks its format."""
 
     def __init__(self, message: str, *, path: str | PathLike[str], line: int | None = None) -> None:
-        where = f"{path}:{line}" if line is not None else f"{path}"
-        super().__init__(f"{where}: {message}")
+        location = f"{path}:{line}" if line is not None else f"{path}"
+        super().__init__(f"{location}: {message}")
 
 
 class VideoError(InputError):

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def atomic_path(target: Path, *, private: bool = False) -> Iterator[Path]:
-    """A temporary path that replaces the target at the end, or is deleted on an error; for its owner if private."""
+    """Yield a temporary path that replaces the target at the end, or is deleted on an error.
+
+    If private, only the owner can read the file.
+    """
     partial = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.{os.getpid()}.part")
     os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666))
     try:
@@ -32,9 +35,9 @@ def atomic_path(target: Path, *, private: bool = False) -> Iterator[Path]:
 
 
 def write_atomic(target: Path, content: bytes | str, *, private: bool = False) -> None:
-    """Write a whole file and sync it to disk; readers never see half of it. The folder is created if missing.
+    """Write a whole file and sync it to disk; readers never see half of it. Creates the folder.
 
-    A string is written as UTF-8. A failure is an `InputError`.
+    Encodes a string as UTF-8. Raises `InputError` on failure.
     """
     with wrap_os_errors(target, "written"):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -63,9 +66,9 @@ def _user_dir(kind: Literal["cache", "config"]) -> Path:
 
 
 def drop_oldest(folder: Path, *, most_bytes: int) -> None:
-    """Delete the oldest entries of a cache folder until the rest takes at most this many bytes; the newest stays.
+    """Delete the oldest entries of a cache folder until the rest takes at most this many bytes; keep the newest.
 
-    An entry is a file, or a folder of files, which is as old as the newest of them.
+    An entry is a file, or a folder, which is as old as its newest file.
     """
     entries: list[tuple[float, int, Path]] = []
     for entry in folder.iterdir():
@@ -87,40 +90,39 @@ def drop_oldest(folder: Path, *, most_bytes: int) -> None:
 
 
 _COMPANION: Final = re.compile(r"\.run\.toml|\.transcripts|\.failed|(\..+)?\.(srt|vtt)", re.IGNORECASE)
-"""How the names of files that belong to a run or a video continue after its stem."""
+"""What follows the stem of a run or a video in the names of the files that belong to it."""
 
 
 def refuse_inputs(outputs: Iterable[Path | None], *, inputs: Iterable[Path | None]) -> None:
     """Raise an `InputError` if an output is, contains or belongs to an input, or is another output.
 
-    Links are followed. Run configurations, transcripts and subtitles belong to an input, as does
-    the world.jsonl of a twin.
+    Follows links. Run configurations, transcripts and subtitles belong to an input, as does the world.jsonl of a twin.
     """
-    read = [(path, path.resolve()) for path in inputs if path is not None]
-    same = {key: path for path, place in read for key in (place, _identity(path)) if key}
-    around = {folder: path for path, place in read for folder in place.parents}
-    stems = {place.with_name(place.stem): path for path, place in read if place.name}
-    written: dict[Path | tuple[int, int], Path] = {}
+    sources = [(path, path.resolve()) for path in inputs if path is not None]
+    by_key = {key: path for path, place in sources for key in (place, _identity(path)) if key}
+    by_parent = {folder: path for path, place in sources for folder in place.parents}
+    by_stem = {place.with_name(place.stem): path for path, place in sources if place.name}
+    earlier_outputs: dict[Path | tuple[int, int], Path] = {}
     for output in [path for path in outputs if path is not None]:
         place, identity = output.resolve(), _identity(output)
         dots = [at for at, letter in enumerate(place.name) if letter == "." and _COMPANION.fullmatch(place.name[at:])]
-        owners = [stems.get(place.with_name(place.name[:at])) for at in dots if at]
-        owners += [same.get(place.with_name("questions.jsonl"))] if place.name == "world.jsonl" else []
+        owners = [by_stem.get(place.with_name(place.name[:at])) for at in dots if at]
+        owners += [by_key.get(place.with_name("questions.jsonl"))] if place.name == "world.jsonl" else []
         for relation, path in (
-            ("is", same.get(place) or (same.get(identity) if identity else None)),
-            ("contains", around.get(place)),
+            ("is", by_key.get(place) or (by_key.get(identity) if identity else None)),
+            ("contains", by_parent.get(place)),
             ("belongs to", next(filter(None, owners), None)),
         ):
             if path is not None:
                 raise InputError(f"{output} {relation} an input of this command ({path}); write elsewhere.")
-        other = written.get(place) or (written.get(identity) if identity else None)
+        other = earlier_outputs.get(place) or (earlier_outputs.get(identity) if identity else None)
         if other is not None and (output.is_file() or not output.exists()):
             raise InputError(f"{output} is another output of this command ({other}); write each to its own file.")
-        written |= dict.fromkeys([place, *([identity] if identity else [])], output)
+        earlier_outputs |= dict.fromkeys([place, *([identity] if identity else [])], output)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Equal for two names of one file; None for a file that does not exist."""
+    """Device and inode of a file, which all its names share; None if it does not exist."""
     try:
         status = path.stat()
     except (OSError, ValueError):
@@ -129,7 +131,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def write_output(path: Path, content: str) -> None:
-    """Write a file completely or not at all. A device is written to directly, and a link stays a link."""
+    """Write a file completely or not at all. Write to a device directly, and keep a link as a link."""
     if not path.exists() or path.is_file():
         write_atomic(path.resolve(), content)
         return
@@ -142,22 +144,22 @@ SURPLUS: Final = "(more)"  # The key of cells beyond the header
 
 
 def read_csv(path: Path, delimiter: str) -> list[dict[str, object]]:
-    """The rows by the names in the header. An unreadable file is an `InputError`."""
-    before = csv.field_size_limit(MOST_FIELD_CHARACTERS)
+    """The rows, keyed by the header. Raises `InputError` for an unreadable file."""
+    previous_limit = csv.field_size_limit(MOST_FIELD_CHARACTERS)
     try:
         with wrap_os_errors(path, "read"), path.open(encoding="utf-8-sig", newline="") as file:
             return [dict(row) for row in csv.DictReader(file, delimiter=delimiter, restkey=SURPLUS)]
     except (csv.Error, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not a table in UTF-8: {error}.") from None
     finally:
-        csv.field_size_limit(before)  # it is global
+        csv.field_size_limit(previous_limit)  # the limit is global
 
 
 _PAUSE_SECONDS: Final = 0.01
 
 
 def use_write_ahead_log(connection: sqlite3.Connection, seconds: float) -> None:
-    """Turn on the write-ahead log and wait for other connections; SQLite's own timeout does not apply here."""
+    """Turn on the write-ahead log, waiting for other connections: SQLite's own timeout does not apply here."""
     import sqlite3  # slow to load, and most commands do not need it
 
     end = time.monotonic() + seconds

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, order=True)
 class Interval:
-    """A span of source-video time in seconds; both ends belong to it."""
+    """A span of source-video time in seconds, including both ends."""
 
     start: float
     end: float
@@ -38,29 +38,29 @@ class Interval:
         return self.start + self.length / 2
 
     def intersection(self, other: Interval) -> Interval | None:
-        """The common part: a single moment if the two touch, None if they are disjoint."""
+        """The overlap: a single moment if the two touch, None if they are disjoint."""
         start, end = max(self.start, other.start), min(self.end, other.end)
         return Interval(start, end) if start <= end else None
 
 
-def clipped(start: float, end: float, segments: Iterable[Interval]) -> tuple[Interval, ...]:
-    """The parts of start-end, which may be any two numbers, inside the segments; empty parts are left out."""
+def clip_to_segments(start: float, end: float, segments: Iterable[Interval]) -> tuple[Interval, ...]:
+    """The parts of start-end, which may be any two numbers, inside the segments, without empty parts."""
     if not start <= end:  # also if either is NaN
         return ()
-    shared = ((max(start, piece.start), min(end, piece.end)) for piece in segments)
-    return tuple(Interval(first, last) for first, last in shared if first < last)
+    overlaps = ((max(start, piece.start), min(end, piece.end)) for piece in segments)
+    return tuple(Interval(first, last) for first, last in overlaps if first < last)
 
 
 def iou(one: Interval, other: Interval) -> float:
     """Intersection over union; 0 if both are empty."""
-    common = one.intersection(other)
-    inside = common.length if common else 0.0
-    outside = one.length + other.length - inside
-    return inside / outside if outside > 0 else 0.0
+    overlap = one.intersection(other)
+    shared = overlap.length if overlap else 0.0
+    total = one.length + other.length - shared
+    return shared / total if total > 0 else 0.0
 
 
 def union(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
-    """The same moments as disjoint intervals in order of time; touching intervals become one."""
+    """The same moments as disjoint intervals in order of time; touching intervals are merged."""
     merged: list[Interval] = []
     for interval in sorted(intervals):
         if merged and interval.start <= merged[-1].end:
@@ -71,23 +71,23 @@ def union(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
 
 
 def union_length(intervals: Iterable[Interval]) -> float:
-    """Seconds in at least one of the intervals."""
+    """Seconds that at least one of the intervals covers."""
     return math.fsum(interval.length for interval in union(intervals))
 
 
 def subtract(whole: Interval, parts: Iterable[Interval], *, shortest: float = 0.0) -> tuple[Interval, ...]:
     """The pieces of `whole` without `parts` that are longer than `shortest`, in order of time."""
-    left: list[Interval] = []
+    pieces: list[Interval] = []
     start = whole.start
     for part in union(part for part in parts if part.length):
         if part.end < whole.start or part.start > whole.end:
             continue
         if part.start > start:
-            left.append(Interval(start, part.start))
+            pieces.append(Interval(start, part.start))
         start = max(start, part.end)
     if start < whole.end:
-        left.append(Interval(start, whole.end))
-    return tuple(piece for piece in left if piece.length > shortest)
+        pieces.append(Interval(start, whole.end))
+    return tuple(piece for piece in pieces if piece.length > shortest)
 
 
 def centred_uniform(span: Interval, count: int) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""Files with one JSON object per line. Errors name file and line; our own files survive a kill at any byte."""
+"""Files with one JSON object per line. Errors name file and line; a writer may be killed at any byte."""
 
 import fcntl
 import gzip
@@ -20,20 +20,20 @@ from trace_ves.core.errors import FormatError, InputError, wrap_os_errors
 
 
 class StrictJsonError(ValueError):
-    """JSON that Python accepts and the standard does not; the message continues "the text has"."""
+    """JSON that Python accepts but the standard does not; the message continues "the text has"."""
 
 
 def parse_object(raw: bytes) -> dict[str, object]:
-    """One strict JSON object: no NaN, no repeated keys, no lone surrogates. Anything else is a `ValueError`."""
-    with suppress(ValueError):  # the decoder below explains what jiter refuses
-        quick = jiter.from_json(raw, allow_inf_nan=False, catch_duplicate_keys=True)
-        if isinstance(quick, dict):
-            return quick
+    """Parse one strict JSON object: no NaN, no repeated keys, no lone surrogates. Raises `ValueError`."""
+    with suppress(ValueError):  # the decoder below has the better error messages
+        value = jiter.from_json(raw, allow_inf_nan=False, catch_duplicate_keys=True)
+        if isinstance(value, dict):
+            return value
     return _decode_object(raw, DECODER)
 
 
 def parse_loose_object(raw: bytes) -> dict[str, object]:
-    """One JSON object as other tools write it: NaN and infinities are null."""
+    """Parse one JSON object as other tools write it: NaN and infinities become null."""
     return _decode_object(raw.removeprefix(BYTE_ORDER_MARK), _LOOSE_DECODER)
 
 
@@ -57,16 +57,16 @@ def _decode_object(raw: bytes, decoder: json.JSONDecoder) -> dict[str, object]:
 
 
 def json_type(value: object) -> str:
-    """The JSON type of this value, with its article."""
+    """The JSON type of a value, with an article: `an object`."""
     names = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")
 
 
-def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _require_unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     record = dict(pairs)
     if len(record) != len(pairs):
-        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        raise StrictJsonError(f"the key {twice[:80]!r} twice in one object")
+        repeated = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise StrictJsonError(f"the key {repeated[:80]!r} twice in one object")
     return record
 
 
@@ -74,18 +74,20 @@ def _refuse_constant(name: str) -> NoReturn:
     raise StrictJsonError(f"{name}, which is not a JSON number")
 
 
-def _finite(digits: str) -> float:
+def _parse_finite(digits: str) -> float:
     value = float(digits)
     if not math.isfinite(value):
         raise StrictJsonError(f"the number {digits[:40]}, which is too large")
     return value
 
 
-DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_constant=_refuse_constant, parse_float=_finite)
+DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_require_unique_keys, parse_constant=_refuse_constant, parse_float=_parse_finite
+)
 _LOOSE_DECODER: Final = json.JSONDecoder(parse_constant=lambda _: None)
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
-MAX_LINE_BYTES: Final = 64 * 1024 * 1024  # A longer line is refused before it is in memory
+MAX_LINE_BYTES: Final = 64 * 1024 * 1024  # A longer line is refused before it is read into memory
 PROGRESS_LINES: Final = 100  # How often a reader reports its progress
 _CLOSED: Final = -1
 
@@ -104,9 +106,10 @@ def read_jsonl(
     on_torn_tail: Callable[[str], None] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[Line]:
-    """The objects of a file, also a .gz. Blank lines are skipped; a line that is not an object is a `FormatError`.
+    """The objects of a file, which may be a .gz. Skips blank lines; a line that is not an object is a `FormatError`.
 
-    `on_torn_tail`, if given, gets a sentence about an incomplete last line; `on_progress` gets bytes read and total.
+    `on_torn_tail` gets a sentence about an incomplete last line, which is an error without it. `on_progress` gets the
+    bytes read and the total.
     """
     try:
         with Path(path).open("rb") as stored, gzip.open(stored) if Path(path).suffix == ".gz" else stored as file:
@@ -138,12 +141,12 @@ def read_jsonl(
 
 
 def dump_line(record: Mapping[str, object]) -> bytes:
-    """One object as a line of a file, newline included."""
+    """One object as a line of a file, including the newline."""
     return json.dumps(record, ensure_ascii=False, allow_nan=False).encode("utf-8") + b"\n"
 
 
-def heal_torn_tail(path: Path) -> None:
-    """Repair a file whose writer was killed inside a line: an object gets its newline, a part of one is removed."""
+def repair_torn_tail(path: Path) -> None:
+    """Repair a file whose writer was killed inside a line: end a complete object with a newline, else remove it."""
     with path.open("r+b") as file:
         if file.seek(0, os.SEEK_END) == 0:
             return
@@ -163,7 +166,7 @@ def heal_torn_tail(path: Path) -> None:
 class JsonlAppender(AbstractContextManager["JsonlAppender"]):
     """An append-only file; each `append` writes a whole line or nothing.
 
-    Opening it repairs what a killed writer left behind. Threads may share it; a second process is refused.
+    Opening it repairs a line that a killed writer left incomplete. Threads may share it; a second process is refused.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -173,8 +176,8 @@ class JsonlAppender(AbstractContextManager["JsonlAppender"]):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
         try:
-            claim(self._descriptor, self.path)
-            heal_torn_tail(self.path)
+            lock_for_writing(self._descriptor, self.path)
+            repair_torn_tail(self.path)
         except BaseException:
             os.close(self._descriptor)
             raise
@@ -206,8 +209,8 @@ class JsonlAppender(AbstractContextManager["JsonlAppender"]):
         self.close()
 
 
-def claim(descriptor: int, path: Path) -> None:
-    """Refuse a file or folder that another process is writing."""
+def lock_for_writing(descriptor: int, path: Path) -> None:
+    """Lock an open file or folder; raise an `InputError` if another process is writing it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

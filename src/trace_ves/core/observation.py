@@ -1,6 +1,6 @@
 """Frames with their true timestamps, and clips of frames.
 
-Decoders provide a `Picture` for each `Frame`, which turns itself into JPEG or pixels.
+A decoder provides a `Picture` for each `Frame`, which can be converted to JPEG or pixels.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Picture(Protocol):
-    """The pixels of one frame, in any internal form."""
+    """The pixels of one frame, in any internal format."""
 
     @property
     def width(self) -> int:
@@ -39,7 +39,7 @@ class DigestedPicture(Picture, Protocol):
     """A picture that can identify its pixels without converting them."""
 
     def digest(self) -> bytes:
-        """Equal for equal pixels of equal shape, and different otherwise."""
+        """A digest of the pixels and their shape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Clip:
     strategy: ObservationStrategy
     frames: tuple[Frame, ...]
     title: str = ""
-    """Its name in a request; empty for a number."""
+    """Its heading in a request; if empty, clips are numbered."""
 
 
 class VideoSource(Protocol):

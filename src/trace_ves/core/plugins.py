@@ -26,7 +26,7 @@ def names_own_code(spec: str) -> bool:
 
 
 def import_callable(spec: str, *, takes: int | None = None) -> Callable[..., Any]:
-    """Import what a spec names; it must take `takes` positional arguments if given. Any problem is an `InputError`."""
+    """Import the callable that a spec names. Raises `InputError`, also if it does not take `takes` arguments."""
     module_name, _, path = spec.partition(":")
     target: Any = _import(spec, module_name)
     for name in path.split("."):
@@ -46,40 +46,40 @@ def import_callable(spec: str, *, takes: int | None = None) -> Callable[..., Any
 def source_digest(spec: str) -> str | None:
     """The SHA-256 of the source behind a spec; None for built-in specs and code without a source file.
 
-    It covers the named module and, if it is another file, the one that defines the callable.
+    It covers the named module and the file that defines the callable.
     """
     if not names_own_code(spec):
         return None
     target = inspect.unwrap(import_callable(spec))
     module = sys.modules[spec.partition(":")[0]]
-    is_code = inspect.isroutine(target) or inspect.isclass(target)
+    is_code = inspect.isroutine(target) or inspect.isclass(target)  # else an instance, whose class has the source
     files = {getattr(module, "__file__", None)}
     with suppress(TypeError):  # a builtin has no source file
         files.add(inspect.getsourcefile(target if is_code else type(target)))
     files -= {None}
-    ours = Path(__file__).parents[1]
-    contents = [Path(file).read_bytes() for file in sorted(map(str, files)) if ours not in Path(file).parents]
+    package = Path(__file__).parents[1]
+    contents = [Path(file).read_bytes() for file in sorted(map(str, files)) if package not in Path(file).parents]
     return hashlib.sha256(b"".join(contents)).hexdigest() if contents else None
 
 
-def described(error: BaseException) -> str:
-    """An exception in one line, with file and line: in the user's own code if it passed through any."""
+def describe_error(error: BaseException) -> str:
+    """An exception in one line, with file and line: the last of the user's own code if it passed through any."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not _is_installed(frame.filename)]
-    words = " ".join(f"{type(error).__name__}: {error}".split())
+    user_frames = [frame for frame in frames if not _is_installed(frame.filename)]
+    message = " ".join(f"{type(error).__name__}: {error}".split())
     if not frames:
-        return words
-    frame = (own or frames)[-1]
-    return f"{words} ({Path(frame.filename).name}:{frame.lineno})"
+        return message
+    frame = (user_frames or frames)[-1]
+    return f"{message} ({Path(frame.filename).name}:{frame.lineno})"
 
 
 def _import(spec: str, module_name: str) -> Any:
-    if (here := str(Path.cwd())) not in sys.path:
-        sys.path.append(here)
+    if (working_folder := str(Path.cwd())) not in sys.path:
+        sys.path.append(working_folder)
     try:
         return import_module(module_name)
     except Exception as error:  # the user's module may raise anything while it is imported
-        reason = str(error) if isinstance(error, ImportError) else described(error)
+        reason = str(error) if isinstance(error, ImportError) else describe_error(error)
         if isinstance(error, SyntaxError):
             reason = f"{error.msg} ({Path(error.filename or module_name).name}:{error.lineno})"
         raise InputError(f"{spec}: the module {module_name} cannot be imported: {reason}.") from error

@@ -21,7 +21,7 @@ EVENT_COUNTING: Final = "event-counting"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a method may see of a question, without its answer and evidence."""
+    """The part of a question that a method may see: not its answer, not its evidence."""
 
     id: str
     video: str
@@ -52,7 +52,7 @@ class Termination(StrEnum):
     STABLE_PREFIX_FOUND = "stable-prefix-found"
     """The answer was stable as evidence grew, and a replay over the same clips agreed."""
     NO_STABLE_PREFIX = "no-stable-prefix"
-    """A forced answer, without a claim that the evidence is sufficient."""
+    """The answer was forced; the evidence may be insufficient."""
     SINGLE_PASS = "single-pass"
     """The method looks once."""
     SELF_REPORTED = "self-reported"

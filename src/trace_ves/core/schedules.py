@@ -1,6 +1,6 @@
 """Frame sampling schedules of other evaluation tools: which frames of a video each of them picks.
 
-A schedule chooses frame indexes; `FrameTimes` says when those frames are shown.
+A schedule picks frame indexes; `FrameTimes` has the times of those frames.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Pick = Callable[["FrameTimes"], NDArray[np.int64]]
 
 MOST_FRAMES: Final = 100_000  # The largest N of a schedule
-MOST_VIDEO_FRAMES: Final = 20_000_000  # Of the longest video: about a week
+MOST_VIDEO_FRAMES: Final = 20_000_000  # About a week of video
 ASSUMED_FPS: Final = 30.0  # The frame rate of a missing video, unless `--fps` gives another
 QWEN_MIN_FRAMES: Final = 4
 QWEN_MAX_FRAMES: Final = 768
@@ -68,12 +68,12 @@ class Schedule:
     pick: Pick
 
     def timestamps(self, times: FrameTimes) -> tuple[float, ...]:
-        """The times of the picked frames; a short video gives some of them twice."""
+        """The times of the picked frames; in a short video some of them repeat."""
         return tuple(times.seconds[self.pick(times)].tolist())
 
 
-def schedule(name: str) -> Schedule:
-    """The schedule of this name, such as `linspace-32` or `fps-2-max-128`; an unknown one is an `InputError`."""
+def parse_schedule(name: str) -> Schedule:
+    """The schedule of this name, such as `linspace-32` or `fps-2-max-128`. Raises `InputError`."""
     for pattern, make in _KINDS.items():
         if match := re.fullmatch(pattern, name):
             numbers = [float(group) for group in match.groups() if group is not None]
@@ -87,7 +87,7 @@ def schedule(name: str) -> Schedule:
 
 
 def _uniform(count: float) -> Pick:
-    """trace-ves: the frames on screen at the centres of N equal parts."""
+    """trace-ves: the frames shown at the centres of N equal parts."""
 
     def pick(times: FrameTimes) -> NDArray[np.int64]:
         moments = centred_uniform(Interval(0.0, times.duration), int(count))

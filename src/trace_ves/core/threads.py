@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 
 class GroupedQueue(Generic[Task]):
-    """Hands out each task once: from the worker's group, else from an untouched group, else from the fullest."""
+    """A queue of tasks in groups. A worker stays in its group, then gets an untouched group, then the largest one."""
 
     def __init__(self, tasks: Iterable[tuple[Hashable, Task]]) -> None:
         self._waiting: dict[Hashable, deque[Task]] = {}
@@ -22,11 +22,11 @@ class GroupedQueue(Generic[Task]):
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def take(self, own: Hashable | None) -> tuple[Hashable, Task] | None:
-        """A task and its group, for a worker whose last task was of the group `own`; None if no task is left."""
+    def take(self, last_group: Hashable | None) -> tuple[Hashable, Task] | None:
+        """Remove a task for a worker whose last task was of this group; returns it with its group, or None."""
         if not self._waiting:
             return None
-        group = own
+        group = last_group
         if group not in self._waiting:
             waiting = self._waiting
             group = self._untouched.popleft() if self._untouched else max(waiting, key=lambda each: len(waiting[each]))
@@ -49,29 +49,29 @@ def run_in_daemons(
     `work` also gets an event that is set if the caller stops early. Tasks of one group go to one thread while other
     threads have work; without groups, tasks start in order.
     """
-    todo = GroupedQueue((group(task) if group else None, (place, task)) for place, task in enumerate(tasks))
-    taking = threading.Lock()
-    done: SimpleQueue[tuple[int, Result] | BaseException] = SimpleQueue()
+    queue = GroupedQueue((group(task) if group else None, (place, task)) for place, task in enumerate(tasks))
+    lock = threading.Lock()
+    outcomes: SimpleQueue[tuple[int, Result] | BaseException] = SimpleQueue()
     stop = threading.Event()
 
     def run() -> None:
-        own: Hashable | None = None
+        last_group: Hashable | None = None
         while not stop.is_set():
-            with taking:
-                taken = todo.take(own)
-            if taken is None:
+            with lock:
+                next_task = queue.take(last_group)
+            if next_task is None:
                 return
-            own, (place, task) = taken
+            last_group, (place, task) = next_task
             try:
-                done.put((place, work(task, stop)))
+                outcomes.put((place, work(task, stop)))
             except BaseException as error:  # noqa: BLE001  raised again in the waiting thread
-                done.put(error)
+                outcomes.put(error)
 
     for _ in range(min(workers, len(tasks))):
         threading.Thread(target=run, daemon=True).start()
     try:
         for _ in tasks:
-            outcome = done.get()
+            outcome = outcomes.get()
             if isinstance(outcome, BaseException):
                 raise outcome
             yield outcome

@@ -1,1 +1,1 @@
-"""This package inside other tools: inspect_ai and MCP need the extra of their name, lmms-eval needs none."""
+"""Integrations with other tools. inspect_ai and MCP need the extra of their name, lmms-eval needs none."""

@@ -52,7 +52,7 @@ metadata:
 
 
 def write_task(bench: Bench, folder: Path, name: str = "ves") -> None:
-    """Write the folder. Videos stay where they are, and every one of them must be there."""
+    """Write the folder of a task. The videos are not copied, and all of them must exist."""
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,60}", name):
         raise InputError(f"{name!r} is not a task name; use lower-case letters, digits and underscores.")
     files = dict(zip(dict.fromkeys(item.question.video for item in bench.items), bench.video_files(), strict=True))
@@ -82,38 +82,38 @@ Document = Mapping[str, Any]
 
 
 def doc_to_visual(doc: Document) -> list[str]:
-    """The path of the video; lmms-eval's models decode it as they like."""
+    """The path of the video, which lmms-eval's models decode."""
     return [str(doc["video"])]
 
 
 def doc_to_text(doc: Document, lmms_eval_specific_kwargs: Mapping[str, str] | None = None) -> str:
     """The question, its options with their letters, and how to answer."""
-    words = lmms_eval_specific_kwargs or {}
+    prompts = lmms_eval_specific_kwargs or {}
     options = "\n".join(f"{letter}. {text}" for letter, text in zip(LETTERS, doc["options"], strict=False))
-    return f"{words.get('pre_prompt', '')}{doc['question']}\n{options}{words.get('post_prompt', '')}"
+    return f"{prompts.get('pre_prompt', '')}{doc['question']}\n{options}{prompts.get('post_prompt', '')}"
 
 
 def process_results(doc: Document, results: Sequence[str]) -> dict[str, dict[str, object]]:
-    """What is logged of an answer: `trace-ves audit --format lmms-eval` reads it."""
+    """The log entry of an answer, which `trace-ves audit --format lmms-eval` reads."""
     question = Question(str(doc["id"]), str(doc["video"]), str(doc["question"]), tuple(doc["options"]))
-    found = read_letter(str(results[0]), question).letter if results else None
+    letter = read_letter(str(results[0]), question).letter if results else None
     return {
         "ves_accuracy": {
             "question_id": question.id,
-            "pred_answer": found or "",
+            "pred_answer": letter or "",
             "answer": str(doc["answer"]),
-            "score": float(found == doc["answer"]),
+            "score": float(letter == doc["answer"]),
         }
     }
 
 
 def mean_accuracy(results: Sequence[Mapping[str, Any]]) -> float:
-    """Correct answers in percent."""
+    """The accuracy in percent."""
     return 100 * sum(float(result["score"]) for result in results) / len(results) if results else 0.0
 
 
 def main(arguments: list[str]) -> None:
-    """Write the folder, and print how it is used."""
+    """Write the folder, and print how to use it."""
     if len(arguments) not in {2, 3} or arguments[0].startswith("-"):
         sys.stderr.write("usage: python -m trace_ves.integrations.lmms_eval BENCH FOLDER [NAME]\n")
         raise SystemExit(2)

@@ -1,4 +1,4 @@
-"""Videos for assistants: a server of the Model Context Protocol, `trace-ves mcp FOLDER`."""
+"""A server of the Model Context Protocol, so that assistants can look at videos: `trace-ves mcp FOLDER`."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     Report = Callable[[float, float | None, str], Awaitable[None]]
 
 MOST_LISTED: Final = 200
-_FOLDERS: Final = re.compile(r"(?<![\w.:/])/(?:[^\s:'\"/]+/)+")  # of an absolute path, not of an address
+_FOLDERS: Final = re.compile(r"(?<![\w.:/])/(?:[^\s:'\"/]+/)+")  # The folders of an absolute path, not of a URL
 
 T = TypeVar("T")
 
 HEARTBEAT_SECONDS: Final = 5.0
-"""A call of a model may take a minute; clients that give up after silence hear something meanwhile."""
+"""Progress is reported this often, because a call may take a minute and some clients time out without messages."""
 _STEP: Final = 0.001
-"""The protocol wants a number that grows with every message, also where no frame was supplied since."""
+"""The protocol requires a number that increases with every message, even if no frame was supplied."""
 
 
 async def run_reported(
@@ -55,18 +55,18 @@ async def run_reported(
         if describe_event(progress.event):
             from_thread.run_sync(sender.send_nowait, progress)
 
-    async def reporting() -> None:
-        done, budget, words = 0.0, None, "opening the video"
+    async def report_progress() -> None:
+        frames, budget, message = 0.0, None, "opening the video"
         while True:
-            await report(done, budget, words)
+            await report(frames, budget, message)
             with anyio.move_on_after(heartbeat_seconds):
                 progress = await receiver.receive()
-                done = max(done, float(progress.frames_supplied))
+                frames = max(frames, float(progress.frames_supplied))
                 budget = None if progress.budget >= UNLIMITED else float(progress.budget)
-                words = describe_event(progress.event)
-            done = round(done + _STEP, 3)
+                message = describe_event(progress.event)
+            frames = round(frames + _STEP, 3)
 
-    def outcome() -> T | TraceVesError:
+    def run() -> T | TraceVesError:
         try:
             return work(listen)
         except TraceVesError as error:
@@ -74,8 +74,8 @@ async def run_reported(
 
     try:
         async with anyio.create_task_group() as group:
-            group.start_soon(reporting)
-            result = await to_thread.run_sync(outcome, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
+            group.start_soon(report_progress)
+            result = await to_thread.run_sync(run, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
             group.cancel_scope.cancel()
     finally:
         cancelled.set()
@@ -86,9 +86,9 @@ async def run_reported(
     return result
 
 
-Content: TypeAlias = list[str | Image]  # what a tool gives back; the SDK reads the types of tools when it starts
+Content: TypeAlias = list[str | Image]  # The result of a tool; the SDK reads the types of tools when it starts
 
-MOST_FRAMES: Final = 16  # pictures in one reply: clients refuse replies of more than about a megabyte
+MOST_FRAMES: Final = 16  # Clients refuse replies of more than about a megabyte
 MOST_TILES: Final = 64
 PICTURE_HEIGHT_PX: Final = 360
 COLUMNS: Final = 4
@@ -122,7 +122,7 @@ class VideoServer(MCPServer):  # type: ignore[misc]  # mcp is not installed wher
             log_level="WARNING",
         )
         self._folders, self._method, self._budget = folders, method, budget
-        self._open_model = open_model  # called when a question is asked, so that looking at frames needs no model
+        self._open_model = open_model  # Called at the first question: the other tools need no model
         self._model: Backbone | None = None
         self._opening = Lock()
         limit = f"\n\nAll questions of a session together cost at most ${max_cost:g}; then this tool returns an error."
@@ -163,7 +163,7 @@ class VideoServer(MCPServer):  # type: ignore[misc]  # mcp is not installed wher
             ),
             context.report_progress,
         )
-        return _answer(result)
+        return _show_answer(result)
 
     def frames(  # the SDK runs tools that are not async in threads
         self,
@@ -173,7 +173,7 @@ class VideoServer(MCPServer):  # type: ignore[misc]  # mcp is not installed wher
     ) -> Content:
         """The exact frames on screen at some moments of a video."""
         with videos.open(self._folders.find(video)) as source:
-            return _show(source.frames_at(seconds, height=height))
+            return _show_frames(source.frames_at(seconds, height=height))
 
     def clip(
         self,
@@ -188,7 +188,7 @@ class VideoServer(MCPServer):  # type: ignore[misc]  # mcp is not installed wher
             last = min(end, source.duration)
             if not start < last:
                 raise InputError(f"a clip needs start < end within the video, which has {source.duration:.1f} s.")
-            return _show(source.frames_at(centred_uniform(Interval(start, last), count), height=height))
+            return _show_frames(source.frames_at(centred_uniform(Interval(start, last), count), height=height))
 
     def storyboard(
         self,
@@ -206,7 +206,7 @@ class VideoServer(MCPServer):  # type: ignore[misc]  # mcp is not installed wher
         return [f"{video}: {clock(duration)} ({duration:.1f} s)", picture]
 
     def _backbone(self) -> Backbone:
-        """The model, opened once, however many questions are asked at the same time."""
+        """The model, opened once by the first of several concurrent questions."""
         with self._opening:
             self._model = self._model or self._open_model()
             return self._model
@@ -223,24 +223,24 @@ class VideoServer(MCPServer):  # type: ignore[misc]  # mcp is not installed wher
                 raise ToolError(f"{name}: wrong argument {place!r}: {fault['msg']}.") from None
             if not isinstance(cause, TraceVesError):
                 raise
-            words = str(cause)
+            message = str(cause)
             for root in self._folders.roots:
-                words = words.replace(f"{root}/", "").replace(str(root), root.name)
-            raise ToolError(f"Error executing tool {name}: {_FOLDERS.sub('', words)}") from None
+                message = message.replace(f"{root}/", "").replace(str(root), root.name)
+            raise ToolError(f"Error executing tool {name}: {_FOLDERS.sub('', message)}") from None
 
 
-def _answer(result: AskResult) -> Content:
+def _show_answer(result: AskResult) -> Content:
     """The answer as text, and the middle frame of each clip that supports it, in order of time."""
     view = view_answer(result)
     lines = [view.answer, view.ending]
-    lines += [f"evidence {span_text(seen.span)} {'; '.join(seen.facts)}".strip() for seen in view.clips]
+    lines += [f"evidence {span_text(clip.span)} {'; '.join(clip.facts)}".strip() for clip in view.clips]
     lines += [f"still open: {'; '.join(view.still_open)}"] if view.still_open else []
     lines += [view.remark] if view.remark else []
-    frames = [seen.frames[len(seen.frames) // 2] for seen in view.clips if seen.frames]
-    return ["\n".join([*lines, view.effort]), *_show(frames[:MOST_FRAMES])]
+    frames = [clip.frames[len(clip.frames) // 2] for clip in view.clips if clip.frames]
+    return ["\n".join([*lines, view.effort]), *_show_frames(frames[:MOST_FRAMES])]
 
 
-def _show(frames: Sequence[Frame]) -> Content:
+def _show_frames(frames: Sequence[Frame]) -> Content:
     content: Content = []
     for frame in frames:
         picture = Image(data=frame.jpeg(JPEG_QUALITY), format="jpeg")

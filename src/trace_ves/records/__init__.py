@@ -1,4 +1,4 @@
-"""File formats: one type for each record, which writes and reads it. Imports only `core`."""
+"""File formats. Each record has one type, which reads and writes it. Imports only `core`."""
 
 from trace_ves.records.base import Record
 from trace_ves.records.calls import Call, ObservationLog, Usage

@@ -1,7 +1,7 @@
-"""Base types of all file formats: one type writes, checks and reads each record.
+"""Base types of all file formats.
 
-A record is a frozen dataclass. The program's own values are trusted; what a file holds is validated by pydantic: a
-value of the wrong type is refused, never converted, and the refusal is one clause that names the key.
+A record is a frozen dataclass. Pydantic validates what is read from a file: a value of the wrong type is an error and
+never converted. The error is one clause that names the key.
 """
 
 import inspect
@@ -33,28 +33,28 @@ from trace_ves.core.jsonl import json_type
 
 T = TypeVar("T")
 
-LONGEST_SHOWN: Final = 60
+_LONGEST_VALUE: Final = 60
 
 
 class FieldError(ValueError):
     """A value of a record breaks its format; the message is a clause without file or line."""
 
 
-def shown(value: object) -> str:
+def quote(value: object) -> str:
     """A value for an error message: short, on one line."""
     text = repr(value)
-    return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 1] + "…"
+    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
 
 
 # --- the types of fields ------------------------------------------------------------------------
 
 
-def _whole(value: object) -> object:
-    """A float without a fraction is the whole number that another program meant."""
+def _float_to_int(value: object) -> object:
+    """The integer for a float such as 3.0, as some programs write counts; any other value unchanged."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _span(value: object) -> Interval:
+def _parse_span(value: object) -> Interval:
     if isinstance(value, Interval):
         return value
     if not isinstance(value, (list, tuple)) or len(value) != 2 or not {*map(type, value)} <= {int, float}:
@@ -65,69 +65,69 @@ def _span(value: object) -> Interval:
         raise ValueError("must be two finite numbers") from None
 
 
-def _json_object(value: object) -> Mapping[str, object]:
+def _require_mapping(value: object) -> Mapping[str, object]:
     if not isinstance(value, Mapping):
         raise PydanticKnownError("dict_type")
     return value
 
 
-def _not_empty(value: str) -> str:
+def _require_text(value: str) -> str:
     if not value.strip():
         raise ValueError("is empty")
     return value
 
 
-Name = Annotated[str, AfterValidator(_not_empty)]  # A string with something in it
+Name = Annotated[str, AfterValidator(_require_text)]  # Not empty
 Number = Annotated[float, Strict()]  # A finite number, not a boolean
 Numbers = Annotated[tuple[Number, ...], FailFast()]
-Count = Annotated[int, Strict(), Field(ge=0), BeforeValidator(_whole)]  # A whole number from 0 up
+Count = Annotated[int, Strict(), Field(ge=0), BeforeValidator(_float_to_int)]  # A whole number from 0 up
 Counts = Annotated[tuple[Annotated[int, Strict(), Field(ge=0)], ...], FailFast()]
 Flag = Annotated[bool, Strict()]
 Names = Annotated[frozenset[str], PlainSerializer(sorted, return_type=list[str])]
-"""A set of strings; in a file, an array in order."""
+"""A set of strings; in a file, a sorted array."""
 Span = Annotated[
     Interval,
-    PlainValidator(_span),
+    PlainValidator(_parse_span),
     PlainSerializer(lambda span: [span.start, span.end], return_type=list[float]),
     WithJsonSchema({"type": "array", "items": {"type": "number", "minimum": 0}, "minItems": 2, "maxItems": 2}),
 ]
-"""A stretch of video time; in a file, the pair of its ends in seconds."""
+"""A span of video time; in a file, its start and end in seconds."""
 JsonObject = Annotated[
     Mapping[str, object],
-    PlainValidator(_json_object),
+    PlainValidator(_require_mapping),
     PlainSerializer(dict, return_type=dict[str, Any]),
     WithJsonSchema({"type": "object"}),
 ]
-"""Any JSON object, kept as it is."""
+"""Any JSON object, unchanged."""
 
 
 # --- the base -----------------------------------------------------------------------------------
 
 
-def described(schema: dict[str, Any], kind: type) -> None:
-    """Have the docstring of a record in its JSON Schema, whatever the version of pydantic."""
+def add_description(schema: dict[str, Any], kind: type) -> None:
+    """Put the docstring of a record into its JSON Schema: not every version of pydantic does."""
     schema["description"] = inspect.cleandoc(kind.__doc__ or "")
 
 
 class Record:
-    """A value stored as a JSON object. Unknown keys are ignored when it is read."""
+    """A value stored as a JSON object. Reading ignores unknown keys."""
 
     __slots__ = ()
-    __pydantic_config__ = ConfigDict(allow_inf_nan=False, json_schema_extra=described)
+    __pydantic_config__ = ConfigDict(allow_inf_nan=False, json_schema_extra=add_description)
 
     def to_json(self) -> dict[str, object]:
         """The record as written to a file."""
-        written: dict[str, object] = _adapter(type(self)).dump_python(self, mode="json", by_alias=True)
-        return written
+        line: dict[str, object] = _adapter(type(self)).dump_python(self, mode="json", by_alias=True)
+        return line
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        """The record that `to_json` wrote; what is wrong with any other value is a `FieldError`."""
-        return validated(cls, value)
+        """The record in a JSON value. Raises `FieldError`."""
+        return validate(cls, value)
 
 
 class SparseRecord(Record):
-    """A record whose absent values are left out of the file."""
+    """A record that is written without its null values."""
 
     __slots__ = ()
 
@@ -136,63 +136,63 @@ class SparseRecord(Record):
         return {key: value for key, value in write(self).items() if value is not None}
 
 
-def without_extra(schema: dict[str, Any], kind: type) -> None:
-    """The schema of a record that keeps unknown keys: in a file they are beside the others."""
-    described(schema, kind)
+def hide_extra(schema: dict[str, Any], kind: type) -> None:
+    """Remove `extra` from the schema of a record that keeps unknown keys: a file has them next to the others."""
+    add_description(schema, kind)
     del schema["properties"]["extra"]
     schema["additionalProperties"] = True
 
 
 class OpenRecord(Record):
-    """A record that keeps the keys it does not know, in its field `extra`; absent values are left out of the file."""
+    """A record that keeps unknown keys in its field `extra`, and is written without its null values."""
 
     __slots__ = ()
-    __pydantic_config__ = ConfigDict(allow_inf_nan=False, json_schema_extra=without_extra)
+    __pydantic_config__ = ConfigDict(allow_inf_nan=False, json_schema_extra=hide_extra)
 
     extra: JsonObject
     nulls: ClassVar[frozenset[str]] = frozenset()
-    """Keys that a file has even where they are null."""
+    """Keys that are written even if they are null."""
 
     @model_validator(mode="before")
     @classmethod
     def _gather_extra(cls, value: Any) -> Any:
-        return with_extra(cls, value) if isinstance(value, dict) else value
+        return gather_extra(cls, value) if isinstance(value, dict) else value
 
     @model_serializer(mode="wrap")
     def _spread_extra(self, write: Callable[[Self], dict[str, object]]) -> dict[str, object]:
-        written = {key: value for key, value in write(self).items() if value is not None or key in self.nulls}
-        return {key: value for key, value in written.items() if key != "extra"} | dict(self.extra)
+        line = {key: value for key, value in write(self).items() if value is not None or key in self.nulls}
+        return {key: value for key, value in line.items() if key != "extra"} | dict(self.extra)
 
 
-def with_extra(kind: Any, value: dict[str, object]) -> dict[str, object]:
-    """The object as the record's own keys, and `extra` with all others."""
-    known = _keys(kind)
-    if value.keys() <= known:
+def gather_extra(kind: Any, value: dict[str, object]) -> dict[str, object]:
+    """Move the keys that a record does not know into `extra`."""
+    names = _field_names(kind)
+    if value.keys() <= names:
         return value
-    own = {key: entry for key, entry in value.items() if key in known}
-    return own | {"extra": {key: entry for key, entry in value.items() if key not in known}}
+    fields_of_record = {key: entry for key, entry in value.items() if key in names}
+    return fields_of_record | {"extra": {key: entry for key, entry in value.items() if key not in names}}
 
 
 @cache
-def _keys(kind: Any) -> frozenset[str]:
+def _field_names(kind: Any) -> frozenset[str]:
     return frozenset(each.name for each in fields(kind)) - {"extra"}
 
 
 _adapter: Final[Callable[[Any], TypeAdapter[Any]]] = cache(TypeAdapter)
 
 
-def validated(kind: type[T], value: object, key: str = "") -> T:
-    """A value of JSON as a value of this type; a `FieldError` says what is wrong with it, under which key."""
+def validate(kind: type[T], value: object, key: str = "") -> T:
+    """Convert a JSON value to this type. Raises `FieldError`, which names the key."""
     try:
-        found: T = _adapter(kind).validate_python(value)
+        result: T = _adapter(kind).validate_python(value)
     except ValidationError as error:
-        raise FieldError(_clause(error, (key,) if key else ())) from None
-    return found
+        raise FieldError(_describe_fault(error, (key,) if key else ())) from None
+    return result
 
 
-# --- what was wrong, in words -------------------------------------------------------------------
+# --- error messages -----------------------------------------------------------------------------
 
-_WANTED: Final = {
+_EXPECTED: Final = {
     "string_type": "a string",
     "float_type": "a number",
     "int_type": "a whole number from 0 up",
@@ -207,62 +207,61 @@ _WANTED: Final = {
     "model_type": "an object",
     "model_attributes_type": "an object",
 }
-"""What a value should have been, by the name that pydantic gives the fault."""
+"""The expected kind of value, by pydantic's error type."""
 
 
-def _clause(error: ValidationError, keys: tuple[str, ...]) -> str:
+def _describe_fault(error: ValidationError, keys: tuple[str, ...]) -> str:
     """The first fault of a validation as a clause without file or line."""
     fault = error.errors(include_url=False)[0]
-    place, found = _place((*keys, *fault["loc"])), fault["input"]
+    place, value = _format_location((*keys, *fault["loc"])), fault["input"]
     if fault["type"] == "missing":
-        holder = _place((*keys, *fault["loc"][:-1]))
+        holder = _format_location((*keys, *fault["loc"][:-1]))
         return f"the key {str(fault['loc'][-1])!r} is missing" + (f" in {holder}" if holder else "")
-    if fault["type"] == "finite_number" or (
-        fault["type"] == "float_type" and type(found) is int
-    ):  # 10**400 is not finite
-        return f"{place!r} must be a finite number, found {shown(found)}"
-    if fault["type"] in _WANTED:
-        wanted = f"must be {_WANTED[fault['type']]}, found {json_type(found)} {shown(found)}"
-        return f"{place!r} {wanted}" if place else f"the value {wanted}"
+    is_too_large = fault["type"] == "float_type" and type(value) is int  # such as 10**400
+    if fault["type"] == "finite_number" or is_too_large:
+        return f"{place!r} must be a finite number, found {quote(value)}"
+    if fault["type"] in _EXPECTED:
+        problem = f"must be {_EXPECTED[fault['type']]}, found {json_type(value)} {quote(value)}"
+        return f"{place!r} {problem}" if place else f"the value {problem}"
     if fault["type"] == "value_error":
         return f"{place!r} {fault['ctx']['error']}" if place else str(fault["ctx"]["error"])
-    return f"{place!r}: {fault['msg']}, found {shown(found)}" if place else fault["msg"]
+    return f"{place!r}: {fault['msg']}, found {quote(value)}" if place else fault["msg"]
 
 
-def _place(location: tuple[int | str, ...]) -> str:
-    words = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
-    return words.removeprefix(".")
+def _format_location(location: tuple[int | str, ...]) -> str:
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    return path.removeprefix(".")
 
 
-_HOLE: Final = re.compile(r"\{([^{}]+)\}")
+_PLACEHOLDER: Final = re.compile(r"\{([^{}]+)\}")
 
 
-def value_at(record: object, path: str) -> object:
-    """The value at a path of keys and positions, or under a key that has dots itself; a `FieldError` if none is."""
-    found = record
+def get_value(record: object, path: str) -> object:
+    """The value at a path of keys and indexes, or under a key that contains dots. Raises `FieldError`."""
+    value = record
     for key in [path] if isinstance(record, dict) and path in record else path.split("."):
-        if isinstance(found, dict) and key in found:
-            found = found[key]
-        elif isinstance(found, list) and key.isdecimal() and int(key) < len(found):
-            found = found[int(key)]
+        if isinstance(value, dict) and key in value:
+            value = value[key]
+        elif isinstance(value, list) and key.isdecimal() and int(key) < len(value):
+            value = value[int(key)]
         else:
             keys = [str(name)[:40] for name in record] if isinstance(record, dict) else []
-            offered = f"; it has {', '.join(keys[:8])}{', …' if len(keys) > 8 else ''}" if keys else ""
-            raise FieldError(f"there is no {path!r} in this row{offered}")
-    return found
+            hint = f"; it has {', '.join(keys[:8])}{', …' if len(keys) > 8 else ''}" if keys else ""
+            raise FieldError(f"there is no {path!r} in this row{hint}")
+    return value
 
 
-def text_at(record: object, path: str) -> str:
-    """The value at a path as text; a path with braces is a template whose holes are filled with such values."""
-    if not _HOLE.search(path):
-        return _text(value_at(record, path), path)
-    return _HOLE.sub(lambda hole: _text(value_at(record, hole[1]), hole[1]), path)
+def get_text(record: object, path: str) -> str:
+    """The value at a path as text. A path with braces is a template; its placeholders are such paths."""
+    if not _PLACEHOLDER.search(path):
+        return _to_text(get_value(record, path), path)
+    return _PLACEHOLDER.sub(lambda match: _to_text(get_value(record, match[1]), match[1]), path)
 
 
-def _text(value: object, path: str) -> str:
-    """Text unchanged and whole numbers as digits; anything else could be written in several ways and is refused."""
+def _to_text(value: object, path: str) -> str:
+    """Text unchanged and whole numbers as digits. Other values have no single spelling and are refused."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, (str, int)):
-        raise FieldError(f"{path!r} must be text or a whole number, found {shown(value)}")
+        raise FieldError(f"{path!r} must be text or a whole number, found {quote(value)}")
     return str(value)

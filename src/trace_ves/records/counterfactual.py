@@ -1,4 +1,4 @@
-"""What a counterfactual check found for one question, as a line of its file."""
+"""The result of a counterfactual check for one question: a line of its file."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
@@ -14,40 +14,40 @@ CLIPS: Final = "clips"
 
 @dataclass(frozen=True, slots=True)
 class Masked(Record):
-    """What was masked, what replaced it, and what the model said then."""
+    """The masked frames, their replacements, and the answer without them."""
 
     span: Span
     masked: Numbers
     stand_ins: Numbers
     answer: str | None
-    """None is "no answer", which is counted apart from a changed one."""
+    """None is "no answer", which is counted separately from a changed answer."""
     changed: Flag
-    """Whether another answer was given."""
+    """Whether the model gave another answer."""
 
     @model_validator(mode="before")
     @classmethod
     def _read(cls, value: Any) -> Any:
-        """Version 0.1.0 called it a change where no answer was given."""
+        """Version 0.1.0 counted a missing answer as changed."""
         has_answer = not isinstance(value, dict) or "answer" not in value or value["answer"] is not None
         return value if has_answer else value | {"changed": False}
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Record):
-    """What the check found for one question."""
+    """The result of the check for one question."""
 
     question_id: Name
     answer: str | None
-    """The prediction's."""
+    """The answer of the prediction."""
     replayed: str | None
     """The answer from the same clips, unmasked."""
     evidence: Masked | None = None
     control: Masked | None = None
     observations: tuple[Call, ...] = ()
     error: Annotated[str | None, Field(exclude=True)] = None
-    """Why there is no outcome; a failed check is not written down, so that it is made again."""
+    """Why there is no result. A failed check is not written, so that the next run repeats it."""
     control_of: str = WHOLE_LOG
-    """Where the control's frames were counted; version 0.1.0 counted only those of the clips."""
+    """Whether the control was chosen by the frames of the whole log, or only of the clips as in version 0.1.0."""
     backbone: str = ""
     seed: Annotated[int, Field(strict=True)] = 0
 

@@ -1,7 +1,7 @@
-"""Facts about large files, computed once and kept in the cache folder: checksums, indexes, surveys of videos.
+"""Cached facts about large files: checksums, indexes, surveys of videos.
 
-A cache file is compressed: a line of JSON, then columns of numbers one after the other. It holds no code, and its
-content is checked by zlib. Losing it costs only time.
+A cache file is a line of JSON and columns of numbers, compressed by zlib, which detects damage. It contains no code,
+and it can be deleted at any time.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FORMAT: Final = 13
-MOST_BYTES: Final = 512 * 1024**2  # Of each folder of the cache; the oldest files are dropped
+MOST_BYTES: Final = 512 * 1024**2  # In each folder of the cache; the oldest files are deleted
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
     """The content of a cache file."""
 
-    values: dict[str, Any]  # any JSON
+    values: dict[str, Any]  # Any JSON
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
 def identify(path: Path) -> list[object]:
-    """What tells one state of a file from another: its path, size, last change and inode."""
+    """Values that change when a file changes: its path, size, modification time, inode and device."""
     status = path.stat()
     return [str(path.resolve()), status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev]
 
 
 def load_facts(folder: str, key: object) -> Facts | None:
-    """What was saved under this key; None where there is nothing that can be read."""
+    """The facts saved under this key; None if there are none that can be read."""
     try:
         content = zlib.decompress(_file(folder, key).read_bytes())
         end = content.index(b"\n") + 1
@@ -55,7 +55,7 @@ def load_facts(folder: str, key: object) -> Facts | None:
 
 
 def save_facts(folder: str, key: object, facts: Facts) -> None:
-    """Save facts under a key. Where the cache folder cannot be written, they are computed again next time."""
+    """Save facts under a key. If the cache folder cannot be written, nothing is saved."""
     columns = [[name, column.dtype.str, len(column)] for name, column in facts.columns.items()]
     head = json.dumps({"values": facts.values, "columns": columns}).encode() + b"\n"
     content = b"".join([head, *(column.tobytes() for column in facts.columns.values())])
@@ -70,13 +70,13 @@ def save_facts(folder: str, key: object, facts: Facts) -> None:
 
 
 def _read_columns(columns: list[tuple[str, str, int]], content: bytes, at: int) -> dict[str, NDArray[Any]]:
-    import numpy as np  # only where there are columns
+    import numpy as np  # slow to load, and few files have columns
 
-    found = {}
+    arrays = {}
     for name, kind, count in columns:
-        found[name] = np.frombuffer(content, kind, count, at).copy()  # a copy can be written to
-        at += found[name].nbytes
-    return found
+        arrays[name] = np.frombuffer(content, kind, count, at).copy()  # a copy is writable
+        at += arrays[name].nbytes
+    return arrays
 
 
 def _file(folder: str, key: object) -> Path:
@@ -86,7 +86,7 @@ def _file(folder: str, key: object) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Checksum(Record):
-    """What tells a file from any other."""
+    """The size and SHA-256 of a file."""
 
     bytes: Count
     sha256: str
@@ -94,7 +94,7 @@ class Checksum(Record):
 
 @dataclass(frozen=True, slots=True)
 class ReleasedVideo(SparseRecord):
-    """A line of a release's `videos.jsonl`: a video of the bench, and its checksum where it is known."""
+    """A line of a release's `videos.jsonl`: a video of the bench, and its checksum if it is known."""
 
     video: Name
     bytes: Count | None = None
@@ -102,12 +102,12 @@ class ReleasedVideo(SparseRecord):
 
 
 def checksum(path: Path) -> Checksum:
-    """The size and SHA-256 of a file, from the cache where the file has not changed since."""
+    """The size and SHA-256 of a file, from the cache unless the file has changed."""
     with wrap_os_errors(path, "read"):
         key = identify(path)
         if facts := load_facts("checksums", key):
             return Checksum.from_json(facts.values)
         with path.open("rb") as file:
-            found = Checksum(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
-    save_facts("checksums", key, Facts(found.to_json()))
-    return found
+            result = Checksum(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
+    save_facts("checksums", key, Facts(result.to_json()))
+    return result

@@ -1,4 +1,4 @@
-"""Answers in files: a line of a run file, with what a method looked at, and what `ask --save` writes."""
+"""Answers in files: the lines of a run file, and the record that `ask --save` writes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from trace_ves.records.base import (
     OpenRecord,
     Record,
     Span,
-    described,
-    with_extra,
-    without_extra,
+    add_description,
+    gather_extra,
+    hide_extra,
 )
 from trace_ves.records.calls import Call, ObservationLog, Usage
 from trace_ves.records.disk_cache import Checksum
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ClipRecord(Record):
-    """A clip as a file has it: where it lies and which frames, not the pixels."""
+    """A clip in a file: its span and the timestamps of its frames, without the pixels."""
 
-    __pydantic_config__ = ConfigDict(allow_inf_nan=False, extra="forbid", json_schema_extra=described)
+    __pydantic_config__ = ConfigDict(allow_inf_nan=False, extra="forbid", json_schema_extra=add_description)
 
     span: Span
     fps: Annotated[Number, Field(gt=0)]
@@ -45,9 +45,9 @@ class ClipRecord(Record):
 
     @classmethod
     def of(cls, clip: Clip) -> ClipRecord:
-        """The record of a clip that was seen."""
-        seen = tuple(frame.seconds for frame in clip.frames)
-        return cls(clip.span, clip.strategy.fps, clip.strategy.height, seen)
+        """The record of a clip."""
+        timestamps = tuple(frame.seconds for frame in clip.frames)
+        return cls(clip.span, clip.strategy.fps, clip.strategy.height, timestamps)
 
     @property
     def strategy(self) -> ObservationStrategy:
@@ -56,14 +56,14 @@ class ClipRecord(Record):
 
 
 RecordedClip = Annotated[ClipRecord | JsonObject, Field(union_mode="left_to_right")]
-"""A clip of an answer's bundle; one of another shape, as another program may write it, stays as it is."""
+"""A clip of an answer's bundle; an object of another shape, written by another program, stays unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction(Record):
-    """One line of a run file. The first four fields are all that an outsider must write."""
+    """One line of a run file. Other programs need to write only the first four fields."""
 
-    __pydantic_config__ = ConfigDict(allow_inf_nan=False, json_schema_extra=without_extra)
+    __pydantic_config__ = ConfigDict(allow_inf_nan=False, json_schema_extra=hide_extra)
 
     question_id: Name
     answer: str | None
@@ -74,22 +74,22 @@ class Prediction(Record):
     termination: str | None = None
     observations: tuple[Call, ...] = ()
     trajectory: JsonObject = field(default_factory=dict)
-    """The method's own account of its search; `records.search` reads the accounts that are known."""
+    """The method's record of its search; `records.search` reads those of the built-in methods."""
     bundle: tuple[RecordedClip, ...] = ()
     """The clips that support the answer."""
     usage: Usage = Usage()
     seconds: Number = 0.0
     error: str | None = None
     undetermined: Flag = False
-    """Whether the call that answered drew among options that fit equally well; glance and lab say so."""
+    """Whether the answer was drawn among equally good options. Only glance and lab report this."""
     extra: JsonObject = field(default_factory=dict)
-    """Keys that this package does not know, kept as they were."""
+    """Unknown keys, unchanged."""
 
     @classmethod
     def of(
         cls, question: Question, answer: Answer, log: ObservationLog, *, method: str, backbone: str, seconds: float
     ) -> Prediction:
-        """What a method answered and what the observer saw it look at, as one line of a run file."""
+        """The line for an answer and the observer's log of its calls."""
         return cls(
             question_id=question.id,
             answer=answer.option,
@@ -107,13 +107,13 @@ class Prediction(Record):
         )
 
     def summary(self) -> Prediction:
-        """The line without its frames and its search; its calls keep what they cost."""
+        """The line without its frames and its search; the calls keep their cost."""
         calls = tuple(replace(call, timestamps=(), heights=()) for call in self.observations)
         return replace(self, timestamps=(), observations=calls, trajectory={}, bundle=(), extra={})
 
     @property
     def video_checksum(self) -> Checksum | None:
-        """The checksum of the video that was looked at, where the run noted it."""
+        """The checksum of the video, if the run recorded it."""
         try:
             return Checksum.from_json(self.extra.get("video"))
         except FieldError:
@@ -122,37 +122,37 @@ class Prediction(Record):
     @model_validator(mode="before")
     @classmethod
     def _read(cls, line: Any) -> Any:
-        """A line's unknown keys go under `extra`; without `frames_supplied`, every timestamp is one frame."""
+        """Move unknown keys into `extra`; without `frames_supplied`, count every timestamp as one frame."""
         if not isinstance(line, dict):
             return line
         if "timestamps" not in line:
             raise ValueError("the key 'timestamps' is missing")
-        found = with_extra(cls, line)
+        values = gather_extra(cls, line)
         if "frames_supplied" not in line and isinstance(line["timestamps"], list):
-            return found | {"frames_supplied": len(line["timestamps"])}
-        return found
+            return values | {"frames_supplied": len(line["timestamps"])}
+        return values
 
     @model_serializer(mode="wrap")
     def _write(self, write: Callable[[Prediction], dict[str, object]]) -> dict[str, object]:
-        """What a plain outsider's line lacks is left out."""
+        """Leave out empty values, except those that every line has."""
         line = write(self)
         del line["extra"]
         if self.usage == Usage():
             del line["usage"]
-        return {key: value for key, value in line.items() if value or key in _ALWAYS} | dict(self.extra)
+        return {key: value for key, value in line.items() if value or key in _REQUIRED_KEYS} | dict(self.extra)
 
 
-_ALWAYS: Final = frozenset({"question_id", "answer", "timestamps", "frames_supplied"})
+_REQUIRED_KEYS: Final = frozenset({"question_id", "answer", "timestamps", "frames_supplied"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedAnswer(OpenRecord):
-    """One question and its answer; beside the keys of a run line."""
+    """One question and its answer, together with the keys of a run line."""
 
     nulls: ClassVar[frozenset[str]] = frozenset({"text"})
 
     video: str
-    """Where the video lay."""
+    """The path of the video."""
     duration: Number
     """Seconds of the video."""
     question: str
@@ -163,7 +163,7 @@ class SavedAnswer(OpenRecord):
     stable: Flag = False
     """Whether a stable prefix was found and confirmed by replay."""
     video_checksum: Checksum | None = None
-    """Of the video; version 0.1.0 did not note it."""
+    """The checksum of the video; not in files of version 0.1.0."""
     question_id: Name
     extra: JsonObject = field(default_factory=dict)
     """The keys of the run line."""
@@ -192,5 +192,5 @@ class SavedAnswer(OpenRecord):
     @property
     def prediction(self) -> Prediction:
         """The line of a run file."""
-        noted = {} if self.video_checksum is None else {"video": self.video_checksum.to_json()}
-        return Prediction.from_json({**self.extra, "question_id": self.question_id, **noted})
+        video = {} if self.video_checksum is None else {"video": self.video_checksum.to_json()}
+        return Prediction.from_json({**self.extra, "question_id": self.question_id, **video})

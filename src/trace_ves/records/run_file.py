@@ -1,4 +1,4 @@
-"""Run files: an append-only jsonl of one method's predictions, and the configuration in TOML beside it."""
+"""Run files: an append-only jsonl of one method's predictions, and a TOML file with its configuration."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
 RunT = TypeVar("RunT", "Run", "ScoredRun")
 
 
-# --- the configuration beside a run file --------------------------------------------------------
+# --- the configuration of a run file ------------------------------------------------------------
 
-NOT_COMPARED: Final = frozenset({"bench", "started", "simulation"})
-"""Where a bench lies, when a run began, and words about it may differ between two parts of one run."""
+_UNCOMPARED_KEYS: Final = frozenset({"bench", "started", "simulation"})
+"""Keys that may change when a run is continued."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunConfiguration(OpenRecord):
-    """What a run was made with; it continues only under the same. A file written by hand may have a part of it."""
+    """The settings of a run, which can only be continued with the same ones. All keys are optional."""
 
     trace_ves: str | None = None
     """The version of this package."""
     method: str | None = None
     backbone: str | None = None
     budget: Count | str | None = None
-    """Frames for each question; in words, where the method has no stated budget."""
+    """Frames for each question; a phrase if the method states no budget."""
     bench: str | None = None
-    """Where the bench lay; from the run's folder if it is relative."""
+    """The path of the bench; a relative path starts at the run's folder."""
     bench_sha256: str | None = None
     started: str | None = None
     temperature: Number | None = None
@@ -51,21 +51,21 @@ class RunConfiguration(OpenRecord):
     reply_format: str | None = None
     max_output_tokens: Count | None = None
     method_sha256: str | None = None
-    """The source of a user's method."""
+    """The digest of the source of a user's method."""
     backbone_sha256: str | None = None
-    """The source of a user's backbone."""
+    """The digest of the source of a user's backbone."""
     subtitles: Flag | None = None
-    """True where methods that read subtitles were shown them."""
+    """True if methods that read subtitles got them."""
     simulation: str | None = None
-    """That the model behind a run is a simulated one, in words."""
+    """A note that the model behind the run is simulated."""
     extra: JsonObject = field(default_factory=dict)
-    """Keys that this package does not know; they are compared like the others."""
+    """Unknown keys; they are compared like the others."""
 
-    def refusal(self, other: RunConfiguration) -> str | None:
-        """Why a run made with this cannot continue with the other, as a clause; None where it can."""
-        made, wanted = self.to_json(), other.to_json()
-        for key in sorted((made.keys() | wanted.keys()) - NOT_COMPARED):
-            before, now = made.get(key, "nothing"), wanted.get(key, "nothing")
+    def explain_difference(self, other: RunConfiguration) -> str | None:
+        """Why a run with this configuration cannot continue with the other, as a clause; None if it can."""
+        old, new = self.to_json(), other.to_json()
+        for key in sorted((old.keys() | new.keys()) - _UNCOMPARED_KEYS):
+            before, now = old.get(key, "nothing"), new.get(key, "nothing")
             if before != now:
                 return f"this run was made with {key} = {before}, and now it would be {now}"
         return None
@@ -77,7 +77,7 @@ def configuration_path(run: Path) -> Path:
 
 
 def read_configuration(run: Path) -> RunConfiguration | None:
-    """The configuration of a run file; None where it has none, as an outsider's run."""
+    """The configuration of a run file; None if there is none, as for runs of other programs."""
     path = configuration_path(run)
     try:
         return RunConfiguration.from_json(tomllib.loads(path.read_text(encoding="utf-8")))
@@ -105,7 +105,7 @@ def read_predictions(
     on_torn_tail: Callable[[str], None] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[tuple[int, Prediction]]:
-    """Every prediction of a run file with the number of its line; what is wrong with a line is a `FormatError`."""
+    """Every prediction of a run file with its line number. Raises `FormatError` for an invalid line."""
     for line in read_jsonl(path, on_torn_tail=on_torn_tail, on_progress=on_progress):
         try:
             yield line.number, Prediction.from_json(line.record)
@@ -115,20 +115,20 @@ def read_predictions(
 
 @dataclass(frozen=True, slots=True)
 class Reconstruction:
-    """How timestamps that were not logged were reconstructed: by a schedule, on frames of the video or of a rate."""
+    """How a schedule reconstructed timestamps that were not logged."""
 
     sampler: str
     exact_times: frozenset[bool]
-    """Whether the frames came from the videos (True), from durations and an assumed rate (False), or from both."""
+    """Whether the frame times came from the videos (True), from an assumed frame rate (False), or from both."""
 
-    def described(self, fps: float) -> str:
-        """In words, such as `linspace-32 at 30 fps`."""
-        return f"{self.sampler} on {frame_times_word(self.exact_times, fps)}"
+    def describe(self, fps: float) -> str:
+        """The reconstruction in words, such as `linspace-32 on 30fps`."""
+        return f"{self.sampler} on {name_frame_times(self.exact_times, fps)}"
 
 
-def frame_times_word(exact: frozenset[bool], fps: float) -> str:
-    """Where the times of frames came from, as the signature has it."""
-    return "+".join(word for known, word in ((True, "video"), (False, f"{fps:g}fps")) if known in exact)
+def name_frame_times(exact: frozenset[bool], fps: float) -> str:
+    """The source of frame times in a signature: `video`, `30fps` or `video+30fps`."""
+    return "+".join(word for is_exact, word in ((True, "video"), (False, f"{fps:g}fps")) if is_exact in exact)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,77 +138,77 @@ class Run:
     name: str
     predictions: Sequence[Prediction]
     path: Path | None = None
-    lines: Sequence[int] = ()  # the line of each prediction in `path`
+    lines: Sequence[int] = ()  # The line of each prediction in `path`
     warnings: tuple[str, ...] = ()
     reconstruction: Reconstruction | None = None
-    """Where the timestamps were not logged but follow from a schedule."""
+    """Set if the timestamps were reconstructed from a schedule."""
 
     @property
     def method(self) -> str:
-        """The method of all lines, or nothing where they differ."""
-        return constant(prediction.method for prediction in self.predictions)
+        """The method of all lines, or an empty string if they differ."""
+        return find_common(prediction.method for prediction in self.predictions)
 
     @property
     def backbone(self) -> str:
-        """The backbone of all lines, or nothing where they differ."""
-        return constant(prediction.backbone for prediction in self.predictions)
+        """The backbone of all lines, or an empty string if they differ."""
+        return find_common(prediction.backbone for prediction in self.predictions)
 
 
-def constant(values: Iterable[str]) -> str:
-    """The value that all of these are; nothing where they differ."""
+def find_common(values: Iterable[str]) -> str:
+    """The value if all are equal, else an empty string."""
     distinct = set(values)
     return distinct.pop() if len(distinct) == 1 else ""
 
 
 def load_run(path: Path) -> Run:
-    """Read a run file; it is named after its method, or after the file where the lines do not agree on one."""
+    """Read a run file. The run has the name of its method, or of the file if its lines have several methods."""
     warnings: list[str] = []
-    found = list(read_predictions(path, on_torn_tail=warnings.append))
-    if not found:
+    numbered = list(read_predictions(path, on_torn_tail=warnings.append))
+    if not numbered:
         raise InputError(f"{path}: no prediction in this file; a run has one JSON object per line.")
-    lines, predictions = zip(*found, strict=True)
+    lines, predictions = zip(*numbered, strict=True)
     run = Run(path.stem, predictions, path, lines, tuple(warnings))
     return replace(run, name=run.method) if run.method else run
 
 
 def load_runs(paths: Sequence[str | PathLike[str]]) -> tuple[Run, ...]:
-    """Read run files, or every `*.jsonl` of a folder; runs of one name are distinguished by backbone or file."""
-    return distinct_names([load_run(file) for file in run_files(paths)])
+    """Read run files, or every `*.jsonl` of a folder, and give the runs distinct names."""
+    return distinguish_runs([load_run(file) for file in find_runs(paths)])
 
 
-def run_files(paths: Sequence[str | PathLike[str]]) -> list[Path]:
-    """The files that were named, and those of the folders that were named."""
+def find_runs(paths: Sequence[str | PathLike[str]]) -> list[Path]:
+    """These files, and the `*.jsonl` of these folders."""
     files: list[Path] = []
     for path in map(Path, paths):
-        own = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
-        if not own:
+        runs = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+        if not runs:
             raise InputError(f"{path}: no run in this folder; a run is a file that ends with .jsonl.")
-        files += own
+        files += runs
     return files
 
 
-def distinct_names(runs: Sequence[RunT]) -> tuple[RunT, ...]:
-    """The same runs under names that no two share."""
+def distinguish_runs(runs: Sequence[RunT]) -> tuple[RunT, ...]:
+    """The runs with distinct names: where two are equal, the backbone, file or path is added."""
     suffixes: list[Callable[[RunT], str]] = [
         lambda run: run.backbone,
         lambda run: run.path.stem if run.path else "",
         lambda run: str(run.path) if run.path else "",
     ]
-    named = tuple(runs)
+    renamed = tuple(runs)
     for suffix in suffixes:
-        shared = {name for name, count in Counter(run.name for run in named).items() if count > 1}
-        named = tuple(
+        shared = {name for name, count in Counter(run.name for run in renamed).items() if count > 1}
+        renamed = tuple(
             replace(run, name=f"{run.name} ({suffix(run)})") if run.name in shared and suffix(run) else run
-            for run in named
+            for run in renamed
         )
-    twice = [name for name, count in Counter(run.name for run in named).items() if count > 1]
-    if twice:
-        raise InputError(f"two runs are named {twice[0]!r}; give each run once, or under a different name.")
-    return named
+    duplicates = [name for name, count in Counter(run.name for run in renamed).items() if count > 1]
+    if duplicates:
+        raise InputError(f"two runs are named {duplicates[0]!r}; give each run once, or under a different name.")
+    return renamed
 
 
 def read_retried(run: Path) -> Iterator[Prediction]:
-    """The lines of a run that ended in an error and were asked again: they are not answers, but they were paid for."""
+    """The failed lines of questions that were asked again: they are no longer answers, but their calls cost money."""
     file = run.with_suffix(".failed")
     if file.exists():
         yield from (prediction for _, prediction in read_predictions(file, on_torn_tail=lambda _: None))
@@ -218,7 +218,7 @@ def read_retried(run: Path) -> Iterator[Prediction]:
 
 
 class RunFile(AbstractContextManager["RunFile"]):
-    """The lines of one run. Opening it heals what a kill left behind, and refuses another configuration."""
+    """The lines of one run. Opening it repairs a torn last line, and refuses another configuration."""
 
     def __init__(self, folder: Path, name: str, configuration: RunConfiguration) -> None:
         self.path: Final = folder / f"{name}.jsonl"
@@ -236,48 +236,48 @@ class RunFile(AbstractContextManager["RunFile"]):
         self._appender.append(prediction.to_json())
         self.finished[prediction.question_id] = prediction.summary()
 
-    def forget_errors(self) -> None:
-        """Take the lines with an error out, so that their questions are asked again; they stay in `.failed`."""
+    def move_errors(self) -> None:
+        """Move the lines with an error to the `.failed` file, so that their questions are asked again."""
         if all(each.error is None for each in self.finished.values()):
             return
-        # A kill may have come after the copy to `.failed` and before the run file was replaced.
+        # An earlier call may have been killed after the copy to `.failed` and before the run file was replaced.
         copied = {dump_line(each.to_json()) for each in read_retried(self.path)}
-        before = self._appender  # its lock keeps other processes out until the new file has one
+        old_appender = self._appender  # its lock keeps other processes out until the new file has one
         with (
             atomic_path(self.path) as partial,
-            partial.open("wb") as kept,
+            partial.open("wb") as file,
             JsonlAppender(self.path.with_suffix(".failed")) as log,
         ):
             for _, each in read_predictions(self.path):
                 line = dump_line(each.to_json())
                 if each.error is None:
-                    kept.write(line)
+                    file.write(line)
                 elif line not in copied:
                     log.append(each.to_json())
-            kept.flush()
-            os.fsync(kept.fileno())
+            file.flush()
+            os.fsync(file.fileno())
         self._appender = JsonlAppender(self.path)
-        before.close()
+        old_appender.close()
         self.finished = {name: each for name, each in self.finished.items() if each.error is None}
         self.retried = [each.summary() for each in read_retried(self.path)]
 
     def close(self) -> None:
-        """Sync the file to disk and close it; a run without a line leaves no file behind."""
+        """Sync the file to disk and close it; delete it if it has no line."""
         self._appender.close()
-        # The size decides, not `finished`: an interrupt can come between writing a line and noting it there.
+        # An interrupt can come between writing a line and adding it to `finished`, so check the size.
         if self.path.exists() and self.path.stat().st_size == 0:
             self.path.unlink()
             configuration_path(self.path).unlink(missing_ok=True)
 
-    def _check(self, wanted: RunConfiguration) -> None:
+    def _check(self, configuration: RunConfiguration) -> None:
         if self.path.stat().st_size == 0:
-            write_configuration(self.path, wanted)
+            write_configuration(self.path, configuration)
             return
-        sidecar, found = configuration_path(self.path), read_configuration(self.path)
-        if found is None:
+        sidecar, earlier = configuration_path(self.path), read_configuration(self.path)
+        if earlier is None:
             raise InputError(f"{sidecar} is missing, so this run cannot be continued; give another --out.")
-        if refusal := found.refusal(wanted):
-            raise InputError(f"{sidecar}: {refusal}; give another --out.")
+        if difference := earlier.explain_difference(configuration):
+            raise InputError(f"{sidecar}: {difference}; give another --out.")
 
     def __exit__(self, *_: object) -> None:
         self.close()

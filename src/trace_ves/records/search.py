@@ -1,4 +1,4 @@
-"""A method's account of its search, stored under `trajectory` in a run file: one of ours, or the method's own."""
+"""The records of a search, stored under `trajectory` in a run file, for TRACE, AVP and VCA."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,36 +13,36 @@ from trace_ves.records.prediction import ClipRecord
 
 
 class ClaimKind(StrEnum):
-    """What a claim is settled by."""
+    """The kind of value that settles a claim."""
 
     TIME = "time"
-    """A span of time; two values contradict only where they are disjoint."""
+    """A span of time. Two values contradict each other only if they are disjoint."""
     COUNT = "count"
-    """A number that was seen; more evidence may raise it, and only a lower one contradicts."""
+    """A number of occurrences. More evidence may raise it; only a lower number contradicts."""
     FACT = "fact"
-    """A word or two; any other word contradicts."""
+    """A word or two. Any other value contradicts."""
     EXPLORED = "explored"
-    """Settled by rule from what has been looked at, never by a model that sees only clips."""
+    """Settled by rule from the explored parts of the video, never by a model, which sees only clips."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim(Record):
-    """One thing that the answer depends on. The list of them is closed before the first frame is seen."""
+    """One thing that the answer depends on. The list of claims is fixed before the first frame is seen."""
 
     id: str
     text: str
     kind: ClaimKind = ClaimKind.FACT
     values: tuple[str, ...] = ()
-    """What a fact can be; empty for free text."""
+    """The possible values of a fact; empty for free text."""
 
 
 @dataclass(frozen=True, slots=True)
 class AtLeast(Record):
-    """How often something was seen in these clips: never fewer times than this."""
+    """The least number of occurrences of something."""
 
     count: Count
     spans: tuple[Span, ...] = ()
-    """When, one span for each time; empty where the model gave only the number."""
+    """One span for each occurrence; empty if the model gave only the number."""
 
 
 FactValue = str | AtLeast | Span
@@ -63,7 +63,7 @@ class PrefixRecord(Record):
     answer: str | None
     status: Status
     facts: dict[str, FactValue] = field(default_factory=dict)
-    """F_j: the claims that the clips settle, and how."""
+    """F_j: the claims that the clips settle, with their values."""
     unmet_needs: Names = frozenset()
     """U_j: the claims that are still open."""
 
@@ -73,13 +73,13 @@ Trajectory = tuple[PrefixRecord, ...]
 
 @dataclass(frozen=True, slots=True)
 class SegmentNote(Record):
-    """What the storyboard showed in a stretch of the video, in words, only for later proposals."""
+    """A note on what the storyboard shows in a span. Only later proposals see it."""
 
     start: Number
     end: Number
     note: str
     promising: Flag = True
-    """Whether what is asked about may be seen there: then the storyboard's frames do not count as a look."""
+    """Whether the span may show what the question asks about. If so, the storyboard's frames do not count as a look."""
 
 
 Strategy = Annotated[
@@ -99,20 +99,20 @@ Strategy = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Candidate(Record):
-    """A span that may hold evidence, and how to look at it."""
+    """A span that may contain evidence, and how to look at it."""
 
     span: Span
     strategy: Strategy
     frames: Count | None = None
-    """How many frames the look takes; version 0.1.0 did not say."""
+    """The number of frames of the look; not in files of version 0.1.0."""
     replaces: str | None = None
-    """The anchor that this candidate looks at again, for REFINE."""
+    """For REFINE, the anchor that this candidate looks at again."""
     id: str | None = None
-    """The name of the look, by which REFINE can ask for it again."""
+    """The id of the look, which REFINE can name."""
     moment: Number | None = None
-    """The moment that suggested it."""
+    """The moment at which a frame suggested this candidate."""
     claims: tuple[str, ...] = ()
-    """The claims that it may settle."""
+    """The claims that the candidate may settle."""
 
 
 class Refinement(StrEnum):
@@ -137,7 +137,7 @@ class Relevance(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LookRecord(Record):
-    """What a look at a candidate showed, whether or not it gave an anchor."""
+    """The result of a look at a candidate, with or without an anchor."""
 
     id: str
     span: Span
@@ -146,20 +146,20 @@ class LookRecord(Record):
     relevant: Relevance
     seen: str = ""
     refined: Refinements = frozenset()
-    """The ways in which this look has been repeated already."""
+    """The refinements already applied to this look."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnchorRecord(Record):
-    """An anchor: the candidate it was found in and its raw clip, without the pixels."""
+    """An anchor: its candidate and its raw clip, without the pixels."""
 
     id: str
     candidate: Candidate
     clip: ClipRecord
     refined: Refinements = frozenset()
-    """The ways in which this anchor has been looked at again already."""
+    """The refinements already applied to this anchor."""
     seen: str = ""
-    """What the look at it showed, in the model's words."""
+    """The model's description of the look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class Stop(Record):
 
     action: Literal["STOP"] = field(default="STOP", kw_only=True)
     prefix: Count
-    """Index of j* in the trajectory, from 0."""
+    """j*: the index of the prefix in the trajectory, from 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,11 +181,11 @@ class Drop(Record):
 
 @dataclass(frozen=True, slots=True)
 class Refine(Record):
-    """Look at the candidate of an anchor, or a look that found nothing, again in another way."""
+    """Repeat a look in another way: at the candidate of an anchor, or a look that found nothing."""
 
     action: Literal["REFINE"] = field(default="REFINE", kw_only=True)
     anchor: str
-    """The anchor's or the look's id."""
+    """The id of the anchor or look."""
     refinement: Refinement
 
 
@@ -203,19 +203,19 @@ Action = Stop | Drop | Refine | Expand
 
 @dataclass(frozen=True, slots=True)
 class Flags(Record):
-    """What the trajectory says without a model."""
+    """The flags that rules compute from the trajectory, without a model."""
 
     stable_prefix: Count | None
-    """j*: index, from 0, of the earliest prefix that nothing later unsettles."""
+    """j*: the index, from 0, of the earliest stable prefix."""
     conflicts: Names
-    """C: the anchors whose addition flipped, degraded or contradicted what was there, or made a replay disagree."""
+    """C: the anchors that flipped the answer, degraded the status, contradicted a fact, or made a replay disagree."""
     unmet_needs: Names
-    """U*: the claims that are still open at the end."""
+    """U*: the claims that are open in the last record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision(Record):
-    """The action taken, or none where nothing is left to do, and what the rules refused of the model's wish."""
+    """The action taken, null if there is none left, and the parts of the model's choice that the rules refused."""
 
     action: Annotated[Action, Field(discriminator="action")] | None
     refused: tuple[str, ...] = ()
@@ -223,7 +223,7 @@ class Decision(Record):
 
 @dataclass(frozen=True, slots=True)
 class ReplayRecord(Record):
-    """A replay over one prefix: what it said, and whether that was what the prefix had said."""
+    """A replay over one prefix: its answer, and whether it agrees with the record of the prefix."""
 
     prefix: tuple[str, ...]
     answer: str | None
@@ -237,22 +237,22 @@ class RoundRecord(Record):
     number: Count
     candidates: tuple[Candidate, ...] = ()
     refused: tuple[str, ...] = ()
-    """What the rules refused of the proposal."""
+    """The parts of the proposal that the rules refused."""
     anchors: tuple[AnchorRecord, ...] = ()
     """The anchors found in this round."""
     looks: tuple[LookRecord, ...] = ()
-    """What each look of this round showed."""
+    """The results of the looks of this round."""
     scan: Numbers = ()
-    """The moments of the scan between the storyboard's frames, where there was one."""
+    """The moments of the scan between the storyboard's frames, if there was one."""
     bundles: tuple[tuple[str, ...], ...] = ()
-    """The prefix bundles, as names of anchors."""
+    """The prefix bundles, as ids of anchors."""
     assembled: Counts = ()
-    """Which of the bundles were newly formed, and so read in this round; the others had records already."""
+    """The indexes of the newly formed bundles, which were read in this round; the others already had records."""
     records: Trajectory = ()
     flags: Flags | None = None
-    """None where the round ended before the reconciler."""
+    """None if the round ended before the reconciler."""
     decisions: tuple[Decision, ...] = ()
-    """What the reconciler decided; a second decision where a replay disagreed."""
+    """The decisions of the reconciler: a second one if a replay disagreed."""
     replay: ReplayRecord | None = None
 
 
@@ -266,13 +266,13 @@ class TraceRecord(Record):
     notes: tuple[SegmentNote, ...]
     rounds: tuple[RoundRecord, ...]
     stable_prefix: tuple[str, ...] | None = None
-    """The anchors of the prefix that was accepted."""
+    """The anchors of the accepted prefix."""
     fallback: ReplayRecord | None = None
-    """The forced answer, where no prefix was accepted."""
+    """The forced answer, if no prefix was accepted."""
     unexplored: tuple[Span, ...] = ()
-    """For a count, the stretches that were not looked at closely enough."""
+    """For a count, the spans that were not looked at closely enough."""
     not_promising: tuple[Span, ...] = ()
-    """For a count, the stretches judged not promising from single frames."""
+    """For a count, the spans that single frames show to be not promising."""
 
 
 Seconds = Annotated[float, Field(allow_inf_nan=False)]
@@ -291,7 +291,7 @@ class AvpPlan(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class AvpPiece(Record):
-    """Something seen that bears on the question, and when, in whole seconds."""
+    """A piece of evidence, with its start and end in whole seconds."""
 
     start: Count
     end: Count
@@ -300,7 +300,7 @@ class AvpPiece(Record):
 
 @dataclass(frozen=True, slots=True)
 class AvpEvidence(Record):
-    """What one observation brought, as text: all that later calls see of it."""
+    """The result of one observation as text; later calls see nothing else of it."""
 
     round: Count
     description: str
@@ -332,7 +332,7 @@ class AvpRound(SparseRecord):
     spans: tuple[Span, ...]
     evidence: AvpEvidence
     reflection: AvpVerdict | Fault | None = None
-    """None for the last round, which is not reflected on."""
+    """None for the last round, which has no reflection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,7 +355,7 @@ class VcaSegment(Record):
 
 @dataclass(frozen=True, slots=True)
 class VcaRating(VcaSegment):
-    """A new segment, how relevant it was called and why."""
+    """A new segment with its relevance and the model's explanation."""
 
     explanation: str = ""
 
@@ -375,11 +375,11 @@ class VcaStep(SparseRecord):
 
     explored: VcaSegment
     frames: Numbers
-    """When the new frames were taken."""
+    """The timestamps of the new frames."""
     scores: tuple[VcaRating, ...] | None = None
-    """None where no frame lay inside the segment, so that it could not be split."""
+    """None if the segment had no frame inside it and could not be split."""
     decision: VcaDecision | Fault | None = None
-    """None for a step after which nothing was decided."""
+    """None if no decision followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,7 +391,7 @@ class VcaRecord(Record):
 
 
 def _kind(record: Any) -> object:
-    """What a record says it is; version 0.1.0 did not say, but each kind has a distinctive key."""
+    """The kind of a search record. Files of version 0.1.0 do not state it, but each kind has a distinctive key."""
     if not isinstance(record, Mapping):
         return getattr(record, "kind", None)
     if "kind" in record:
@@ -408,7 +408,7 @@ _ADAPTER: Final[TypeAdapter[SearchRecord]] = TypeAdapter(SearchRecord)
 
 
 def read_search(trajectory: Mapping[str, object]) -> SearchRecord | None:
-    """The search in a `trajectory`; None where it is the method's own record, which only the method can read."""
+    """The search in a `trajectory`; None if it is the record of another method."""
     try:
         return _ADAPTER.validate_python(trajectory)
     except ValidationError:

@@ -1,8 +1,8 @@
-"""What was said in the calls of a question: each rendered prompt and each raw reply of the model.
+"""Transcripts: the rendered prompt and raw replies of each call of a question.
 
-A run has them in a sidecar, `METHOD@BACKBONE.transcripts`, a line for each question; a saved answer has one
-in `transcript.json`. Frames are not stored again: a call names its clips and the timestamps of their frames, and the
-line of the run has the checksum of the video. Texts are bounded, and keys are masked before a record is made.
+A run stores them in `METHOD@BACKBONE.transcripts`, one line per question; a saved answer in `transcript.json`. Frames
+are not stored: a call has the timestamps of its clips, and the line of the run has the checksum of the video. Long
+texts are shortened, and keys are masked before a record is made.
 """
 
 import logging
@@ -22,37 +22,37 @@ from trace_ves.records.prediction import ClipRecord
 
 _LOG: Final = logging.getLogger(__name__)
 
-TRANSCRIPT: Final = "transcript.json"  # What was said in the calls of a saved answer, beside its record
+TRANSCRIPT: Final = "transcript.json"  # The transcript in the folder of a saved answer
 
-LONGEST_TEXT_CHARS: Final = 100_000  # A prompt or a reply beyond this is cut; no stage writes as much
-MOST_CHARS: Final = 2_000_000  # Texts of one question; what a question says beyond is left out, call by call
-MOST_SEARCHED_BYTES: Final = 256 * 1024**2  # A search reads the beginning of a sidecar
+LONGEST_TEXT_CHARS: Final = 100_000  # Longer prompts and replies are cut; no stage needs as much
+MOST_CHARS: Final = 2_000_000  # For all texts of one question; those of later calls are cut or left out
+MOST_SEARCHED_BYTES: Final = 256 * 1024**2  # A search reads only the beginning of a file
 
 
 @dataclass(frozen=True, slots=True)
 class ModelText(SparseRecord):
-    """What a model said in one attempt, as it said it."""
+    """The raw text of a model in one attempt."""
 
     text: str
     problem: str | None = None
-    """What was wrong with it; absent where it became the reply."""
+    """Why the text was invalid; absent if it became the reply."""
     chars: Count | None = None
-    """How long it was, where it is cut here."""
+    """The full length of a text that is cut here."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallTranscript(SparseRecord):
-    """One call: where its prompt is, the clips that came before the words, and what the model said."""
+    """One call: its prompt, its clips, and the texts of the model."""
 
     stage: str
     prompt: Count
-    """The place of the rendered prompt among the transcript's `prompts`; calls of one batch often share theirs."""
+    """The index of the rendered prompt in the transcript's `prompts`; calls of one batch often share one."""
     clips: tuple[ClipRecord, ...] = ()
     """The visual input, in the order in which the model saw it: spans and timestamps, no pixels."""
     replies: tuple[ModelText, ...] = ()
-    """One text, or two where the first could not be used and the model was asked again."""
+    """One text, or two if the first was invalid and the model was asked again."""
     raw: Flag = True
-    """False where there is no text of a model: a reply by rules, or from the response cache, is shown as JSON."""
+    """False if the reply is not the raw text of a model: replies of rules or of the response cache are JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,22 +63,22 @@ class Transcript(SparseRecord):
     prompts: tuple[str, ...] = ()
     calls: tuple[CallTranscript, ...] = ()
     backbone: str | None = None
-    """The model that answered, without its address; version 0.1.0 did not say."""
+    """The model that answered, without its address; not in files of version 0.1.0."""
 
     def prompt_of(self, call: CallTranscript) -> str:
         """The rendered prompt of a call."""
         return self.prompts[call.prompt]
 
     @model_validator(mode="after")
-    def _prompts_are_there(self) -> Self:
+    def _check_prompts(self) -> Self:
         if any(call.prompt >= len(self.prompts) for call in self.calls):
             raise ValueError("names a prompt that is not there")
         return self
 
 
 @dataclass(frozen=True, slots=True)
-class SpokenCall:
-    """A call as it was made, before its texts are bounded and put in one place."""
+class CallTexts:
+    """The full texts of one call, before they become part of a transcript."""
 
     stage: str
     prompt: str
@@ -87,26 +87,26 @@ class SpokenCall:
     raw: bool = True
 
 
-def make_transcript(question_id: str, calls: Sequence[SpokenCall], backbone: str | None = None) -> Transcript:
-    """The record of a question's calls; texts that are too long are cut, each prompt is kept once."""
+def make_transcript(question_id: str, calls: Sequence[CallTexts], backbone: str | None = None) -> Transcript:
+    """The transcript of a question's calls. Long texts are cut, and equal prompts are stored once."""
     prompts: dict[str, int] = {}
-    left = MOST_CHARS
-    kept = []
+    room = MOST_CHARS
+    transcripts = []
     for call in calls:
         if call.prompt not in prompts:
-            left -= min(len(call.prompt), LONGEST_TEXT_CHARS)
-        place = prompts.setdefault(call.prompt if left >= 0 else "", len(prompts))
+            room -= min(len(call.prompt), LONGEST_TEXT_CHARS)
+        place = prompts.setdefault(call.prompt if room >= 0 else "", len(prompts))
         replies = []
         for reply in call.replies:
-            allowed = min(LONGEST_TEXT_CHARS, max(left, 0))
-            left -= min(len(reply.text), allowed)
-            cut = len(reply.text) > allowed
-            replies.append(ModelText(reply.text[:allowed], reply.problem, len(reply.text)) if cut else reply)
-        kept.append(CallTranscript(call.stage, place, call.clips, tuple(replies), call.raw))
-    return Transcript(question_id, tuple(text[:LONGEST_TEXT_CHARS] for text in prompts), tuple(kept), backbone)
+            longest = min(LONGEST_TEXT_CHARS, max(room, 0))
+            room -= min(len(reply.text), longest)
+            is_cut = len(reply.text) > longest
+            replies.append(ModelText(reply.text[:longest], reply.problem, len(reply.text)) if is_cut else reply)
+        transcripts.append(CallTranscript(call.stage, place, call.clips, tuple(replies), call.raw))
+    return Transcript(question_id, tuple(text[:LONGEST_TEXT_CHARS] for text in prompts), tuple(transcripts), backbone)
 
 
-# --- the sidecar of a run -----------------------------------------------------------------------
+# --- the transcripts of a run -------------------------------------------------------------------
 
 
 def transcripts_path(run: Path) -> Path:
@@ -115,7 +115,7 @@ def transcripts_path(run: Path) -> Path:
 
 
 class TranscriptFile:
-    """The sidecar that grows with a run. It is made with its first line; trouble with it never stops the run."""
+    """The transcripts of a run, written line by line. A failure to write is logged and never stops the run."""
 
     def __init__(self, run: Path) -> None:
         self.path: Final = transcripts_path(run)
@@ -123,7 +123,7 @@ class TranscriptFile:
         self._stopped = False
 
     def append(self, transcript: Transcript) -> None:
-        """Write one line. A question that is asked again gets another; the last one counts."""
+        """Write one line. If a question is asked again, its last line counts."""
         if self._stopped:
             return
         try:
@@ -134,13 +134,13 @@ class TranscriptFile:
             _LOG.warning("%s: no more transcripts are kept (%s); the run continues without them.", self.path, error)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._appender is not None:
             self._appender.close()
 
 
 class TranscriptIndex:
-    """Reads the sidecar of a run, line by line on request; it may grow meanwhile, or not be there at all."""
+    """Reads single transcripts of a run on request. The file may grow, and it may be missing."""
 
     def __init__(self, run: Path) -> None:
         self.path: Final = transcripts_path(run)
@@ -150,7 +150,7 @@ class TranscriptIndex:
         self._lock = threading.Lock()
 
     def read(self, question_id: str) -> Transcript | None:
-        """The transcript of a question; None where there is none. A damaged line is a `FormatError`."""
+        """The transcript of a question, or None. Raises `FormatError` for a damaged line."""
         with self._lock:
             try:
                 with self.path.open("rb") as file:
@@ -174,20 +174,20 @@ class TranscriptIndex:
             raise FormatError(f"the transcript of {question_id!r}: {error}.", path=self.path) from None
 
     def search(self, words: Sequence[str]) -> set[str]:
-        """The questions in whose prompts and replies all of these words occur, whatever their case."""
-        found: dict[str, bool] = {}
+        """The questions whose prompts and replies contain all of these words, ignoring case."""
+        matches: dict[str, bool] = {}
         try:
             with self.path.open("rb") as file:
                 while (raw := file.readline(MAX_LINE_BYTES + 1)).endswith(b"\n") and file.tell() <= MOST_SEARCHED_BYTES:
                     text = raw.decode("utf-8", "replace").casefold()
                     if (name := _question_id(raw)) is not None:
-                        found[name] = all(word in text for word in words)  # the last line of a question counts
+                        matches[name] = all(word in text for word in words)  # the last line of a question counts
         except OSError:
             return set()
-        return {name for name, is_match in found.items() if is_match}
+        return {name for name, is_match in matches.items() if is_match}
 
     def _start(self, status: os.stat_result) -> int:
-        """Where the last reading ended; the beginning of a file that was replaced or cut meanwhile."""
+        """The offset to continue reading from: the start if the file was replaced or cut."""
         identity = (status.st_dev, status.st_ino)
         if identity != self._identity or status.st_size < self._offset:
             self._places, self._offset = {}, 0
@@ -196,7 +196,7 @@ class TranscriptIndex:
 
 
 def _question_id(raw: bytes) -> str | None:
-    """The question that a line is about; it comes first, so that the rest need not be parsed."""
+    """The question of a line. Its key comes first, so the rest of the line is usually not parsed."""
     for part in (raw[: raw.find(b'", "')] + b'"}', raw):
         try:
             name = parse_object(part).get("question_id")
@@ -208,28 +208,28 @@ def _question_id(raw: bytes) -> str | None:
 
 
 def read_transcript(run: Path, question_id: str) -> Transcript | None:
-    """What was said in the calls of one question of a run file; None for a run without transcripts."""
+    """The transcript of one question of a run file; None for a run without transcripts."""
     return TranscriptIndex(run).read(question_id)
 
 
 def read_saved_transcript(folder: Path) -> Transcript | None:
-    """What was said in the calls of the answer that `ask --save` wrote into a folder; None where it was left out."""
+    """The transcript in a folder that `ask --save` wrote; None if there is none."""
     path = folder / TRANSCRIPT
     return read_recording(path)[0] if path.exists() else None
 
 
 def read_recording(path: Path) -> list[Transcript]:
-    """The transcripts in a file: one as JSON, or one on each line. A damaged file is a `FormatError`."""
+    """The transcripts in a file: one as JSON, or one on each line. Raises `FormatError`."""
     with wrap_os_errors(path, "read"):
         raw = path.read_bytes()
-    lines = [raw] if raw.lstrip()[1:2].isspace() else raw.splitlines()
-    found = []
+    lines = [raw] if raw.lstrip()[1:2].isspace() else raw.splitlines()  # a line break after the brace: indented JSON
+    transcripts = []
     for number, line in enumerate(lines, 1):
         try:
-            found.append(Transcript.from_json(parse_object(line)))
+            transcripts.append(Transcript.from_json(parse_object(line)))
         except (ValueError, FieldError) as error:
             message = f"{error}; it is not what --record or --save wrote."
             raise FormatError(message, path=path, line=number if len(lines) > 1 else None) from None
-    if not found:
+    if not transcripts:
         raise FormatError("is empty; it is not what --record or --save wrote.", path=path)
-    return found
+    return transcripts

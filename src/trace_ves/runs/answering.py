@@ -1,6 +1,6 @@
-"""Answer one question: the same for `trace_ves.ask`, for a run on threads and for a run on a cluster.
+"""Answers one question, for `trace_ves.ask`, for runs on threads and for runs on a cluster.
 
-A job is one method with one backbone, a task one question of it; both are plain values that travel.
+A job is one method with one backbone; a task is one question of a job. Both can be sent to other machines.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from trace_ves.backbone.protocol import Backbone, OpensVideos
 from trace_ves.backbone.registry import open_backbone
 from trace_ves.core import Answer, Question, TraceVesError
 from trace_ves.core.errors import MethodError
-from trace_ves.core.plugins import described
+from trace_ves.core.plugins import describe_error
 from trace_ves.observer import Listener, Memory, Method, Observer
 from trace_ves.records import ObservationLog, Prediction
 from trace_ves.runs.methods import default_budget, open_method, reads_subtitles
@@ -38,7 +38,7 @@ class Job:
     @property
     def name(self) -> str:
         """The name of its run file."""
-        return f"{_slug(self.method)}@{_slug(self.backbone)}"
+        return f"{_make_slug(self.method)}@{_make_slug(self.backbone)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class RunOptions:
     """Whether the prompt and raw reply of each call are saved next to the run."""
 
 
-def _slug(name: str) -> str:
+def _make_slug(name: str) -> str:
     """A name as part of a file name: `openai:gpt-4o@http://host/v1` becomes `openai-gpt-4o-http-host-v1`."""
     return re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.") or "unnamed"
 
@@ -121,15 +121,15 @@ def answer_question(
     answer, error = Answer(None), None
     extra: dict[str, object] = {}
     try:
-        if subtitles and reads_subtitles(method) and (said := video.subtitles()) is not None:
-            observer.subtitles, extra["subtitles"] = said, said.to_json()
+        if subtitles and reads_subtitles(method) and (excerpts := video.subtitles()) is not None:
+            observer.subtitles, extra["subtitles"] = excerpts, excerpts.to_json()
         answer = _check_answer(method(question, observer), question, job.method)
-        if observer.log.frames_supplied and (found := video.checksum()) is not None:
-            extra["video"] = found.to_json()
+        if observer.log.frames_supplied and (checksum := video.checksum()) is not None:
+            extra["video"] = checksum.to_json()
     except TraceVesError as failure:
         error = failure
     except Exception as failure:  # noqa: BLE001  recorded, and the other questions continue
-        error = MethodError(described(failure))
+        error = MethodError(describe_error(failure))
         error.__cause__ = failure
     log, seconds = observer.log, round(time.monotonic() - started, 3)
     answer = answer if error is None else Answer(None)
@@ -157,11 +157,11 @@ class Answerer:
     def __call__(self, task: QuestionTask) -> TaskResult:
         """Answer one task. Only errors that stop the whole program are raised."""
         method, backbone = self._open(task.job)
-        with self._videos.borrow(task.video, opener_of(backbone)) as video:
-            answered = answer_question(
+        with self._videos.borrow(task.video, find_opener(backbone)) as video:
+            result = answer_question(
                 task.question, video, task.job, method=method, backbone=backbone, subtitles=self._options.subtitles
             )
-        return TaskResult(answered.prediction, answered.transcript if self._options.transcripts else None)
+        return TaskResult(result.prediction, result.transcript if self._options.transcripts else None)
 
     def _open(self, job: Job) -> tuple[Method, Backbone]:
         with self._lock:
@@ -172,13 +172,13 @@ class Answerer:
             return self._methods[job.method], self._backbones[job.backbone]
 
 
-def opener_of(backbone: Backbone) -> OpensVideos | None:
-    """Opens videos for this backbone, if it does not use the decoder."""
+def find_opener(backbone: Backbone) -> OpensVideos | None:
+    """The backbone itself if it opens videos instead of the decoder."""
     return backbone if isinstance(backbone, OpensVideos) else None
 
 
 def _check_answer(answer: object, question: Question, method: str) -> Answer:
-    """A user method may return anything; only an answer to this question becomes a line."""
+    """Check what a method returned. Raises `MethodError`."""
     if not isinstance(answer, Answer):
         raise MethodError(f"the method {method} returned {type(answer).__name__}; it must return a trace_ves.Answer")
     letters = question.letters

@@ -16,7 +16,7 @@ from trace_ves.core.question import MAX_OPTIONS, MIN_OPTIONS
 from trace_ves.observer import Listener, Memory, Method
 from trace_ves.records.prediction import Prediction, SavedAnswer
 from trace_ves.records.run_file import RunFile, read_predictions
-from trace_ves.runs.answering import Job, QuestionTask, RunOptions, TaskResult, answer_question, opener_of
+from trace_ves.runs.answering import Job, QuestionTask, RunOptions, TaskResult, answer_question, find_opener
 from trace_ves.runs.methods import open_method, refuse_unread_subtitles
 from trace_ves.runs.run import answer_locally, answer_tasks, configuration
 from trace_ves.runs.video_pool import SharedVideo
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AskResult:
-    """An answer, whether its evidence settled, and the raw clips that support it."""
+    """An answer, whether it is stable, and the raw clips that support it."""
 
     question: Question
     answer: str | None
@@ -108,13 +108,7 @@ def ask(
     """
     make_question(str(video), question, options)
     with AskSession(
-        video,
-        backbone=backbone,
-        method=method,
-        budget=budget,
-        listener=listener,
-        subtitles=subtitles,
-        record=record,
+        video, backbone=backbone, method=method, budget=budget, listener=listener, subtitles=subtitles, record=record
     ) as session:
         return session.ask(question, options)
 
@@ -151,7 +145,7 @@ class AskSession:
         self._listener = listener
         self._subtitles = subtitles
         self._memory = Memory()
-        self._source = SharedVideo(self.video, opener_of(self._backbone))
+        self._source = SharedVideo(self.video, find_opener(self._backbone))
         if subtitles:
             refuse_unread_subtitles([self._method])
             require_subtitles(self.video, self._source)
@@ -167,11 +161,11 @@ class AskSession:
 
     def ask(self, question: str, options: Sequence[str] = (), *, listener: Listener | None = None) -> AskResult:
         """Answer one question, as `ask` does."""
-        asked = make_question(str(self.video), question, options)
+        valid_question = make_question(str(self.video), question, options)
         if self.budget is not None and self.budget < 1:
             raise InputError(f"the budget must be at least 1 frame, found {self.budget}.")
-        answered = answer_question(
-            asked,
+        result = answer_question(
+            valid_question,
             self._source,
             Job(self._method_name, self._spec, self.budget),
             method=self._method,
@@ -182,19 +176,19 @@ class AskSession:
         )
         if self._record is not None:  # also after a failed search
             with self._record.open("ab") as file:
-                file.write(dump_line(answered.transcript.to_json()))
-        if answered.error is not None:
-            raise answered.error
-        answer = answered.answer
+                file.write(dump_line(result.transcript.to_json()))
+        if result.error is not None:
+            raise result.error
+        answer = result.answer
         return AskResult(
-            asked,
+            valid_question,
             answer.option,
             answer.termination,
             answer.bundle,
-            answered.log,
-            answered.prediction,
+            result.log,
+            result.prediction,
             self._source.duration,
-            answered.transcript,
+            result.transcript,
         )
 
     def close(self) -> None:
@@ -219,8 +213,8 @@ def require_subtitles(video: Path, source: SharedVideo) -> None:
 
 def make_question(video: str, text: str, options: Sequence[str]) -> Question:
     """The question as a method sees it; raises an `InputError` if it is invalid."""
-    words, choices = text.strip(), tuple(option.strip() for option in options)
-    if not words:
+    stripped, choices = text.strip(), tuple(option.strip() for option in options)
+    if not stripped:
         raise InputError("the question is empty: write what you want to know about the video.")
     if choices and not MIN_OPTIONS <= len(choices) <= MAX_OPTIONS:
         raise InputError(
@@ -230,63 +224,65 @@ def make_question(video: str, text: str, options: Sequence[str]) -> Question:
     if any(not choice for choice in choices):
         raise InputError(f"option {choices.index('') + 1} is empty; write its text.")
     if len(set(choices)) < len(choices):
-        twice = next(choice for choice in choices if choices.count(choice) > 1)
-        raise InputError(f"the option {twice!r} appears twice; options must differ.")
-    return Question(id="ask", video=video, text=words, options=choices)
+        repeated = next(choice for choice in choices if choices.count(choice) > 1)
+        raise InputError(f"the option {repeated!r} appears twice; options must differ.")
+    return Question(id="ask", video=video, text=stripped, options=choices)
 
 
 class VideoQuestion(NamedTuple):
-    """A question, and how long its video is."""
+    """A question, and the duration of its video."""
 
     question: Question
     duration: float
 
 
 def ask_many(
-    asked: Sequence[VideoQuestion],
+    questions: Sequence[VideoQuestion],
     job: Job,
     out: Path,
     *,
     options: RunOptions,
     workers: int,
     cost_limit: CostLimit | None = None,
-    begun: Callable[[int], None] = lambda _: None,
-    finished: Callable[[Prediction], None] = lambda _: None,
+    on_begin: Callable[[int], None] = lambda _: None,
+    on_answer: Callable[[Prediction], None] = lambda _: None,
 ) -> tuple[dict[str, Prediction], Path]:
-    """Answer what is not answered yet in the folder `out`; returns every line there by its question, and the file.
+    """Answer the questions without an answer in the folder `out`; returns the lines by question id, and the run file.
 
-    Questions with an error are asked again. An id with another question is refused. `begun` gets the number of earlier
-    answers, `finished` each new line.
+    Questions with an error are asked again. An id with another question is refused. `on_begin` gets the number of
+    earlier answers, `on_answer` each new line.
     """
-    known = {one.question.id: one for one in asked}
+    by_id = {each.question.id: each for each in questions}
 
     def engine(tasks: Sequence[QuestionTask], options: RunOptions) -> Generator[tuple[QuestionTask, TaskResult]]:
         for task, result in answer_locally(tasks, options, workers=workers):
-            line = with_question(result.prediction, task.question, known[task.question.id].duration)
+            line = add_question(result.prediction, task.question, by_id[task.question.id].duration)
             yield task, replace(result, prediction=line)
 
     with RunFile(out, job.name, configuration(job, None, None, options)) as file:
         for _, line in read_predictions(file.path):
-            one = known.get(line.question_id)
-            was = (line.extra.get("question"), line.extra.get("options"))
-            if one is not None and was != (one.question.text, list(one.question.options)):
+            expected = by_id.get(line.question_id)
+            stored = (line.extra.get("question"), line.extra.get("options"))
+            if expected is not None and stored != (expected.question.text, list(expected.question.options)):
                 raise InputError(
                     f"{file.path}: {line.question_id!r} is another question there, or has other options; "
                     "give another folder for --save."
                 )
-        file.forget_errors()
+        file.move_errors()
         tasks = [
-            QuestionTask(job, one.question, one.question.video) for one in asked if one.question.id not in file.finished
+            QuestionTask(job, each.question, each.question.video)
+            for each in questions
+            if each.question.id not in file.finished
         ]
-        begun(len(asked) - len(tasks))
+        on_begin(len(questions) - len(tasks))
         answer_tasks(
-            tasks, {job: file}, engine, options, cost_limit=cost_limit, finished=lambda _, line: finished(line)
+            tasks, {job: file}, engine, options, cost_limit=cost_limit, on_answer=lambda _, line: on_answer(line)
         )
     lines = read_predictions(file.path) if file.path.exists() else ()
-    return {line.question_id: line for _, line in lines if line.question_id in known}, file.path
+    return {line.question_id: line for _, line in lines if line.question_id in by_id}, file.path
 
 
-def with_question(line: Prediction, question: Question, duration: float) -> Prediction:
+def add_question(line: Prediction, question: Question, duration: float) -> Prediction:
     """A line with the video, the question and the text of the answer."""
     stable = line.termination == Termination.STABLE_PREFIX_FOUND
     saved = SavedAnswer.of(question, duration, line, text=answer_text(line, question), stable=stable)

@@ -1,4 +1,4 @@
-"""What runs cost: lines by run, method, backbone, stage and question, for pages, tables, limits and `--json`."""
+"""The cost of runs: by run, method, backbone, stage and question, for pages, tables, limits and `--json`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from trace_ves.core import BackboneError, InputError
 from trace_ves.core.display import count_words
 from trace_ves.records import Call, Prediction, Usage
-from trace_ves.records.calls import flex_usage
-from trace_ves.runs.prices import Price, Prices, price_notes, with_date
+from trace_ves.records.calls import sum_flex_usage
+from trace_ves.runs.prices import Price, Prices, add_price_notes, price_notes
 
 if TYPE_CHECKING:
     from trace_ves.backbone.protocol import Backbone, Generation, R, Request
@@ -40,7 +40,7 @@ class Spent:
         self.faults += call.fault is not None
         self.seconds += call.seconds
         self.usage += call.usage
-        self.flex += flex_usage([call])
+        self.flex += sum_flex_usage([call])
         self.long_calls += long_call(call.usage, flex=call.service_tier == "flex")
 
     def __add__(self, other: Spent) -> Spent:
@@ -52,7 +52,7 @@ class Spent:
         return self.usage.cached_tokens / self.usage.input_tokens if self.usage.input_tokens else None
 
     def dollars(self, price: Price | None) -> float | None:
-        """What it cost; None where the model has no price."""
+        """The cost in dollars; None if the model has no price."""
         if price is None:
             return None
         surcharges = (price.surcharge(usage) * (price.flex if flex else 1) for usage, flex in self.long_calls)
@@ -94,8 +94,8 @@ class CostLine:
     backbone: str | None
     stage: str | None
     question_id: str | None
-    questions: int  # answers that the line is about: a question answered by two runs counts twice
-    spent: Spent  # calls, frames, faults, seconds, tokens, and the cached share of the input tokens
+    questions: int  # The number of answers: a question answered by two runs counts twice
+    spent: Spent
     dollars: float | None  # None if a backbone has no price
 
     def __add__(self, other: CostLine) -> CostLine:
@@ -113,7 +113,7 @@ class CostLine:
 def cost_lines(
     runs: Iterable[tuple[str, Iterable[Prediction]]], prices: Prices, *, by: tuple[Key, ...] = KEYS
 ) -> list[CostLine]:
-    """What runs cost, by the keys of `by`: `("method", "stage")` gives a line for each stage of each method.
+    """The cost of runs by these keys: `("method", "stage")` gives a line for each stage of each method.
 
     A run is its name and its predictions, which are read once. An answer without calls or tokens has no line.
     """
@@ -128,15 +128,15 @@ def cost_lines(
 def answer_lines(run: str, prediction: Prediction, prices: Prices, by: tuple[Key, ...]) -> list[CostLine]:
     """The cost of one answer: a line for each stage, or one for all."""
     price = prices.of(prediction.backbone) if prediction.backbone else None
-    stages = stages_of(prediction)
+    stages = sum_stages(prediction)
     parts: list[tuple[str | None, Spent]] = [*stages.items()]
     if parts and "stage" not in by:
         parts = [(None, sum(stages.values(), Spent()))]
     lines = []
     for stage, spent in parts:
         keys = (run, prediction.method, prediction.backbone, stage, prediction.question_id)
-        chosen = {key: value if key in by else None for key, value in zip(KEYS, keys, strict=True)}
-        lines.append(CostLine(**chosen, questions=1, spent=spent, dollars=spent.dollars(price)))
+        selected = {key: value if key in by else None for key, value in zip(KEYS, keys, strict=True)}
+        lines.append(CostLine(**selected, questions=1, spent=spent, dollars=spent.dollars(price)))
     return lines
 
 
@@ -149,7 +149,7 @@ def add_lines(lines: Iterable[CostLine]) -> list[CostLine]:
     return list(sums.values())
 
 
-def stages_of(prediction: Prediction) -> dict[str, Spent]:
+def sum_stages(prediction: Prediction) -> dict[str, Spent]:
     """The sums of each stage of one answer, in order of first appearance."""
     stages: dict[str, Spent] = {}
     for call in prediction.observations:
@@ -162,7 +162,7 @@ def stages_of(prediction: Prediction) -> dict[str, Spent]:
 
 @dataclass(frozen=True, slots=True)
 class RunCost:
-    """What one run cost."""
+    """The cost of one run."""
 
     name: str
     questions: int
@@ -175,11 +175,11 @@ class RunCost:
         cls, name: str, predictions: Sequence[Prediction], price: Price | None, retried: Sequence[Prediction] = ()
     ) -> RunCost:
         """Add up the calls of a run, including those of lines that failed and were asked again."""
-        paid = [*predictions, *retried]
+        lines = [*predictions, *retried]
         by_stage: dict[str, Spent] = {}
-        by_question = {each.question_id: Spent() for each in paid}
-        for each in paid:
-            for stage, spent in stages_of(each).items():
+        by_question = {each.question_id: Spent() for each in lines}
+        for each in lines:
+            for stage, spent in sum_stages(each).items():
                 by_stage[stage] = by_stage.get(stage, Spent()) + spent
                 by_question[each.question_id] += spent
         return cls(name, len(predictions), by_stage, by_question, price)
@@ -202,7 +202,7 @@ class RunCost:
     @property
     def money(self) -> str:
         """The dollars in words, with the date of the price."""
-        return "no price is known" if self.dollars is None else with_date(f"${self.dollars:.4f}", [self.price])
+        return "no price is known" if self.dollars is None else add_price_notes(f"${self.dollars:.4f}", [self.price])
 
     def to_json(self) -> dict[str, object]:
         """The cost as JSON values."""
@@ -227,12 +227,12 @@ _COLUMNS: Final[dict[tuple[str, ...], Callable[[Spent, int], str]]] = {
     ("Seconds", "of calls"): lambda spent, count: f"{spent.seconds / count:.1f}",
     ("Faults",): lambda spent, count: f"{spent.faults / count:.2f}",
 }
-"""Each column, and its text for sums over a number of questions."""
-ESTIMATED_COLUMNS: Final = 5  # Columns that an estimate knows
+"""Each column, and a function for its text from sums over a number of questions."""
+ESTIMATED_COLUMNS: Final = 5  # The first columns, which an estimate has
 
 
 def cost_table(costs: Sequence[RunCost]) -> Table:
-    """What runs cost, by stage."""
+    """The cost of runs by stage."""
     sums = [f"{cost.name} ${cost.dollars:.2f}" for cost in costs if cost.dollars]
     notes = [f"In all: {', '.join(sums)}."] if sums else []
     notes += price_notes(cost.price for cost in costs)
@@ -263,13 +263,13 @@ def stage_table(
 
 @dataclass(slots=True)
 class CostLimit:
-    """Adds up the dollars of a run, including earlier answers. Safe under threads."""
+    """Adds up the dollars of a run, including earlier answers. Thread-safe."""
 
     dollars: float
     prices: Prices
     spent: float = field(default=0.0, init=False)
-    stopped: bool = field(default=False, init=False)  # whether a run ended before its last question because of it
-    _priced: set[Price] = field(default_factory=set, init=False, repr=False)  # the prices that were used
+    stopped: bool = field(default=False, init=False)  # Whether it ended a run before its last question
+    _used_prices: set[Price] = field(default_factory=set, init=False, repr=False)
     _lock: Lock = field(default_factory=Lock, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -285,17 +285,17 @@ class CostLimit:
         """Add the cost of one answer."""
         if (price := self.prices.of(spec)) is not None:
             with self._lock:
-                self.spent += sum(stages_of(line).values(), Spent()).dollars(price) or 0.0
-                self._priced.add(price)
+                self.spent += sum(sum_stages(line).values(), Spent()).dollars(price) or 0.0
+                self._used_prices.add(price)
 
     @property
     def reached(self) -> bool:
-        """Whether the limit is spent."""
+        """Whether the limit is reached."""
         return self.spent >= self.dollars
 
     def __str__(self) -> str:
-        """What was spent and the limit, for the message that stops a run."""
-        return f"{with_date(f'${self.spent:.4f}', self._priced)}, and --max-cost is ${self.dollars:g}"
+        """The dollars spent and the limit, for the message that stops a run."""
+        return f"{add_price_notes(f'${self.spent:.4f}', self._used_prices)}, and --max-cost is ${self.dollars:g}"
 
 
 class CostReachedError(InputError):

@@ -30,7 +30,7 @@ from trace_ves.core.threads import run_in_daemons
 from trace_ves.observer import Observer
 from trace_ves.records.base import FieldError, Record
 from trace_ves.records.counterfactual import Masked, Outcome
-from trace_ves.runs.answering import opener_of
+from trace_ves.runs.answering import find_opener
 from trace_ves.runs.logged_frames import recorded_bundle, recorded_frames, refuse_other_video
 from trace_ves.runs.video_pool import SharedVideo, bench_folder
 from trace_ves.ves.audit import RESAMPLES
@@ -66,40 +66,40 @@ class Masks(NamedTuple):
     control: Mask | None
 
 
-def mask_of(span: Interval, clip_frames: Sequence[float]) -> Mask:
+def make_mask(span: Interval, clip_frames: Sequence[float]) -> Mask:
     """The mask of a span: the frames of the clips in it."""
     return Mask(span, tuple(seconds for seconds in clip_frames if seconds in span))
 
 
-def control_spans(supplied: Sequence[float], evidence: Sequence[Interval], size: int) -> list[Interval]:
+def list_control_spans(supplied: Sequence[float], evidence: Sequence[Interval], size: int) -> list[Interval]:
     """Every span from one supplied frame to another with `size` supplied frames and no evidence."""
     rows = ((supplied[at], supplied[at + size - 1]) for at in range(len(supplied) - size + 1))
     spans = (Interval(first, last) for first, last in rows)
     return [span for span in spans if all(span.intersection(interval) is None for interval in evidence)]
 
 
-def choose(
+def choose_masks(
     clip_frames: Sequence[float], supplied: Sequence[float], evidence: Sequence[Interval], draw: Random
 ) -> Masks:
-    """A random interval, preferably one that has a control, and a random control.
+    """Draw an evidence interval, preferably one that has a control, and a control.
 
     `supplied` are the timestamps of the whole log in order of time: the control's span has the same number of them as
-    the interval. If it has no frames of the clips, nothing is masked.
+    the interval. A control without frames of the clips masks nothing.
     """
     pairs = [
-        (mask, control_spans(supplied, evidence, sum(seconds in mask.span for seconds in supplied)))
-        for mask in (mask_of(interval, clip_frames) for interval in evidence)
+        (mask, list_control_spans(supplied, evidence, sum(seconds in mask.span for seconds in supplied)))
+        for mask in (make_mask(interval, clip_frames) for interval in evidence)
         if mask.timestamps
     ]
     usable = [pair for pair in pairs if pair[1]] or pairs
     if not usable:
         return Masks(None, None)
     mask, spans = draw.choice(usable)
-    return Masks(mask, mask_of(draw.choice(spans), clip_frames) if spans else None)
+    return Masks(mask, make_mask(draw.choice(spans), clip_frames) if spans else None)
 
 
-def outward(mask: Mask, whole: Interval) -> Iterator[float]:
-    """Moments around the masked span, nearest first, spaced like the masked frames but at most a second apart."""
+def iterate_outward(mask: Mask, whole: Interval) -> Iterator[float]:
+    """Moments around the masked span, the nearest first, spaced like the masked frames but at most a second apart."""
     gaps = max(1, len(mask.timestamps) - 1)
     step = min(max(mask.span.length / gaps, NARROWEST_STEP_SECONDS), WIDEST_STEP_SECONDS)
     before = takewhile(lambda moment: moment >= whole.start, (mask.span.start - step * n for n in count(1)))
@@ -107,9 +107,9 @@ def outward(mask: Mask, whole: Interval) -> Iterator[float]:
     return (moment for pair in zip_longest(before, after) for moment in pair if moment is not None)
 
 
-def check(item: Item, prediction: Prediction, path: Path, backbone: Backbone, *, seed: int) -> Outcome:
+def check_question(item: Item, prediction: Prediction, path: Path, backbone: Backbone, *, seed: int) -> Outcome:
     """Answer one question three times: unmasked, evidence masked, control masked."""
-    opener = opener_of(backbone)
+    opener = find_opener(backbone)
     if opener is None:
         refuse_other_video(prediction, path)
     with closing(SharedVideo(path, opener)) as video:
@@ -120,9 +120,9 @@ def check(item: Item, prediction: Prediction, path: Path, backbone: Backbone, *,
         )
         clip_frames = sorted({frame.seconds for clip in clips for frame in clip.frames})
         supplied = sorted({*prediction.timestamps, *clip_frames})
-        # Chance depends only on the seed and the question, not on the order of work.
+        # the draw depends only on the seed and the question, not on the order of questions
         digest = hashlib.sha256(f"{seed}:{item.question.id}".encode()).digest()
-        masks = choose(clip_frames, supplied, item.evidence, Random(digest))  # noqa: S311  chance, not a secret
+        masks = choose_masks(clip_frames, supplied, item.evidence, Random(digest))  # noqa: S311  chance, not a secret
         swaps = {
             mask: swap
             for mask in masks
@@ -130,7 +130,7 @@ def check(item: Item, prediction: Prediction, path: Path, backbone: Backbone, *,
         }
         versions = [clips, *(tuple(replace_frames(observer, clip, swap) for clip in clips) for swap in swaps.values())]
         question = item.question
-        requests = [Request(PROMPT, prompt_variables(question), answer_reply(question), shown) for shown in versions]
+        requests = [Request(PROMPT, prompt_variables(question), answer_reply(question), each) for each in versions]
         replies = observer.ask(requests)
         replayed, *answers = [None if isinstance(reply, ModelFault) else reply.answer for reply in replies]
         masked = {}
@@ -151,15 +151,15 @@ def check(item: Item, prediction: Prediction, path: Path, backbone: Backbone, *,
 
 def _find_swap(observer: Observer, mask: Mask, item: Item, clip_frames: Sequence[float]) -> Swap | None:
     """A replacement for each masked frame, outside all evidence and not in the clips; None if there are too few."""
-    taken, wanted, outside = set(clip_frames), len(mask.timestamps), (*item.evidence, mask.span)
+    in_clips, needed, excluded = set(clip_frames), len(mask.timestamps), (*item.evidence, mask.span)
     frames: set[float] = set()
-    moments = outward(mask, observer.whole)
-    while len(frames) < wanted and (chunk := list(islice(moments, CHUNK))):
+    moments = iterate_outward(mask, observer.whole)
+    while len(frames) < needed and (chunk := list(islice(moments, CHUNK))):
         for frame in observer.video.frames_at(chunk):
-            usable = frame.seconds not in taken and not any(frame.seconds in interval for interval in outside)
-            if usable and len(frames) < wanted:
+            usable = frame.seconds not in in_clips and not any(frame.seconds in span for span in excluded)
+            if usable and len(frames) < needed:
                 frames.add(frame.seconds)
-    return dict(zip(mask.timestamps, sorted(frames), strict=True)) if len(frames) == wanted else None
+    return dict(zip(mask.timestamps, sorted(frames), strict=True)) if len(frames) == needed else None
 
 
 def replace_frames(observer: Observer, clip: Clip, swap: Swap) -> Clip:
@@ -171,13 +171,13 @@ def replace_frames(observer: Observer, clip: Clip, swap: Swap) -> Clip:
     return Clip(Interval(moments[0], moments[-1]), clip.strategy, frames)
 
 
-def eligible(bench: Bench, predictions: Sequence[Prediction], k: int) -> list[tuple[Item, Prediction]]:
+def select_eligible(bench: Bench, predictions: Sequence[Prediction], k: int) -> list[tuple[Item, Prediction]]:
     """The predictions that are correct with at least k frames in every evidence interval.
 
-    A question that is not in the bench is an error: the run belongs to another bench.
+    Raises `InputError` for a question that is not in the bench: the run belongs to another bench.
     """
     by_id = {item.question.id: item for item in bench.items}
-    found = []
+    pairs = []
     for prediction in predictions:
         item = by_id.get(prediction.question_id)
         if item is None and prediction.question_id not in bench.left_out:
@@ -192,8 +192,8 @@ def eligible(bench: Bench, predictions: Sequence[Prediction], k: int) -> list[tu
         except FieldError as error:
             raise InputError(f"question {prediction.question_id!r}: {error}.") from None
         if row.correct and row.density >= k:
-            found.append((item, prediction))
-    return found
+            pairs.append((item, prediction))
+    return pairs
 
 
 def run_check(
@@ -212,26 +212,26 @@ def run_check(
 
     def one(item: Item, prediction: Prediction) -> Outcome:
         try:
-            return check(item, prediction, folder / item.question.video, backbone, seed=seed)
+            return check_question(item, prediction, folder / item.question.video, backbone, seed=seed)
         except TraceVesError as error:
             return Outcome(item.question.id, prediction.answer, None, error=str(error))
 
     with JsonlAppender(log) as appender:
-        done = _read_outcomes(log, settings, {prediction.question_id: prediction.answer for _, prediction in pairs})
-        todo = [(item, prediction) for item, prediction in pairs if item.question.id not in done]
-        with closing(run_in_daemons(lambda pair, _: one(*pair), todo, workers=workers)) as outcomes:
+        by_id = _read_outcomes(log, settings, {prediction.question_id: prediction.answer for _, prediction in pairs})
+        unchecked = [(item, prediction) for item, prediction in pairs if item.question.id not in by_id]
+        with closing(run_in_daemons(lambda pair, _: one(*pair), unchecked, workers=workers)) as outcomes:
             for _, outcome in outcomes:
                 if outcome.error is None:
                     appender.append(outcome.to_json())
-                done[outcome.question_id] = outcome
+                by_id[outcome.question_id] = outcome
                 if on_progress is not None:
-                    on_progress(len(done), len(pairs))
-    return [done[item.question.id] for item, _ in pairs]
+                    on_progress(len(by_id), len(pairs))
+    return [by_id[item.question.id] for item, _ in pairs]
 
 
 def _read_outcomes(log: Path, settings: Mapping[str, object], answers: Mapping[str, str | None]) -> dict[str, Outcome]:
     """The outcomes of an earlier check of the same predictions under the same settings."""
-    found: dict[str, Outcome] = {}
+    outcomes: dict[str, Outcome] = {}
     for line in read_jsonl(log):
         record = line.record
         for key, value in settings.items():
@@ -245,8 +245,8 @@ def _read_outcomes(log: Path, settings: Mapping[str, object], answers: Mapping[s
         except FieldError as error:
             raise InputError(f"{log}:{line.number}: {error}.") from None
         if outcome.question_id in answers and answers[outcome.question_id] == outcome.answer:
-            found[outcome.question_id] = outcome
-    return found
+            outcomes[outcome.question_id] = outcome
+    return outcomes
 
 
 Percent = Annotated[float | None, PlainSerializer(lambda rate: None if rate is None else round(rate, 4))]
@@ -269,14 +269,14 @@ class FlipRate(Record):
 
 @dataclass(frozen=True, slots=True)
 class Summary(Record):
-    """Both rates, and what was not counted."""
+    """Both rates, and the predictions that were not counted."""
 
     eligible: int
     """Predictions that are correct and covered."""
     not_reproduced: int
-    """Of those, whose unmasked clips gave another answer."""
+    """Eligible predictions whose unmasked clips gave another answer."""
     undetermined: int
-    """Of those, whose unmasked clips gave no answer: correct by a forced choice, so they cannot be checked."""
+    """Eligible predictions whose unmasked clips gave no answer: a forced answer cannot be checked."""
     no_mask: int
     """Reproduced, but without evidence frames in the clips or without replacements."""
     no_control: int
@@ -287,7 +287,7 @@ class Summary(Record):
 
 
 def summarise(outcomes: Sequence[Outcome], *, resamples: int = RESAMPLES, seed: int = 0) -> Summary:
-    """Count the changes. If the unmasked clips give another answer, a change says nothing about the mask."""
+    """Count the changed answers. Only questions whose unmasked clips reproduce the answer count."""
     answered = [each for each in outcomes if each.error is None and each.replayed is not None]
     counted = [each for each in answered if same_answer(each.answer, each.replayed)]
     masked = [outcome for outcome in counted if outcome.evidence is not None]
@@ -304,22 +304,22 @@ def summarise(outcomes: Sequence[Outcome], *, resamples: int = RESAMPLES, seed: 
 
 
 def _rate(masked: Sequence[Masked | None], resamples: int, seed: int) -> FlipRate:
-    found = [each for each in masked if each is not None]
-    if not found:
+    outcomes = [each for each in masked if each is not None]
+    if not outcomes:
         return FlipRate(0)
-    another = np.array([100.0 * each.changed for each in found])
-    no_answer = np.array([100.0 * (each.answer is None) for each in found])
+    another = np.array([100.0 * each.changed for each in outcomes])
+    no_answer = np.array([100.0 * (each.answer is None) for each in outcomes])
     changed = np.maximum(another, no_answer)
     interval = percentile_interval(bootstrap(changed[:, np.newaxis], resamples=resamples, seed=seed))
-    return FlipRate(len(found), float(changed.mean()), float(another.mean()), float(no_answer.mean()), interval)
+    return FlipRate(len(outcomes), float(changed.mean()), float(another.mean()), float(no_answer.mean()), interval)
 
 
 def flip_table(summary: Summary, run: str, backbone: str = "") -> Table:
     """Both rates, and a note about what was not counted and about simulated backbones."""
-    theirs = paper()["counterfactual"]
+    published = paper()["counterfactual"]
     rows = (
-        _row("one evidence interval", summary.evidence, theirs["evidence"]),
-        _row("a segment of the same number of frames outside the evidence", summary.control, theirs["control"]),
+        _make_row("one evidence interval", summary.evidence, published["evidence"]),
+        _make_row("a segment of the same number of frames outside the evidence", summary.control, published["control"]),
     )
     return Table(
         key="counterfactual",
@@ -341,7 +341,7 @@ def flip_table(summary: Summary, run: str, backbone: str = "") -> Table:
     )
 
 
-def _row(name: str, rate: FlipRate, paper: float) -> Row:
+def _make_row(name: str, rate: FlipRate, paper: float) -> Row:
     half = None if rate.ci95 is None or rate.questions < 2 else (rate.ci95[1] - rate.ci95[0]) / 2
     parts = map(as_value, (rate.another, rate.no_answer, paper))
     cells = (Value(str(rate.questions)), as_value(rate.percent, half=half), *parts)

@@ -1,8 +1,8 @@
-"""What a run will cost, before anything is sent.
+"""Estimates the cost of a run before anything is sent.
 
 The method runs on questions of a twin without videos, with the backbone `lab` instead of a model. Every call is
-measured: its frames, its text, its reply, and the part that the provider finds in its cache because an earlier call of
-the question started in the same way. The lengths of the twin's videos are like those of the bench.
+measured: its frames, its text, its reply, and the prefix that the provider would find in its cache. The lengths of the
+twin's videos are like those of the bench.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from trace_ves.ves.table import Table
 
 MEASURED_QUESTIONS: Final = 24
-THINKING_TOKENS: Final = 500  # Thinking per call in the second sum; the real amount is unknown
+THINKING_TOKENS: Final = 500  # Thinking per call in the second sum; the real number is unknown
 
-WITHOUT_TOKENS: Final = frozenset({"glance", "lab", "replay"})  # backbones that do not read text
+WITHOUT_TOKENS: Final = frozenset({"glance", "lab", "replay"})  # Backbones that do not read text
 _TWIN_QUESTIONS: Final = 120
 _SEED: Final = 20_260_115
 
@@ -47,17 +47,17 @@ class Estimate:
     name: str
     measured: int
     questions: int
-    by_stage: dict[str, Spent]  # sums over the measured questions
+    by_stage: dict[str, Spent]  # Sums over the measured questions
     price: Price | None
 
     def dollars(self, *, thinking_tokens: int = 0) -> float | None:
         """Dollars for the whole run; None if the model has no price."""
         total = sum(self.by_stage.values(), Spent())
-        thought = Usage(output_tokens=thinking_tokens * total.calls)
-        total.usage += thought
+        thinking = Usage(output_tokens=thinking_tokens * total.calls)
+        total.usage += thinking
         total.long_calls = tuple((used + Usage(output_tokens=thinking_tokens), flex) for used, flex in total.long_calls)
         if total.flex != Usage():
-            total.flex += thought
+            total.flex += thinking
         measured = total.dollars(self.price)
         return None if measured is None else measured * self.questions / self.measured
 
@@ -82,8 +82,8 @@ class Estimate:
         }
 
 
-class _Measuring:
-    """`lab`, with every call counted as the priced backbone would count it."""
+class _MeasuringBackbone:
+    """`lab`, which counts the tokens of every call as another backbone would."""
 
     def __init__(self, spec: str, detail: str, *, flex: bool) -> None:
         self._lab = Lab()
@@ -91,23 +91,23 @@ class _Measuring:
         self._detail = detail
         self._flex = flex
         self._cache = prompt_cache(spec)
-        self.sent: list[tuple[str, tuple[TextPart | Frame, ...]]] = []  # for the current question
+        self.prompts: list[tuple[str, tuple[TextPart | Frame, ...]]] = []  # Schema and parts, for the current question
         self.name = self._lab.name
         self.by_stage: dict[str, Spent] = {}
 
     def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
         generations = self._lab.generate(batch)
-        shown = [lay_out(request, lambda frame, _: frame) for request in batch]
-        for step in plan(shown, self._cache, self._tokens):
-            request, parts, reply = batch[step.place], shown[step.place], generations[step.place].reply
+        layouts = [lay_out(request, lambda frame, _: frame) for request in batch]
+        for step in plan(layouts, self._cache, self._count_tokens):
+            request, parts, reply = batch[step.place], layouts[step.place], generations[step.place].reply
             schema = json.dumps(request.reply.model_json_schema())
-            shared = self._tokens(parts[: max(step.shared_ends, default=0)])
+            shared = self._count_tokens(parts[: max(step.shared_ends, default=0)])
             if self._cache.marked:
                 cached, written = (shared, None) if step.after is not None else (0, shared or None)
             else:
-                cached, written = self._found(schema, parts), None
-            said = reply.model_dump_json() if hasattr(reply, "model_dump_json") else ""
-            usage = Usage(self._tokens(parts) + text_tokens(schema), cached, text_tokens(said), written)
+                cached, written = self._count_cached(schema, parts), None
+            text = reply.model_dump_json() if hasattr(reply, "model_dump_json") else ""
+            usage = Usage(self._count_tokens(parts) + text_tokens(schema), cached, text_tokens(text), written)
             if self._spec.partition(":")[0] in WITHOUT_TOKENS:
                 usage = Usage()
             flex = usage if self._flex else Usage()
@@ -116,17 +116,17 @@ class _Measuring:
             self.by_stage[request.stage] = self.by_stage.get(request.stage, Spent()) + spent
         return generations
 
-    def _found(self, schema: str, parts: tuple[TextPart | Frame, ...]) -> int:
-        """Tokens of the longest prefix sent before, if the provider caches prompts automatically."""
+    def _count_cached(self, schema: str, parts: tuple[TextPart | Frame, ...]) -> int:
+        """The tokens of the longest prefix of earlier prompts, if the provider caches prompts automatically."""
         if self._cache.order is not SendOrder.LONGEST_FIRST:
             return 0
-        before = [sent for other, sent in self.sent if other == schema]
-        self.sent.append((schema, parts))
-        same = max((_common(parts, sent) for sent in before), default=0)
-        tokens = self._tokens(parts[:same])
+        earlier = [prompt for other, prompt in self.prompts if other == schema]
+        self.prompts.append((schema, parts))
+        common = max((_count_common(parts, prompt) for prompt in earlier), default=0)
+        tokens = self._count_tokens(parts[:common])
         return tokens if tokens >= self._cache.least_tokens else 0
 
-    def _tokens(self, parts: Sequence[TextPart | Frame]) -> int:
+    def _count_tokens(self, parts: Sequence[TextPart | Frame]) -> int:
         return sum(
             text_tokens(part.text)
             if isinstance(part, TextPart)
@@ -135,8 +135,8 @@ class _Measuring:
         )
 
 
-def _common(left: Sequence[object], right: Sequence[object]) -> int:
-    """The number of equal parts at the start of two requests."""
+def _count_common(left: Sequence[object], right: Sequence[object]) -> int:
+    """The number of equal parts at the start of two prompts."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))
 
 
@@ -153,36 +153,36 @@ def estimate(
 
     `model_options` are keyword arguments of `open_backbone`.
     """
-    opened = open_method(method)
+    answer = open_method(method)
     options = model_options or {}
     is_flex = options.get("service_tier", "standard") != "standard"
-    backbone = _Measuring(spec, detail_of(spec, options.get("detail", "auto")), flex=is_flex)
-    frames = default_budget(opened) if budget is None else budget
-    chosen = _like(durations, make_twin(_TWIN_QUESTIONS, _SEED))
-    for video in chosen:
-        backbone.sent.clear()
+    backbone = _MeasuringBackbone(spec, detail_of(spec, options.get("detail", "auto")), flex=is_flex)
+    frames = default_budget(answer) if budget is None else budget
+    videos = _select_videos(durations, make_twin(_TWIN_QUESTIONS, _SEED))
+    for video in videos:
+        backbone.prompts.clear()
         question = video.items[0].question
         try:
-            opened(question, Observer(WorldVideo(video.truth), backbone, budget=frames))
+            answer(question, Observer(WorldVideo(video.truth), backbone, budget=frames))
         except UnknownStageError as error:
             raise InputError(
                 f"{method} cannot be estimated: its calls are measured in a simulation, and {error}"
             ) from None
-    return Estimate(f"{method} with {spec}", len(chosen), len(durations), backbone.by_stage, price)
+    return Estimate(f"{method} with {spec}", len(videos), len(durations), backbone.by_stage, price)
 
 
-def _like(durations: Sequence[float], twin: Sequence[TwinVideo]) -> list[TwinVideo]:
+def _select_videos(durations: Sequence[float], twin: Sequence[TwinVideo]) -> list[TwinVideo]:
     """Twin videos with lengths near those of the bench, sampled evenly in order of length."""
-    known = sorted(seconds for seconds in durations if math.isfinite(seconds)) or [twin[0].items[0].duration]
+    finite = sorted(seconds for seconds in durations if math.isfinite(seconds)) or [twin[0].items[0].duration]
     count = min(MEASURED_QUESTIONS, max(len(durations), 8))
-    wanted = [known[round(place * (len(known) - 1) / max(1, count - 1))] for place in range(count)]
-    left = list(twin)
-    chosen = []
-    for seconds in wanted:
-        nearest = min(left, key=lambda video: abs(video.items[0].duration - seconds))
-        left.remove(nearest)
-        chosen.append(nearest)
-    return chosen
+    targets = [finite[round(place * (len(finite) - 1) / max(1, count - 1))] for place in range(count)]
+    candidates = list(twin)
+    videos = []
+    for seconds in targets:
+        nearest = min(candidates, key=lambda video: abs(video.items[0].duration - seconds))
+        candidates.remove(nearest)
+        videos.append(nearest)
+    return videos
 
 
 def estimate_table(estimates: Sequence[Estimate]) -> Table:

@@ -1,4 +1,4 @@
-"""A run from Python in one call: `from trace_ves import evaluate`."""
+"""Runs and audits a bench from Python: `from trace_ves import evaluate`."""
 
 from __future__ import annotations
 
@@ -82,38 +82,38 @@ class Results:
         return str(self.audit)
 
 
-def results(
+def load_results(
     bench: Bench, paths: Mapping[Job, Path], prices: Prices, options: RunOptions, *, limit: int | None = None
 ) -> Results:
     """Read the run files and audit them, without lines beyond `limit` from an earlier, longer run."""
     items = bench.items[:limit]
-    asked = {item.question.id for item in items}
+    ids = {item.question.id for item in items}
     runs, costs, unlimited = [], [], set()
-    for job, read in zip(paths, load_runs(list(paths.values())), strict=True):
-        kept = [at for at, prediction in enumerate(read.predictions) if prediction.question_id in asked]
-        predictions = [read.predictions[at] for at in kept]
-        runs.append(replace(read, predictions=predictions, lines=[read.lines[at] for at in kept]))
-        retried = [each for each in read_retried(paths[job]) if each.question_id in asked]
-        costs.append(RunCost.of(read.name, predictions, prices.of(job.backbone), retried))
+    for job, loaded in zip(paths, load_runs(list(paths.values())), strict=True):
+        indexes = [at for at, prediction in enumerate(loaded.predictions) if prediction.question_id in ids]
+        predictions = [loaded.predictions[at] for at in indexes]
+        runs.append(replace(loaded, predictions=predictions, lines=[loaded.lines[at] for at in indexes]))
+        retried = [each for each in read_retried(paths[job]) if each.question_id in ids]
+        costs.append(RunCost.of(loaded.name, predictions, prices.of(job.backbone), retried))
         method = options.methods.get(job.method)
         if job.budget is None and not states_budget(job.method, method or open_method(job.method)):
-            unlimited.add(read.name)
+            unlimited.add(loaded.name)
     return Results(tuple(runs), audit(items, runs, unlimited=frozenset(unlimited)), tuple(costs))
 
 
 def _warnings(run: Run) -> list[str]:
     failed = [each for each in run.predictions if each.error is not None]
     calls = [call for each in run.predictions for call in each.observations]
-    found = []
+    sentences = []
     if failed:
         first = failed[0]
-        found.append(
+        sentences.append(
             f"{len(failed)} of the {len(run.predictions)} questions of {run.name} ended in an error, the first "
             f"{first.question_id!r}: {(first.error or '').rstrip('.')}; --retry-errors asks them again"
         )
     if calls and all(call.fault is not None for call in calls):
-        found.append(f"no call of {run.name} got a usable reply, the first: {(calls[0].fault or '').rstrip('.')}")
-    return found
+        sentences.append(f"no call of {run.name} got a usable reply, the first: {(calls[0].fault or '').rstrip('.')}")
+    return sentences
 
 
 LEAST_CONCURRENCY = 8
@@ -147,10 +147,11 @@ def evaluate(
     those of `open_backbone`, such as `temperature`.
     """
     loaded = bench if isinstance(bench, Bench) else load_bench(bench)
-    named = dict(methods) if isinstance(methods, Mapping) else {}
-    names = list(methods) if isinstance(methods, Mapping) else _names(methods)
-    given = {} if isinstance(backbone, str | Sequence) else {backbone.name: backbone}
-    specs = [canonical_spec(each) for each in _names(backbone)] if isinstance(backbone, str | Sequence) else list(given)
+    callables = dict(methods) if isinstance(methods, Mapping) else {}
+    names = list(methods) if isinstance(methods, Mapping) else _split_names(methods)
+    objects = {} if isinstance(backbone, str | Sequence) else {backbone.name: backbone}
+    texts = _split_names(backbone) if isinstance(backbone, str | Sequence) else []
+    specs = [canonical_spec(text) for text in texts] or list(objects)
     if not names or not specs:
         raise InputError("a run needs at least one method and one backbone.")
     options = RunOptions(
@@ -160,8 +161,8 @@ def evaluate(
             **backbone_options,
         },
         open_videos=workers,
-        methods=named,
-        backbones=given,
+        methods=callables,
+        backbones=objects,
         transcripts=transcripts,
         subtitles=subtitles,
     )
@@ -177,10 +178,10 @@ def evaluate(
         watcher=watcher,
         cost_limit=cost_limit,
     )
-    return results(loaded, paths, prices or load_prices(), options, limit=limit)
+    return load_results(loaded, paths, prices or load_prices(), options, limit=limit)
 
 
-def _names(given: str | Sequence[str]) -> list[str]:
-    """Names as a list, each once; a string may hold several, separated by commas."""
-    words = given.split(",") if isinstance(given, str) else given
-    return list(dict.fromkeys(word.strip() for word in words if word.strip()))
+def _split_names(names: str | Sequence[str]) -> list[str]:
+    """Distinct names; a string may have several, separated by commas."""
+    parts = names.split(",") if isinstance(names, str) else names
+    return list(dict.fromkeys(part.strip() for part in parts if part.strip()))

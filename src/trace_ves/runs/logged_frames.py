@@ -1,4 +1,4 @@
-"""The exact frames that a run looked at, as pictures from the source video, with an index."""
+"""Writes the exact frames of a run as pictures, with an index."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ SAME_MOMENT_SECONDS: Final = 1e-6  # Timestamps that differ by less are the same
 def refuse_other_video(prediction: Prediction, path: Path) -> None:
     """Raise an `InputError` if a file has another checksum than the video of a prediction."""
     expected = prediction.video_checksum
-    if expected is not None and expected != (found := checksum(path)):
+    if expected is not None and expected != (actual := checksum(path)):
         raise InputError(
             f"{path} is not the video that question {prediction.question_id!r} was answered on: the run recorded "
-            f"{expected.bytes} bytes with SHA-256 {expected.sha256[:12]}…, this file has {found.bytes} with "
-            f"{found.sha256[:12]}…; get the same file."
+            f"{expected.bytes} bytes with SHA-256 {expected.sha256[:12]}…, this file has {actual.bytes} with "
+            f"{actual.sha256[:12]}…; get the same file."
         )
 
 
 def recorded_frames(source: VideoSource, timestamps: Sequence[float], height: int | None) -> tuple[Frame, ...]:
     """The frames with exactly these timestamps."""
     frames = source.frames_at(timestamps, height=height)
-    for wanted, frame in zip(timestamps, frames, strict=True):
-        if abs(frame.seconds - wanted) > SAME_MOMENT_SECONDS:
+    for expected, frame in zip(timestamps, frames, strict=True):
+        if abs(frame.seconds - expected) > SAME_MOMENT_SECONDS:
             raise InputError(
-                f"the video has no frame at {wanted} s, but one at {frame.seconds} s; "
+                f"the video has no frame at {expected} s, but one at {frame.seconds} s; "
                 "this log cannot be replayed, because its timestamps are not the decoder's."
             )
     return frames
@@ -57,13 +57,13 @@ def recorded_bundle(prediction: Prediction) -> tuple[ClipRecord, ...]:
     if any(clip.timestamps for clip in clips):
         return tuple(clip for clip in clips if clip.timestamps)
     last = prediction.observations[-1].timestamps if prediction.observations else ()
-    seen = tuple(sorted(set(last or prediction.timestamps)))
+    timestamps = tuple(sorted(set(last or prediction.timestamps)))
     heights = [height for call in prediction.observations for height in call.heights]
-    if not seen:
+    if not timestamps:
         return ()
-    span = Interval(seen[0], seen[-1])
-    fps = len(seen) / span.length if span.length else 1.0
-    return (ClipRecord(span, fps, max(heights, default=360), seen),)
+    span = Interval(timestamps[0], timestamps[-1])
+    fps = len(timestamps) / span.length if span.length else 1.0
+    return (ClipRecord(span, fps, max(heights, default=360), timestamps),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class WrittenFrames:
     """The decoder's warnings about the video."""
 
 
-def prediction_of(run: Run, question_id: str) -> Prediction:
+def find_prediction(run: Run, question_id: str) -> Prediction:
     """The line of a run for one question."""
     for prediction in run.predictions:
         if prediction.question_id == question_id:
@@ -88,12 +88,12 @@ def prediction_of(run: Run, question_id: str) -> Prediction:
     raise InputError(f"{run.path}: no line for question {question_id!r}; the file has {some}, …")
 
 
-def bench_of(run: Path) -> Path:
+def find_bench(run: Path) -> Path:
     """The path of the bench in the configuration of a run, relative to the run's folder."""
-    made = read_configuration(run)
-    if made is None or made.bench is None:
+    configuration = read_configuration(run)
+    if configuration is None or configuration.bench is None:
         raise InputError(f"{run}: no run.toml next to this file names its bench; give --bench.")
-    return run.parent / made.bench
+    return run.parent / configuration.bench
 
 
 def write_frames(prediction: Prediction, path: Path, out: Path) -> WrittenFrames:
@@ -108,7 +108,7 @@ def write_frames(prediction: Prediction, path: Path, out: Path) -> WrittenFrames
     with video.open(path) as opened:
         if calls:
             names: dict[tuple[float, int | None], str] = {}
-            frames = {frame for call in calls for frame in _frames_of(call)}
+            frames = {frame for call in calls for frame in _list_frames(call)}
             for height in {height for _, height in frames}:
                 timestamps = sorted(seconds for seconds, of in frames if of == height)
                 for seconds, frame in zip(timestamps, recorded_frames(opened, timestamps, height), strict=True):
@@ -116,7 +116,7 @@ def write_frames(prediction: Prediction, path: Path, out: Path) -> WrittenFrames
             rows = [
                 [number, call.stage, place, seconds, height, names[seconds, height]]
                 for number, call in enumerate(prediction.observations, start=1)
-                for place, (seconds, height) in enumerate(_frames_of(call), start=1)
+                for place, (seconds, height) in enumerate(_list_frames(call), start=1)
             ]
             _write_table(out, ["call", "stage", "place", "seconds", "height", "picture"], rows)
             pictures = len(set(names.values()))
@@ -131,12 +131,12 @@ def write_frames(prediction: Prediction, path: Path, out: Path) -> WrittenFrames
 def write_moments(video: Video, moments: Sequence[float], height: int | None, out: Path) -> list[str]:
     """Write the frame on screen at each moment, and `frames.csv`: moment, frame time, picture. Returns the names.
 
-    For moments that are not the decoder's timestamps: those of other programs, or of `frames --at`.
+    The moments need not be the decoder's timestamps: they may come from other programs or from `frames --at`.
     """
     frames = video.frames_at(moments, height=height)
     empty_folder(out)
     names = [_write_picture(frame, out) for frame in frames]
-    rows = [[asked, frame.seconds, name] for asked, frame, name in zip(moments, frames, names, strict=True)]
+    rows = [[moment, frame.seconds, name] for moment, frame, name in zip(moments, frames, names, strict=True)]
     _write_table(out, ["asked", "seconds", "picture"], rows)
     return names
 
@@ -165,7 +165,7 @@ def _write(path: Path, content: bytes) -> None:
         path.write_bytes(content)
 
 
-def _frames_of(call: Call) -> list[tuple[float, int | None]]:
+def _list_frames(call: Call) -> list[tuple[float, int | None]]:
     """Timestamp and height of each frame of a call; None without heights means the original size."""
     if call.heights and len(call.heights) != len(call.timestamps):
         raise InputError(f"a {call.stage} call has {len(call.timestamps)} timestamps but {len(call.heights)} heights.")

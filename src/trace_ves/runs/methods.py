@@ -37,10 +37,10 @@ def baselines() -> tuple[MethodFamily, ...]:
         MethodFamily("avp-unlimited", "avp-unlimited", Avp),
         MethodFamily("random", r"random(?:-(\d{1,9}))?", lambda seed=0: Random(int(seed))),
         MethodFamily("blind", "blind", lambda: blind),
-        MethodFamily("uniform-64", r"uniform-(\d{1,9})", lambda n: Uniform(_count("uniform-N", n, MAX_FRAMES))),
+        MethodFamily("uniform-64", r"uniform-(\d{1,9})", lambda n: Uniform(_parse_count("uniform-N", n, MAX_FRAMES))),
         MethodFamily("vca", "vca", lambda: Vca(default_budget=DEFAULT_BUDGET)),
         MethodFamily("vca-unlimited", "vca-unlimited", Vca),
-        MethodFamily("vote-5", r"vote-(\d{1,9})", lambda n: Vote(_count("vote-N", n, MAX_SAMPLES))),
+        MethodFamily("vote-5", r"vote-(\d{1,9})", lambda n: Vote(_parse_count("vote-N", n, MAX_SAMPLES))),
     )
 
 
@@ -58,19 +58,19 @@ def open_method(name: str) -> Method:
     for family in baselines():
         if match := re.fullmatch(family.pattern, name):
             return family.make(*(group for group in match.groups() if group is not None))
-    close = get_close_matches(name, known_names(), n=1)
-    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known_names())}."
+    close = get_close_matches(name, list_names(), n=1)
+    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(list_names())}."
     raise InputError(f"There is no method {name!r}; {hint}")
 
 
-def _count(form: str, digits: str, most: int) -> int:
+def _parse_count(form: str, digits: str, most: int) -> int:
     """The number in a name such as `uniform-64`."""
     if not 1 <= int(digits) <= most:
         raise InputError(f"{form} needs N between 1 and {most}, found {digits}.")
     return int(digits)
 
 
-def known_names() -> tuple[str, ...]:
+def list_names() -> tuple[str, ...]:
     """All forms of method names, for help and messages."""
     from trace_ves.agent.ablations import VARIANTS
 
@@ -78,7 +78,7 @@ def known_names() -> tuple[str, ...]:
 
 
 def default_budget(method: Method) -> int:
-    """Frames that a method may supply for one question without `--budget`: its attribute `default_budget`, if any."""
+    """The frames for one question without `--budget`: the attribute `default_budget` of the method, if any."""
     budget = getattr(method, "default_budget", UNLIMITED)
     return budget if isinstance(budget, int) and budget > 0 else UNLIMITED
 

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from trace_ves.core import InputError
 from trace_ves.records import Usage
 
-Day: TypeAlias = date  # fields of a price
+Day: TypeAlias = date  # For `Price`, which has a field `date`
 MILLION: Final = 1_000_000
 _OPTIONAL: Final = ("cache_write", "flex", "long_above", "long_input", "long_output")
 _DATED: Final = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2})$")
@@ -29,16 +29,16 @@ class Price:
     cached: float
     output: float
     cache_write: float | None = None
-    """For tokens written into the provider's cache; None where they cost what other input costs."""
-    flex: float = 1.0  # what part of these prices the tier `flex` costs
-    page: str | None = None  # the source of the price
-    date: Day | None = None  # when the source was read
+    """For tokens written into the provider's cache; None if they cost as much as other input."""
+    flex: float = 1.0  # The price of the tier `flex`, as a share of these prices
+    page: str | None = None  # The source of the price
+    date: Day | None = None  # When the source was read
     verified: bool = True  # False if the source is not the provider's own page
-    long_above: float = math.inf  # prompts of more tokens than this cost more, as a whole
-    long_input: float = 1.0  # how many times as much their input costs, cached or not
+    long_above: float = math.inf  # A prompt with more tokens costs more, as a whole
+    long_input: float = 1.0  # The factor for its input, cached or not
     long_output: float = 1.0
-    until: Day | None = None  # the last day of this price, if announced
-    later: Price | None = None  # the price after that day
+    until: Day | None = None  # The last day of this price, if announced
+    later: Price | None = None  # The price after that day
 
     def to_json(self) -> dict[str, object]:
         """The price and its source, for machines."""
@@ -73,13 +73,13 @@ class Prices:
     """Prices by backbone spec."""
 
     by_spec: Mapping[str, Price]
-    otherwise: Price | None = None  # the price of a backbone that is not listed
+    otherwise: Price | None = None  # The price of a backbone that is not listed
 
     def of(self, spec: str, day: date | None = None) -> Price | None:
         """The price of a backbone on a day, today by default: its own, else that of the longest `prefix*`, or None."""
         price = self._listed(spec)
-        over = price is not None and price.until is not None and (day or date.today()) > price.until
-        return price.later or price if price is not None and over else price
+        is_over = price is not None and price.until is not None and (day or date.today()) > price.until
+        return price.later or price if price is not None and is_over else price
 
     def _listed(self, spec: str) -> Price | None:
         names = [spec, _DATED.sub("", spec)]
@@ -100,34 +100,34 @@ class Prices:
 
 def load_prices(path: Path | None = None, otherwise: Price | None = None) -> Prices:
     """The prices of this package, overridden by those of the user's file; `otherwise` is for all other backbones."""
-    ours = _parse(files("trace_ves.runs").joinpath("prices.toml").read_text(encoding="utf-8"), "prices.toml")
+    defaults = _parse(files("trace_ves.runs").joinpath("prices.toml").read_text(encoding="utf-8"), "prices.toml")
     try:
-        theirs = _parse(path.read_text(encoding="utf-8"), str(path)) if path else {}
+        overrides = _parse(path.read_text(encoding="utf-8"), str(path)) if path else {}
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read: {error}.") from None
-    return Prices(ours | theirs, otherwise)
+    return Prices(defaults | overrides, otherwise)
 
 
 def price_notes(prices: Iterable[Price | None]) -> list[str]:
-    """The date of these prices, which of them were not verified, and which have ended."""
-    known = [price for price in prices if price is not None]
-    days = sorted({price.date for price in known if price.date is not None})
+    """Notes on the dates of these prices, on those that are not verified, and on those that have ended."""
+    listed = [price for price in prices if price is not None]
+    days = sorted({price.date for price in listed if price.date is not None})
     notes = [f"List prices of {days[0]}{f' to {days[-1]}' if days[1:] else ''}."] if days else []
     notes += [
-        f"Not verified with the provider: {page}." for page in sorted({p.page or "" for p in known if not p.verified})
+        f"Not verified with the provider: {page}." for page in sorted({p.page or "" for p in listed if not p.verified})
     ]
-    ended = sorted({price.until for price in known if price.until and price.until < date.today()})
+    ended = sorted({price.until for price in listed if price.until and price.until < date.today()})
     return notes + [f"A price ended on {day}; check it." for day in ended]
 
 
-def with_date(money: str, prices: Iterable[Price | None]) -> str:
+def add_price_notes(money: str, prices: Iterable[Price | None]) -> str:
     """An amount of money with the notes about its prices: `$0.02 (list prices of 2026-11-09)`."""
     notes = "; ".join(note[0].lower() + note[1:-1] for note in price_notes(prices))
     return f"{money} ({notes})" if notes else money
 
 
 def parse_price(text: str) -> Price:
-    """A price as on the command line, `0.5,0.05,3`: dollars for a million tokens of input, cached input and output."""
+    """Parse a price such as `0.5,0.05,3`: dollars per million tokens of input, cached input and output."""
     try:
         numbers = [float(part) for part in text.split(",")]
     except ValueError:

@@ -1,4 +1,4 @@
-"""The same tasks on a Ray cluster. Workers only answer; the driver writes every line, so a lost worker loses nothing.
+"""Runs tasks on a Ray cluster. Workers only answer; the driver writes every line, so a lost worker loses no line.
 
 A cluster of only this machine listens on loopback and requires a token.
 """
@@ -17,7 +17,7 @@ from trace_ves.core.threads import GroupedQueue
 from trace_ves.records import Prediction
 from trace_ves.runs.answering import Answerer, Job, QuestionTask, RunOptions, TaskResult
 
-MOST_LOSSES: Final = 3  # Workers that a question may kill before it is given up
+MOST_LOSSES: Final = 3  # After this many lost workers, a question is recorded as an error
 
 
 class Worker:
@@ -25,7 +25,7 @@ class Worker:
 
     def __init__(self, options: RunOptions, folder: str) -> None:
         if Path(folder).is_dir() and folder not in sys.path:
-            sys.path.append(folder)  # where the driver was started; your own method may be there
+            sys.path.append(folder)  # the driver's working folder, which may have the user's method
         self._answerer = Answerer(options)
 
     def check_jobs(self, jobs: Sequence[Job]) -> str | None:
@@ -46,7 +46,7 @@ def answer_on_ray(
 ) -> Generator[tuple[QuestionTask, TaskResult]]:
     """Each task with its line, as they finish. Without an address, the cluster is this machine."""
     elsewhere = address is not None or "RAY_ADDRESS" in os.environ
-    ray = _ray(elsewhere=elsewhere)
+    ray = _import_ray(elsewhere=elsewhere)
     started_here = not ray.is_initialized()
     try:
         if started_here:
@@ -58,40 +58,40 @@ def answer_on_ray(
 
 
 class _Cluster:
-    """Starts workers and gives each of them one task at a time: the questions of a video go to one worker.
+    """Starts workers and assigns each of them one task at a time; the questions of a video go to one worker.
 
-    A worker that the cluster has no room for never reports, and so never holds a task.
+    A worker that the cluster has no room for never reports, and never gets a task.
     """
 
     def __init__(self, ray: Any, tasks: Sequence[QuestionTask], options: RunOptions, workers: int) -> None:
         self._ray = ray
         self._waiting = GroupedQueue((task.video, task) for task in tasks)
-        self._lost: deque[QuestionTask] = deque()  # their workers died
+        self._lost_tasks: deque[QuestionTask] = deque()
         self._losses = Counter[QuestionTask]()
         self._jobs = list(dict.fromkeys(task.job for task in tasks))
         self._options = options
         self._workers = min(workers, len(tasks))
-        self._reporting: dict[Any, Any] = {}
-        self._under_way: dict[Any, tuple[Any, QuestionTask]] = {}
-        self._idle: dict[Any, Hashable | None] = {}  # each with the video of its last task
+        self._starting: dict[Any, Any] = {}
+        self._running: dict[Any, tuple[Any, QuestionTask]] = {}
+        self._idle: dict[Any, Hashable | None] = {}  # Each worker with the video of its last task
 
     def run(self) -> Iterator[tuple[QuestionTask, TaskResult]]:
         for _ in range(self._workers):
             self._start_worker()
-        while self._waiting or self._lost or self._under_way:
-            [ready], _ = self._ray.wait([*self._reporting, *self._under_way], num_returns=1)
-            if ready in self._reporting:
-                self._add_worker(self._reporting.pop(ready), ready)
-            elif (line := self._collect(*self._under_way.pop(ready), ready)) is not None:
+        while self._waiting or self._lost_tasks or self._running:
+            [ready], _ = self._ray.wait([*self._starting, *self._running], num_returns=1)
+            if ready in self._starting:
+                self._add_worker(self._starting.pop(ready), ready)
+            elif (line := self._collect(*self._running.pop(ready), ready)) is not None:
                 yield line
             self._assign_tasks()
 
     def _start_worker(self) -> None:
-        worker = self._ray.remote(Worker).options(max_restarts=0, **self._share())
+        worker = self._ray.remote(Worker).options(max_restarts=0, **self._plan_resources())
         actor = worker.remote(self._options, str(Path.cwd()))
-        self._reporting[actor.check_jobs.remote(self._jobs)] = actor
+        self._starting[actor.check_jobs.remote(self._jobs)] = actor
 
-    def _share(self) -> dict[str, float]:
+    def _plan_resources(self) -> dict[str, float]:
         """The resources of a worker: an equal share of the cores, and a GPU for a model that runs in it."""
         resources = self._ray.cluster_resources()
         cores = min(1.0, float(resources.get("CPU", 1)) / self._workers)
@@ -99,11 +99,11 @@ class _Cluster:
         return {"num_cpus": cores, "num_gpus": 1 if local_model and resources.get("GPU") else 0}
 
     def _add_worker(self, worker: Any, report: Any) -> None:
-        """Take in a worker that is ready; one that died before it was is an error only if no other is left."""
+        """Add a worker that has started. If it died, raise an `InputError` only if no other worker is left."""
         try:
             problem = self._ray.get(report)
         except self._ray.exceptions.RayError as error:
-            if not (self._reporting or self._under_way or self._idle):
+            if not (self._starting or self._running or self._idle):
                 raise InputError(f"the workers of the Ray cluster die before they start: {error}.") from None
             return
         if problem:
@@ -111,19 +111,19 @@ class _Cluster:
         self._idle[worker] = None
 
     def _assign_tasks(self) -> None:
-        """Give every idle worker a task while there are any, first those that were lost with a worker."""
+        """Assign a task to every idle worker while there are any, first those of lost workers."""
         for worker, video in list(self._idle.items()):
-            if self._lost:
-                task = self._lost.popleft()
-            elif (taken := self._waiting.take(video)) is not None:
-                _, task = taken
+            if self._lost_tasks:
+                task = self._lost_tasks.popleft()
+            elif (next_task := self._waiting.take(video)) is not None:
+                _, task = next_task
             else:
                 return
             del self._idle[worker]
-            self._under_way[worker.answer.remote(task)] = worker, task
+            self._running[worker.answer.remote(task)] = worker, task
 
     def _collect(self, worker: Any, task: QuestionTask, ready: Any) -> tuple[QuestionTask, TaskResult] | None:
-        """The task with its line; None if its worker died and another one will get it."""
+        """The task with its line; None if its worker died and the task is assigned again."""
         try:
             line = self._ray.get(ready)
         except self._ray.exceptions.RayTaskError:
@@ -132,15 +132,15 @@ class _Cluster:
             self._start_worker()
             self._losses[task] += 1
             if self._losses[task] == MOST_LOSSES:
-                return task, lost_line(task)
-            self._lost.append(task)
+                return task, make_lost_line(task)
+            self._lost_tasks.append(task)
             return None
         self._idle[worker] = task.video
         return task, line
 
 
-def lost_line(task: QuestionTask) -> TaskResult:
-    """The line of a question that killed every worker that got it."""
+def make_lost_line(task: QuestionTask) -> TaskResult:
+    """The line of a question whose workers were all lost."""
     error = f"{MOST_LOSSES} workers were lost while answering this question"
     return TaskResult(
         Prediction(task.question.id, None, method=task.job.method, backbone=task.job.backbone, error=error)
@@ -154,23 +154,23 @@ LOOPBACK_VARIABLE: Final = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """0 keeps Ray's servers on loopback on every system, despite its name."""
 
 
-def _ray(*, elsewhere: bool) -> Any:
+def _import_ray(*, elsewhere: bool) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage statistics
     if not elsewhere and "ray" not in sys.modules:
         os.environ.setdefault(LOOPBACK_VARIABLE, "0")
         os.environ.setdefault("RAY_AUTH_MODE", "token")
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     try:
-        import ray  # an optional part, loaded when it is used
+        import ray  # optional
     except ImportError:
         raise MissingExtraError("--engine ray", "ray") from None
     return ray
 
 
 def _without_shared_cache(options: RunOptions) -> RunOptions:
-    """On other machines answers are cached only on request: their home may be one network file system."""
-    given = {name: value for name, value in options.backbone_options.items() if value is not None}
-    return replace(options, backbone_options={"cache": False} | given)
+    """Options that cache answers only on request: other machines may share their home on a network file system."""
+    requested = {name: value for name, value in options.backbone_options.items() if value is not None}
+    return replace(options, backbone_options={"cache": False} | requested)
 
 
 def _connect(ray: Any, address: str | None, workers: int, *, elsewhere: bool) -> None:

@@ -1,4 +1,4 @@
-"""Run jobs on a bench: ask unfinished questions, and write each line as it arrives."""
+"""Runs jobs on a bench: answers unfinished questions, and writes each line as it arrives."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from trace_ves.runs.cost import CostLimit
 
 Engine = Callable[[Sequence[QuestionTask], RunOptions], Generator[tuple[QuestionTask, TaskResult], None, None]]
-"""Carries out tasks in any order and yields each with its result."""
+"""Runs tasks in any order and yields each with its result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Plan:
     items: tuple[Item, ...]
     jobs: tuple[Job, ...]
     finished: Mapping[Job, Mapping[str, Prediction]]
-    retried: Mapping[Job, Sequence[Prediction]] = field(default_factory=dict)  # errors that are asked again
+    retried: Mapping[Job, Sequence[Prediction]] = field(default_factory=dict)  # Failed lines that are asked again
 
 
 class Watcher:
@@ -68,27 +68,27 @@ def run(
     watcher: Watcher | None = None,
     cost_limit: CostLimit | None = None,
 ) -> dict[Job, Path]:
-    """Bring every job's run file to the end of the bench, or of its first `limit` questions.
+    """Answer all questions of a bench, or the first `limit`, with every job; returns the run files.
 
     Once the cost limit is reached, no further question starts; finished lines stay, and the run can be continued.
     """
     if bench.path is None:
         raise InputError("a run needs a bench that was read from a file.")
     names = [job.name for job in jobs]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise InputError(f"two of the runs have the same file {twice[0]}.jsonl; name each method once.")
+    if duplicates := [name for name in names if names.count(name) > 1]:
+        raise InputError(f"two of the runs have the same file {duplicates[0]}.jsonl; name each method once.")
     watcher, options = watcher or Watcher(), options or RunOptions()
     digest = hashlib.sha256(bench.path.read_bytes()).hexdigest()
     if options.subtitles:
         refuse_unread_subtitles([options.methods.get(job.method) or open_method(job.method) for job in jobs])
     configurations = {job: configuration(job, bench.path, digest, options) for job in jobs}
-    written = [path for name in names for path in (out / f"{name}.jsonl", transcripts_path(out / f"{name}.jsonl"))]
-    refuse_inputs([out, *written], inputs=[bench.path, *bench.video_files()])
+    outputs = [path for name in names for path in (out / f"{name}.jsonl", transcripts_path(out / f"{name}.jsonl"))]
+    refuse_inputs([out, *outputs], inputs=[bench.path, *bench.video_files()])
     with ExitStack() as stack:
         files = {job: stack.enter_context(RunFile(out, job.name, configurations[job])) for job in jobs}
         if retry_errors:
             for file in files.values():
-                file.forget_errors()
+                file.move_errors()
         finished = {job: file.finished for job, file in files.items()}
         plan = Plan(bench.items[:limit], tuple(jobs), finished, {job: file.retried for job, file in files.items()})
         folder = bench.path.absolute().parent
@@ -107,7 +107,7 @@ def run(
             engine,
             options,
             cost_limit=cost_limit,
-            finished=lambda task, line: watcher.finished(task.job, by_id[task.question.id], line),
+            on_answer=lambda task, line: watcher.finished(task.job, by_id[task.question.id], line),
         )
     return {job: file.path for job, file in files.items()}
 
@@ -119,12 +119,11 @@ def answer_tasks(
     options: RunOptions,
     *,
     cost_limit: CostLimit | None,
-    finished: Callable[[QuestionTask, Prediction], None],
+    on_answer: Callable[[QuestionTask, Prediction], None],
 ) -> None:
     """Answer tasks and write each line as soon as it is ready, after its transcript.
 
-    Once the cost limit is reached, including earlier costs, no further task starts. `finished` gets each line once it
-    is written.
+    Once the cost limit is reached, including earlier costs, no further task starts. `on_answer` gets each written line.
     """
     if cost_limit is not None:
         cost_limit.check(job.backbone for job in files)
@@ -141,7 +140,7 @@ def answer_tasks(
             if result.transcript is not None:
                 transcripts[task.job].append(result.transcript)
             files[task.job].append(result.prediction)
-            finished(task, result.prediction)
+            on_answer(task, result.prediction)
             if cost_limit is not None:
                 cost_limit.add(task.job.backbone, result.prediction)
                 if cost_limit.reached and number < len(tasks):
@@ -184,9 +183,9 @@ def configuration(job: Job, bench: Path | None, digest: str | None, options: Run
 
 
 def _model_settings(spec: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The chosen settings of the backbone, without those left to the provider."""
-    left_to_provider = {"temperature": None, "thinking": "default", "detail": "auto", "reply_format": "schema"}
-    left_to_provider["max_output_tokens"] = None
-    given = {**left_to_provider, **options}
-    given["detail"] = detail_of(spec, given["detail"])
-    return {name: given[name] for name, default in left_to_provider.items() if given[name] != default}
+    """The settings of the backbone that differ from the defaults."""
+    defaults = {"temperature": None, "thinking": "default", "detail": "auto", "reply_format": "schema"}
+    defaults["max_output_tokens"] = None
+    settings = {**defaults, **options}
+    settings["detail"] = detail_of(spec, settings["detail"])
+    return {name: settings[name] for name, default in defaults.items() if settings[name] != default}

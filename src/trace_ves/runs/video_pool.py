@@ -1,4 +1,4 @@
-"""Open videos, shared by all threads of a process, so that none is indexed twice."""
+"""A pool of open videos for all threads of a process, so that none is indexed twice."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from trace_ves.video.video import Video
 
 CACHE_BYTES: Final = 512 << 20
-"""Decoded frames in memory for all open videos. Several methods look at some hundred frames of a video, half a megabyte
-each at 360 rows; without the cache most frames would be decoded three times."""
+"""Memory for decoded frames of all open videos. Several methods use some hundred frames of a video, half a megabyte
+each at a height of 360; without the cache most frames would be decoded three times."""
 
 
 class SharedVideo:
-    """A video that is opened on first use; a method that never looks needs no file."""
+    """A video that is opened on first use, so that a method that never looks needs no file."""
 
     def __init__(self, path: Path, opener: OpensVideos | None = None, *, cache_bytes: int = 128 << 20) -> None:
         self.path: Final = path
@@ -46,7 +46,7 @@ class SharedVideo:
         return self._frames().duration
 
     def frames_at(self, seconds: Sequence[float], *, height: int | None = None) -> tuple[Frame, ...]:
-        """The frame on screen at each of these moments, one for each, in the order asked."""
+        """The frame shown at each of these moments, in the same order."""
         return self._frames().frames_at(seconds, height=height)
 
     def checksum(self) -> Checksum | None:
@@ -92,7 +92,7 @@ class VideoPool:
 
     @contextmanager
     def borrow(self, path: str, opener: OpensVideos | None = None) -> Iterator[SharedVideo]:
-        """A video to look at, for the time of the `with` block; decoded, unless a backbone opens its own."""
+        """An open video for the `with` block, opened by the decoder or by `opener`."""
         with self._lock:
             opened = SharedVideo(Path(path), opener, cache_bytes=CACHE_BYTES // max(1, self._most))
             shared = self._videos.setdefault((path, opener), opened)
@@ -128,21 +128,21 @@ def check_durations(bench: Bench, videos: Collection[str], on_progress: Callable
     """
     folder = bench_folder(bench)
     items = {item.question.video: item for item in reversed(bench.items) if item.question.video in videos}
-    known = [item for item in reversed(items.values()) if math.isfinite(item.duration)]
-    present = [item for item in known if (folder / item.question.video).is_file()]
+    with_duration = [item for item in reversed(items.values()) if math.isfinite(item.duration)]
+    present = [item for item in with_duration if (folder / item.question.video).is_file()]
     with ThreadPoolExecutor(THREADS) as pool:
-        found = pool.map(lambda item: _difference(item, folder), present)
-        wrong = []
-        for done, sentence in enumerate(found, start=1):
-            on_progress(done, len(present))
-            wrong += [sentence] if sentence else []
-    if wrong:
-        others = len(wrong) - 1
+        sentences = pool.map(lambda item: _find_difference(item, folder), present)
+        differences = []
+        for number, sentence in enumerate(sentences, start=1):
+            on_progress(number, len(present))
+            differences += [sentence] if sentence else []
+    if differences:
+        others = len(differences) - 1
         more = f" {others} more {'video differs' if others == 1 else 'videos differ'}." if others else ""
-        raise InputError(f"{bench.path}: {wrong[0]} Correct the durations before anything is asked.{more}")
+        raise InputError(f"{bench.path}: {differences[0]} Correct the durations before anything is asked.{more}")
 
 
-def is_duration(item: Item, real_seconds: float) -> bool:
+def matches_duration(item: Item, real_seconds: float) -> bool:
     """Whether the bench states the real duration of a video, up to rounding."""
     stated, slack = item.duration, item.slack_seconds
     if not math.isfinite(stated):
@@ -150,14 +150,14 @@ def is_duration(item: Item, real_seconds: float) -> bool:
     return stated + slack >= real_seconds and stated - max(slack, MOST_TOO_LONG * real_seconds) <= real_seconds
 
 
-def _difference(item: Item, folder: Path) -> str | None:
-    """What is wrong with one duration; None if it is right or the file cannot be read."""
+def _find_difference(item: Item, folder: Path) -> str | None:
+    """A sentence about a wrong duration; None if it is right or the file cannot be read."""
     name, stated = item.question.video, item.duration
     try:
         with video.open(folder / name) as source:
             real = source.duration
     except TraceVesError:
         return None
-    if is_duration(item, real):
+    if matches_duration(item, real):
         return None
     return f"question {item.question.id!r} gives {name} {stated:g} s, but the video has {real:.1f} s."

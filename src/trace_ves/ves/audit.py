@@ -15,7 +15,7 @@ from trace_ves._version import __version__
 from trace_ves.core.errors import InputError
 from trace_ves.core.interval import union_length
 from trace_ves.core.schedules import ASSUMED_FPS, FrameTimes
-from trace_ves.records.run_file import Run, distinct_names, frame_times_word
+from trace_ves.records.run_file import Run, distinguish_runs, name_frame_times
 from trace_ves.ves.agreement import measure_agreement
 from trace_ves.ves.metrics import (
     HEADLINE_DENSITY,
@@ -134,7 +134,7 @@ def audit(
             frames_by_stage={stage: count / len(items) for stage, count in stages.items()},
             unanswered=run.unanswered if run and not run.is_selection else 0,
             has_budget=name not in unlimited,
-            reconstructed=run.reconstruction.described(fps) if run and run.reconstruction else None,
+            reconstructed=run.reconstruction.describe(fps) if run and run.reconstruction else None,
             rows=of_run,
         )
 
@@ -193,7 +193,7 @@ def _score(items: Sequence[Item], runs: Runs, left_out: frozenset[str]) -> tuple
     if predictions:
         run = Run("run", predictions)
         in_memory.append(Run(run.method or run.name, predictions))
-    return distinct_names(scored) + tuple(score_run(items, run, left_out) for run in distinct_names(in_memory))
+    return distinguish_runs(scored) + tuple(score_run(items, run, left_out) for run in distinguish_runs(in_memory))
 
 
 def _describe_times(runs: Sequence[ScoredRun], sampler_times: frozenset[bool], fps: float) -> dict[str, str]:
@@ -202,7 +202,7 @@ def _describe_times(runs: Sequence[ScoredRun], sampler_times: frozenset[bool], f
     names = ",".join(sorted({each.sampler for each in reconstructions}))
     facts = {"timestamps": f"reconstructed({names})"} if names else {}
     if exact := sampler_times.union(*(each.exact_times for each in reconstructions)):
-        facts["frames-of"] = frame_times_word(exact, fps)
+        facts["frames-of"] = name_frame_times(exact, fps)
     return facts
 
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 from trace_ves.core.errors import FormatError, InputError
 from trace_ves.core.interval import Interval, centred_uniform
-from trace_ves.core.schedules import FrameTimes, schedule
-from trace_ves.records.base import FieldError, shown
-from trace_ves.records.run_file import Reconstruction, Run, constant, distinct_names, read_predictions, run_files
+from trace_ves.core.schedules import FrameTimes, parse_schedule
+from trace_ves.records.base import FieldError, quote
+from trace_ves.records.run_file import Reconstruction, Run, distinguish_runs, find_common, find_runs, read_predictions
 
 if TYPE_CHECKING:
     from trace_ves.records import Item, Prediction
@@ -125,7 +125,7 @@ def parse_answer(item: Item, prediction: Prediction) -> str | None:
     letters = item.question.letters
     if letter not in letters:
         raise FieldError(
-            f"'answer' {shown(prediction.answer)} is not an option of question {shown(item.question.id)}; "
+            f"'answer' {quote(prediction.answer)} is not an option of question {quote(item.question.id)}; "
             f"write a letter {letters[0]}-{letters[-1]}, or null for no answer"
         )
     return letter
@@ -137,7 +137,7 @@ def _check_frames(item: Item, frames: Sequence[float], frames_supplied: int) -> 
     if frames and not (frames[0] >= 0 and frames[-1] <= latest):
         outside = frames[0] if not frames[0] >= 0 else frames[-1]
         raise FieldError(
-            f"timestamp {outside:g} is outside the video of question {shown(item.question.id)}, "
+            f"timestamp {outside:g} is outside the video of question {quote(item.question.id)}, "
             f"which has 0-{item.duration:g} s; timestamps are seconds from its first frame"
         )
     if frames_supplied < len(frames):
@@ -252,8 +252,8 @@ def _score(
         name,
         [rows.get(each) or row_of_prediction(item, None) for each, item in known.items()],
         path,
-        method=constant(methods),
-        backbone=constant(backbones),
+        method=find_common(methods),
+        backbone=find_common(backbones),
         frames_by_stage=dict(stages),
         unanswered=len(known) - answers,
         left_out=len(numbers) - len(rows),
@@ -284,7 +284,7 @@ def score_files(
     A run is named after its method, or after its file if the methods of the lines differ.
     """
     runs = []
-    for path in run_files(paths):
+    for path in find_runs(paths):
         warnings: list[str] = []
         report = partial(on_progress, f"reading {path.name}") if on_progress else None
         lines = read_predictions(path, on_torn_tail=warnings.append, on_progress=report)
@@ -292,7 +292,7 @@ def score_files(
         if len(run.missing) == len(run.rows) and not run.left_out:
             raise InputError(f"{path}: no prediction in this file; a run has one JSON object per line.")
         runs.append(replace(run, name=run.method or run.name, file_warnings=tuple(warnings)))
-    return distinct_names(runs)
+    return distinguish_runs(runs)
 
 
 def score_samplers(
@@ -308,7 +308,7 @@ def score_samplers(
     rows: dict[str, list[AuditRow]] = {}
     exact: set[bool] = set()
     for name in names:
-        sampler = schedule(name)
+        sampler = parse_schedule(name)
         if uniform := re.fullmatch(r"uniform-(\d+)", name):  # only depends on durations, as in the paper
             rows[name] = [row_of_sampler(item, int(uniform[1])) for item in items]
             continue

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.core.display import simulation_notes
-from trace_ves.records.run_file import constant
+from trace_ves.records.run_file import find_common
 from trace_ves.ves.metrics import densities
 from trace_ves.ves.report import AuditReport, GroupFigures, RunFigures
 from trace_ves.ves.table import MISSING, Column, Row, Section, Table, Value, as_ranked, as_value, mark_best, transpose
@@ -410,7 +410,7 @@ def make_sections(
         blocks[paper_block(run)].append(run)
     parts = []
     for block, members in blocks.items():
-        shared = constant(run.backbone for run in members)
+        shared = find_common(run.backbone for run in members)
         heading = f"{HEADINGS[block]} ({shared})" if shared else HEADINGS[block]
         parts.append(Section(heading if len(blocks) > 1 else "", tuple(Row(run.name, cells(run)) for run in members)))
     return tuple(parts)

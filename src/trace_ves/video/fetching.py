@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from trace_ves.core.errors import InputError
 from trace_ves.core.files import cache_dir, drop_oldest
-from trace_ves.core.jsonl import claim
+from trace_ves.core.jsonl import lock_for_writing
 from trace_ves.records.disk_cache import checksum
 from trace_ves.video import youtube
 from trace_ves.video.download import (
@@ -116,7 +116,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
             f"{folder}: cannot be written: {error.strerror}; set TRACE_VES_CACHE_DIR to another folder."
         ) from None
     try:
-        claim(descriptor, folder)
+        lock_for_writing(descriptor, folder)
         yield
     finally:
         os.close(descriptor)

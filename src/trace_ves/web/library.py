@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from trace_ves.core import TraceVesError
 from trace_ves.records.disk_cache import Facts, identify, load_facts, save_facts
-from trace_ves.records.run_file import constant, distinct_names
+from trace_ves.records.run_file import distinguish_runs, find_common
 from trace_ves.records.run_index import Entry, RunIndex, Score
 from trace_ves.ves import AuditReport, ScoredRun, audit
 from trace_ves.ves.rows import AuditRow, row_of_prediction
@@ -149,7 +149,7 @@ class Library:
         scored = {key: run for key, run in runs.items() if run is not None}
         if not scored:
             return LibraryAudit()
-        named = distinct_names(list(scored.values()))
+        named = distinguish_runs(list(scored.values()))
         keys = {run.name: key for key, run in zip(scored, named, strict=True)}
         try:
             return LibraryAudit(audit(items, named, on_progress=on_progress), keys)
@@ -244,13 +244,13 @@ def _score_run(index: RunIndex, items: Sequence[Item]) -> ScoredRun | None:
     scored = [entry for entry in entries if entry is not None]
     if not scored:
         return None
-    method = constant({entry.method for entry in scored})
+    method = find_common({entry.method for entry in scored})
     return ScoredRun(
         method or index.key,
         [_row(item, entry) for item, entry in zip(items, entries, strict=True)],
         index.path,
         method,
-        constant({entry.backbone for entry in scored}),
+        find_common({entry.backbone for entry in scored}),
         unanswered=len(items) - sum(entry.answer is not None for entry in scored),
         missing=[item.question.id for item, entry in zip(items, entries, strict=True) if entry is None],
     )
@@ -273,8 +273,8 @@ def _state(index: RunIndex, listing: Listing, *, has_bench: bool) -> RunState:
     except OSError:
         modified = 0.0
     return RunState(
-        method=constant({entry.method for entry in entries}),
-        backbone=constant({entry.backbone for entry in entries}),
+        method=find_common({entry.method for entry in entries}),
+        backbone=find_common({entry.backbone for entry in entries}),
         answered=len(entries),
         questions=len(listing),
         accuracy=100 * sum(scored) / len(scored) if scored else None,

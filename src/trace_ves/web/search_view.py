@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from trace_ves.backbone.replies import folded, same_answer
+from trace_ves.backbone.replies import fold_words, same_answer
 from trace_ves.core import Clip, Frame, Interval, ObservationStrategy, Question, Termination
 from trace_ves.core.display import count_words, describe_stage
 from trace_ves.observer import Decided, Event, RoundStarted, StageStarted
@@ -67,7 +67,7 @@ _UNKNOWN: Final = re.compile(
     r"|not (?:answerable|clear|determinable|enough|found|known|mentioned|possible|present|seen|shown|specified|visible)"
     r"|(?:it |this )?(?:cannot|can not|cant|could not) (?:be )?(?:answer|determine|identif|know|say|see|tell|told))"
 )
-"""The beginning of a free-text answer that means "not found", after `folded`."""
+"""The beginning of a free-text answer that means "not found", after `fold_words`."""
 NOTHING_LEFT: Final = "nothing is left to look at"
 _GUESS: Final = "take this as a guess"
 ENDINGS: Final[dict[str, str]] = {
@@ -145,7 +145,7 @@ def describe_event(event: Event) -> str:
             distinct = list(dict.fromkeys(spans))
             where = ", ".join(map(span_text, distinct[:MOST_SPANS]))
             more = f" and {len(distinct) - MOST_SPANS} more" if len(distinct) > MOST_SPANS else ""
-            return f"{describe_stage(stage).doing} {where}{more}".strip()
+            return f"{describe_stage(stage).activity} {where}{more}".strip()
         case Decided(decision=decision):
             return decision_text(decision)
         case _:
@@ -306,14 +306,14 @@ def view_search(prediction: Prediction, question: Question | None = None, clips:
         own_record=own_record,
         anchors=anchors,
         fates=fates,
-        calls=tuple(f"{describe_stage(call.stage).doing}: {len(call.timestamps)} frames" for call in calls),
+        calls=tuple(f"{describe_stage(call.stage).activity}: {len(call.timestamps)} frames" for call in calls),
     )
 
 
 def _classify(prediction: Prediction, text: str | None, *, is_open: bool) -> Found:
     if prediction.error is not None:
         return Found.ERROR
-    if text is None or (is_open and _UNKNOWN.match(" ".join(folded(text)))):
+    if text is None or (is_open and _UNKNOWN.match(" ".join(fold_words(text)))):
         return Found.NO
     return Found.SETTLED if prediction.termination == Termination.STABLE_PREFIX_FOUND else Found.GUESS
 

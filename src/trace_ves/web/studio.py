@@ -17,7 +17,7 @@ from trace_ves.agent.evidence_assembly import AssemblyReply
 from trace_ves.core import InputError, Interval, Question, TraceVesError
 from trace_ves.core.display import describe_stage
 from trace_ves.core.jsonl import dump_line
-from trace_ves.core.plugins import described
+from trace_ves.core.plugins import describe_error
 from trace_ves.observer import (
     UNLIMITED,
     CallAnswered,
@@ -32,7 +32,7 @@ from trace_ves.records.transcript import transcripts_path
 from trace_ves.runs.asking import AskResult, ask, make_question
 from trace_ves.runs.cost import Spent
 from trace_ves.runs.estimate import THINKING_TOKENS, Estimate, estimate
-from trace_ves.runs.prices import Price, Prices, with_date
+from trace_ves.runs.prices import Price, Prices, add_price_notes
 from trace_ves.video.folders import VIDEO_SUFFIXES, VideoFolders
 from trace_ves.web.library import Library
 from trace_ves.web.listing import QuestionInfo
@@ -140,7 +140,7 @@ class LiveSearch(threading.Thread):
                 self.answer = str(last["answer"])
                 self._end("done", last)
         except Exception as error:  # noqa: BLE001  the page waits for a final event after any error
-            sentence = str(error) if isinstance(error, TraceVesError) else described(error)
+            sentence = str(error) if isinstance(error, TraceVesError) else describe_error(error)
             self._end("failed", {"sentence": sentence})
 
     def _handle(self, progress: Progress) -> None:
@@ -292,7 +292,7 @@ class Studio:
     ) -> LiveSearch:
         """Start to answer a question; an `InputError` if it is invalid."""
         if self.dollars >= self.max_cost:
-            dollars = with_date(f"${self.dollars:.2f}", [self.prices.of(self.model.spec)])
+            dollars = add_price_notes(f"${self.dollars:.2f}", [self.prices.of(self.model.spec)])
             spent = f"this session has spent {dollars} of ${self.max_cost:g}"
             raise InputError(f"{spent}. {LIMIT_ADVICE}")
         path = self.videos.find(name)

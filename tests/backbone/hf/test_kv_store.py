@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch", reason="needs the extra hf")
 from hypothesis import given  # noqa: E402  after the skip
 from hypothesis import strategies as st  # noqa: E402
 
-from trace_ves.backbone.hf.kv_store import KVCache, Prefill, inside  # noqa: E402
+from trace_ves.backbone.hf.kv_store import KVCache, Prefill, find_inside  # noqa: E402
 from trace_ves.backbone.hf.plans import PromptTokens, plan_batch  # noqa: E402  after the skip
 from trace_ves.backbone.hf.vision import FrameFeatures  # noqa: E402
 
@@ -46,7 +46,7 @@ def test_chunks_are_the_stream(tokens: int) -> None:
     assert places == [0, 1, 2, 3, 4, 5, 100, 101, 102, 110, 111]
     assert [token for chunk, _ in chunks for token in prefill.ids[chunk].tolist()] == prefill.ids.tolist()
     assert all(sum(stretch.tokens for stretch in stretches) <= tokens for _, stretches in chunks)
-    assert [end for chunk, _ in chunks for end in prefill.ends[inside(prefill.ends, chunk)]] == [8, 10]
+    assert [end for chunk, _ in chunks for end in prefill.ends[find_inside(prefill.ends, chunk)]] == [8, 10]
 
 
 TOKENS = 3

@@ -68,7 +68,7 @@ def test_stretches_see_what_stands_before_them_in_their_row(device: str, dtype: 
     query = torch.randn(tokens, HEADS, SIZE, dtype=dtype)
     keys, values = (torch.randn(KEY_HEADS, TOKENS, SIZE, dtype=dtype) for _ in range(2))
     asked, *stored = (one.to(device) for one in (query, keys, values))
-    blocks = layers.query_blocks(stretches).to(device)
+    blocks = layers.plan_query_blocks(stretches).to(device)
     found = layers.attend_stretches(asked, (stored[0], stored[1]), stretches, blocks, 0.3).cpu()
     start = 0
     for stretch, out in zip(stretches, found.split([one.tokens for one in stretches]), strict=True):

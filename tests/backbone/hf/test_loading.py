@@ -136,7 +136,7 @@ def test_quantised_weights_are_counted_by_their_bits(
     import torch
     import transformers
 
-    from trace_ves.backbone.hf.loading import _weight_bytes
+    from trace_ves.backbone.hf.loading import _count_weight_bytes
 
     config = transformers.AutoConfig.from_pretrained(checkpoints["qwen3_vl"])
     with torch.device("meta"):
@@ -146,11 +146,11 @@ def test_quantised_weights_are_counted_by_their_bits(
         for name, module in empty.named_modules()
         if isinstance(module, torch.nn.Linear) and "lm_head" not in name
     )
-    whole = _weight_bytes(empty, None, torch.float32)
+    whole = _count_weight_bytes(empty, None, torch.float32)
     assert whole == 4 * sum(parameter.numel() for parameter in empty.parameters())
-    assert _weight_bytes(empty, quantization, torch.float32) == whole - 4 * linear * (1 - share)
+    assert _count_weight_bytes(empty, quantization, torch.float32) == whole - 4 * linear * (1 - share)
     kept = quantization | {"modules_to_not_convert": ["visual", "language_model"]}
-    assert _weight_bytes(empty, kept, torch.float32) == whole
+    assert _count_weight_bytes(empty, kept, torch.float32) == whole
 
 
 def test_the_page_about_local_models_says_what_the_code_does() -> None:

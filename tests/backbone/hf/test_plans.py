@@ -10,9 +10,9 @@ from trace_ves.backbone.hf.plans import (
     BatchLimits,
     ModelShape,
     PromptTokens,
-    micro_batches,
     plan_batch,
     plan_memory,
+    split_batch,
 )
 
 FRAME_TOKENS = 3
@@ -57,7 +57,7 @@ def test_no_leader_is_the_prefix_of_another(batch: list[PromptTokens]) -> None:
 
 @given(rows, st.integers(1, 4), st.integers(1, 40))
 def test_micro_batches_hold_every_row_once_and_fit(batch: list[PromptTokens], max_rows: int, max_tokens: int) -> None:
-    batches = list(micro_batches(batch, max_rows=max_rows, max_prefix_tokens=max_tokens))
+    batches = list(split_batch(batch, max_rows=max_rows, max_prefix_tokens=max_tokens))
     assert sorted(number for micro_batch in batches for number in micro_batch) == list(range(len(batch)))
     for micro_batch in batches:
         assert len(micro_batch) <= max_rows
@@ -67,7 +67,7 @@ def test_micro_batches_hold_every_row_once_and_fit(batch: list[PromptTokens], ma
 def test_bundles_of_one_trajectory_stay_together() -> None:
     bundles = [row(list(range(size)), [1]) for size in (1, 2, 3)]
     others = [row([7, 8], [1])]
-    assert set(next(micro_batches([*others, *bundles], max_rows=3, max_prefix_tokens=12))) == {1, 2, 3}
+    assert set(next(split_batch([*others, *bundles], max_rows=3, max_prefix_tokens=12))) == {1, 2, 3}
 
 
 def test_a_row_must_end_in_words() -> None:
@@ -137,5 +137,5 @@ def test_a_large_card_takes_whole_batches_and_a_small_one_fewer_rows() -> None:
 def test_halving_ends() -> None:
     limits = BatchLimits()
     for _ in range(20):
-        limits = limits.halved()
+        limits = limits.halve()
     assert limits == BatchLimits(1, 4096, 512)

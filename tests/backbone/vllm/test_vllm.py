@@ -21,7 +21,7 @@ from tests.fakes import Sighting, make_clip, make_request
 from trace_ves.backbone import open_backbone
 from trace_ves.backbone.registry import BackboneOptions, may_open_unasked
 from trace_ves.backbone.vllm import backbone as server_module
-from trace_ves.backbone.vllm.backbone import VllmBackbone, VllmServer, serve_arguments, visible_gpus
+from trace_ves.backbone.vllm.backbone import VllmBackbone, VllmServer, count_gpus, serve_arguments
 from trace_ves.core import BackboneConfigError, BackboneError
 
 MODEL = "Qwen/Qwen3-VL-8B-Instruct"
@@ -192,7 +192,7 @@ def test_the_gpus_that_a_server_sees(
     listing = tmp_path / "nvidia-smi"
     listing.write_text('#!/bin/sh\n[ "$1" = -L ] && echo "GPU 0: A\nGPU 1: B\nMIG x" && echo "GPU 2: no" >&2\n')
     listing.chmod(0o755 if chosen is None else 0o644)
-    assert visible_gpus() == gpus
+    assert count_gpus() == gpus
 
 
 def test_the_end_of_the_log_is_its_last_lines_on_one_line_without_the_key(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from trace_ves.benches.logs.reading import _shorten_names, assumed_times
 from trace_ves.benches.logs.recorded_frames import read_frame_lists
 from trace_ves.cli import main
 from trace_ves.core.errors import InputError
-from trace_ves.core.schedules import FrameTimes, schedule
+from trace_ves.core.schedules import FrameTimes, parse_schedule
 from trace_ves.integrations import lmms_eval
 from trace_ves.ves import audit
 
@@ -41,7 +41,7 @@ def item(name: str) -> Item:
 
 
 ITEMS = [item("7"), item("8"), item("9")]
-LINSPACE = schedule("linspace-5")
+LINSPACE = parse_schedule("linspace-5")
 
 
 def lmms_eval_line(number: int, qid: int, response: str, parsed: str) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def test_lmms_eval_samples_have_the_parsed_answer_and_the_schedules_frames(tmp_p
     assert (first.timestamps, first.frames_supplied) == (LINSPACE.timestamps(FrameTimes.assumed(100.0)), 5)
     assert first.extra == {"read_by": "single letter", "response": "It is B."}
     assert run.reconstruction is not None
-    assert run.reconstruction.described(30.0) == "linspace-5 on 30fps"
+    assert run.reconstruction.describe(30.0) == "linspace-5 on 30fps"
 
 
 def test_fields_say_where_id_and_answer_stand(tmp_path: Path) -> None:
@@ -108,7 +108,9 @@ def test_tables_of_vlmevalkit_read_the_same_in_every_form(ending: str, tmp_path:
     formula = [TABLE[3] | {"prediction": '="B"'}] if ending == ".xlsx" else TABLE[3:]  # which nobody has computed
     path = write_rows(tmp_path / f"Model_CGBench{ending}", TABLE[:3] + formula)
     heard: list[tuple[str, int, int]] = []
-    run = read_log(path, "vlmevalkit", ITEMS, sampler=schedule("inner-4"), on_progress=lambda *said: heard.append(said))
+    run = read_log(
+        path, "vlmevalkit", ITEMS, sampler=parse_schedule("inner-4"), on_progress=lambda *said: heard.append(said)
+    )
     assert heard == [(f"reading {path.name}", done, 4) for done in (1, 2, 3, 4)]
     assert [(each.question_id, each.answer) for each in run.predictions] == [("7", "B"), ("8", None), ("9", None)]
     assert run.predictions[1].error == "Failed to obtain answer: x"

@@ -11,7 +11,7 @@ import numpy as np
 from tests.program import run
 
 from trace_ves import video
-from trace_ves.baselines.direct import Random, answer_of, answer_request, blind
+from trace_ves.baselines.direct import Random, answer_request, blind, get_answer
 from trace_ves.benches import load_bench
 from trace_ves.core import Answer, Frame, Interval, ObservationStrategy, Question
 from trace_ves.observer import Observer
@@ -40,7 +40,7 @@ def told(frame: Frame) -> tuple[int, float, int, int]:
     return frame.pts, frame.seconds, frame.picture.width, frame.picture.height
 
 
-SAID = "simulation for policy work"
+SAID = "simulation to test search policies"
 
 
 def test_a_run_needs_no_videos_and_every_command_says_what_it_is(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def oracle(question: Question, observer: Observer, evidence: Mapping[str, tuple[
     """Answer from the evidence alone, closely watched."""
     looks = [observer.watch(span, ObservationStrategy(2.0, 360)) for span in evidence[question.id]]
     [reply] = observer.ask([answer_request(question, tuple(looks))])
-    return Answer(answer_of(reply), bundle=tuple(looks))
+    return Answer(get_answer(reply), bundle=tuple(looks))
 
 
 def test_blind_random_and_the_oracle_are_where_they_must_be_over_seeds(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from trace_ves.backbone.registry import open_backbone
-from trace_ves.baselines.direct import answer_of, answer_request
+from trace_ves.baselines.direct import answer_request, get_answer
 from trace_ves.core import BackboneConfigError, InputError, Interval, ObservationStrategy, VideoError
 from trace_ves.observer import Observer
 from trace_ves.twin.lab import Figures, Lab, PictureFigures, ShownFigures, SimulatedEyes, WorldVideo, _misplace
@@ -77,7 +77,7 @@ def test_a_noisy_call_misreads_the_same_way_again_and_another_call_anew() -> Non
         observer = Observer(WorldVideo(truth), backbone)
         spans = [Interval(max(0.0, span.start - shift), span.end) for span in item.evidence]
         clips = tuple(observer.watch(span, ObservationStrategy(2.0, 360)) for span in spans)
-        return [answer_of(reply) for reply in observer.ask([answer_request(item.question, clips)] * 2)]
+        return [get_answer(reply) for reply in observer.ask([answer_request(item.question, clips)] * 2)]
 
     shifts = [0.1 * number for number in range(12)]
     clear, noisy = ([answers(Lab(noise=p), shift) for shift in shifts] for p in (0.0, 0.6))

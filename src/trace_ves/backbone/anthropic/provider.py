@@ -1,4 +1,4 @@
-"""`anthropic:` by the anthropic SDK's messages."""
+"""`anthropic:`, by the messages API of the anthropic SDK."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from trace_ves.backbone.provider import (
     Part,
     Provider,
     ServiceError,
-    token_count,
+    parse_count,
     transport_errors,
 )
-from trace_ves.backbone.replies import strict_schema
+from trace_ves.backbone.replies import make_strict_schema
 from trace_ves.backbone.retry import retry_after_seconds
 from trace_ves.records import Usage
 
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
     from trace_ves.backbone.secret import Key
 
-MAX_OUTPUT_TOKENS: Final = 32_000  # the API wants a limit, thinking included; every model since Opus 4 takes this one
-# In tokens, for models before adaptive thinking; part of the output's limit.
+MAX_OUTPUT_TOKENS: Final = 32_000  # The API requires a limit, including thinking; every model since Opus 4 takes this
+# In tokens, for models before adaptive thinking; part of the output limit.
 THINKING_BUDGETS: Final = {Thinking.LOW: 1024, Thinking.MEDIUM: 4096, Thinking.HIGH: 12_288}
 # https://platform.claude.com/docs/en/build-with-claude/vision, "General limits"
-LIMITS: Final = RequestLimits(images=600, payload_bytes=32 * 2**20, longest_side_px=2000)  # the last: above 20 images
+LIMITS: Final = RequestLimits(images=600, payload_bytes=32 * 2**20, longest_side_px=2000)  # The side: above 20 images
 LIMITS_200K: Final = replace(LIMITS, images=100)
 
 _DATED: Final = r"(?:-\d{8})?$"
@@ -53,7 +53,7 @@ _FINISHES: Final = {
     "refusal": FinishReason.REFUSED,
 }
 _NO_CREDIT: Final = re.compile(r"credit balance|billing|spend_limit", re.IGNORECASE)
-# Of temporary errors inside a stream, whose own status is 200: https://platform.claude.com/docs/en/api/errors
+# The status of temporary errors inside a stream: https://platform.claude.com/docs/en/api/errors
 _TEMPORARY: Final = {"api_error": 500, "overloaded_error": 529, "rate_limit_error": 429, "timeout_error": 504}
 # The SDK asserts that a stream has a beginning.
 _ERRORS: Final = transport_errors(anthropic.AnthropicError, json.JSONDecodeError, AssertionError)
@@ -74,7 +74,7 @@ class AnthropicProvider(Provider):
     def __init__(self, name: str, model: str, *, key: Key) -> None:
         base_url = os.environ.get("ANTHROPIC_BASE_URL") or None
         super().__init__(name, model, key, identity={"base_url": base_url})
-        if not _TAKES_TEMPERATURE.match(model):  # models since Opus 4.7 and Sonnet 5 take only their own
+        if not _TAKES_TEMPERATURE.match(model):  # models since Opus 4.7 and Sonnet 5 accept only their default
             self.default_temperature = None
         self.limits = LIMITS_200K if _THINKS_BY_BUDGET.match(model) else LIMITS
         http = anthropic.DefaultHttpxClient(follow_redirects=False)  # a redirect would send the key to another host
@@ -91,13 +91,13 @@ class AnthropicProvider(Provider):
         return _read(response)
 
     def _body(self, call: CompletionRequest, features: frozenset[str]) -> dict[str, Any]:
-        schema = strict_schema(call.schema) if "schema" in features else None
+        schema = make_strict_schema(call.schema) if "schema" in features else None
         blocks = [_block(part) for part in (call.with_schema_as_text() if schema is None else call.parts)]
-        for end in call.shared_ends:  # a beginning that another request shares; each mark costs a quarter more
+        for end in call.shared_ends:  # only shared prefixes are marked, because a marked one costs a quarter more
             blocks[end - 1]["cache_control"] = {"type": "ephemeral"}
         extra: dict[str, Any] = {}  # fields that not every version of the SDK has
         most_output = call.max_output_tokens or MAX_OUTPUT_TOKENS
-        thinks = call.thinking not in {Thinking.DEFAULT, Thinking.NONE}  # this API then takes no temperature
+        thinks = call.thinking not in {Thinking.DEFAULT, Thinking.NONE}  # the API then accepts no temperature
         if "temperature" in features and call.temperature is not None and not thinks:
             extra["temperature"] = call.temperature
         output: dict[str, Any] = {}
@@ -113,7 +113,7 @@ class AnthropicProvider(Provider):
         return {"model": self._model, "max_tokens": most_output, "messages": messages, "extra_body": extra}
 
     def _stream(self, body: dict[str, Any], on_begin: Callable[[], object]) -> Message:
-        """The response that comes in events. Where it breaks off, the failure has what was charged."""
+        """The response to a streamed request. If the stream breaks off, the error has the charged tokens."""
         usage = Usage()
         try:
             with self._client.messages.stream(**body) as events:
@@ -129,7 +129,7 @@ class AnthropicProvider(Provider):
         return message
 
     def _thinking(self, thinking: Thinking, most_output: int) -> dict[str, Any]:
-        """The thinking field: off, adaptive, or for older models a budget in tokens."""
+        """The field `thinking`: off, adaptive, or for older models a budget in tokens."""
         if thinking is Thinking.NONE:
             return {"type": "between_tools" if _THINKS_BETWEEN_TOOLS.match(self._model) else "disabled"}
         if _THINKS_BY_BUDGET.match(self._model):
@@ -141,8 +141,8 @@ class AnthropicProvider(Provider):
             return super()._failure(error)
         body = error.body if isinstance(error.body, dict) else {}
         inner = body.get("error")
-        said = (inner.get("message") if isinstance(inner, dict) else None) or error.message
-        message = error.response.headers.get("location") or said
+        stated = (inner.get("message") if isinstance(inner, dict) else None) or error.message
+        message = error.response.headers.get("location") or stated
         status = error.status_code
         if status < 300:
             status = _TEMPORARY.get(str(inner.get("type")), 400) if isinstance(inner, dict) else 500
@@ -170,12 +170,12 @@ def _read(response: Message) -> Completion:
 
 
 def _usage(usage: AnthropicUsage) -> Usage:
-    """The tokens of a response. The API counts cached input apart from the rest; a `Usage` has it inside."""
-    read = token_count(usage.cache_read_input_tokens)
-    written = token_count(usage.cache_creation_input_tokens)
+    """The tokens of a response. The API counts cached input separately; a `Usage` includes it in the input."""
+    read = parse_count(usage.cache_read_input_tokens)
+    written = parse_count(usage.cache_creation_input_tokens)
     return Usage(
-        input_tokens=token_count(usage.input_tokens) + read + written,
+        input_tokens=parse_count(usage.input_tokens) + read + written,
         cached_tokens=read,
-        output_tokens=token_count(usage.output_tokens),
+        output_tokens=parse_count(usage.output_tokens),
         cache_write_tokens=written or None,
     )

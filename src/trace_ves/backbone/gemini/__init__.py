@@ -1,4 +1,4 @@
-"""`gemini:` and `vertex:`, Google's models by key or by cloud project."""
+"""`gemini:` and `vertex:`: Google's models, by API key or by cloud project."""
 
 from __future__ import annotations
 

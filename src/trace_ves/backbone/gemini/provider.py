@@ -1,4 +1,4 @@
-"""`gemini:` and `vertex:` by the google-genai SDK's generate_content."""
+"""`gemini:` and `vertex:`, by `generate_content` of the google-genai SDK."""
 
 import json
 import os
@@ -26,7 +26,7 @@ from trace_ves.backbone.provider import (
     Part,
     Provider,
     ServiceError,
-    token_count,
+    parse_count,
     transport_errors,
 )
 from trace_ves.backbone.retry import retry_after_seconds
@@ -39,8 +39,8 @@ THINKING_BUDGETS: Final = {Thinking.NONE: 0, Thinking.LOW: 1024, Thinking.MEDIUM
 # https://ai.google.dev/gemini-api/docs/file-input-methods
 LIMITS: Final = RequestLimits(images=3000, payload_bytes=100 * 2**20, longest_side_px=3072)
 _GENERATION: Final = re.compile(r"gemini-(\d+(?:\.\d+)?)")
-_API_VERSION: Final = "v1beta"  # the first that knows JSON schemas and a resolution for each frame
-_CLIENT: Final = {"follow_redirects": False}  # a redirect would send the key to another host
+_API_VERSION: Final = "v1beta"  # The first with JSON schemas and a resolution for each frame
+_CLIENT: Final = {"follow_redirects": False}  # A redirect would send the key to another host
 _VERTEX_HINT: Final = (
     f"GOOGLE_APPLICATION_CREDENTIALS and {PROJECT_VARIABLE}, or run `gcloud auth application-default login`"
 )
@@ -75,18 +75,18 @@ class GeminiProvider(Provider):
             options = types.HttpOptions(base_url=base_url, api_version=_API_VERSION, client_args=_CLIENT)
             self._client = genai.Client(vertexai=False, api_key=key.secret, http_options=options)
             super().__init__(name, model, key, identity={"base_url": base_url})
-        else:  # Vertex AI, by the project and the credentials of this machine
+        else:  # Vertex AI, with the project and the credentials of this machine
             base_url = os.environ.get("GOOGLE_VERTEX_BASE_URL") or None
             location = os.environ.get("GOOGLE_CLOUD_LOCATION") or "global"
             options = types.HttpOptions(base_url=base_url, client_args=_CLIENT)
             self._client = genai.Client(vertexai=True, project=project, location=location, http_options=options)
-            no_key = Key(PROJECT_VARIABLE, "")  # its tokens are short-lived, and masked by their pattern
+            no_key = Key(PROJECT_VARIABLE, "")  # access tokens are short-lived, and masked by their pattern
             identity = {"base_url": base_url, "location": location}
             super().__init__(name, model, no_key, identity=identity, key_hint=_VERTEX_HINT)
         weakref.finalize(self, self._client.close)
         generation = _GENERATION.search(model)
         self._is_old = generation is not None and float(generation[1]) < 3
-        self.default_temperature = 0.0 if self._is_old else None  # Google advises against it from Gemini 3 on
+        self.default_temperature = 0.0 if self._is_old else None  # Google advises against setting it since Gemini 3
 
     def _send(self, call: CompletionRequest, features: frozenset[str], timeout_seconds: float) -> Completion:
         parts = call.parts if "schema" in features else call.with_schema_as_text()
@@ -95,18 +95,18 @@ class GeminiProvider(Provider):
             contents.append(types.Content(role="model", parts=[types.Part(text=repair.reply)]))
             contents.append(types.Content(role="user", parts=[types.Part(text=repair.instruction)]))
         config = self._config(call, parts, features, timeout_seconds)
-        asked: dict[str, Any] = {"model": self._model, "contents": contents, "config": config}
+        arguments: dict[str, Any] = {"model": self._model, "contents": contents, "config": config}
         if call.on_begin is None or "stream" not in features:
-            response = [self._client.models.generate_content(**asked)]
+            response = [self._client.models.generate_content(**arguments)]
         else:
-            response = self._stream(asked, call.on_begin)
+            response = self._stream(arguments, call.on_begin)
         return replace(_read(response), service_tier=call.service_tier)
 
-    def _stream(self, asked: dict[str, Any], on_begin: Callable[[], object]) -> list[types.GenerateContentResponse]:
-        """The chunks of a response. Where it breaks off, the failure has what was charged."""
+    def _stream(self, arguments: dict[str, Any], on_begin: Callable[[], object]) -> list[types.GenerateContentResponse]:
+        """The chunks of a streamed response. If the stream breaks off, the error has the charged tokens."""
         chunks: list[types.GenerateContentResponse] = []
         try:
-            for chunk in self._client.models.generate_content_stream(**asked):
+            for chunk in self._client.models.generate_content_stream(**arguments):
                 on_begin()
                 chunks.append(chunk)
         except self.errors as error:
@@ -124,12 +124,12 @@ class GeminiProvider(Provider):
         details = str(error.details)
         quotas = re.findall(r"'quotaId': '(\w{1,99}PerDay[\w-]{0,99})'", details)  # the message leaves it out
         message = self._key.redact(" ".join([error.message or error.status or "", *quotas[:1]]))
-        bad_key = "API key" in message and error.code == 400  # this API answers a wrong key with 400
+        is_wrong_key = "API key" in message and error.code == 400  # this API answers a wrong key with 400
         seconds = retry_after_seconds(getattr(error.response, "headers", None) or {})
-        delay = re.search(r"'retryDelay': '(\d{1,6}(?:\.\d{1,9})?)s'", details)  # of this API's `RetryInfo`
+        delay = re.search(r"'retryDelay': '(\d{1,6}(?:\.\d{1,9})?)s'", details)  # in the API's `RetryInfo`
         if seconds is None and delay:
             seconds = float(delay[1])
-        return ServiceError(401 if bad_key else error.code, message, retry_after_seconds=seconds)
+        return ServiceError(401 if is_wrong_key else error.code, message, retry_after_seconds=seconds)
 
     def _config(
         self, call: CompletionRequest, parts: Sequence[Part], features: frozenset[str], timeout_seconds: float
@@ -157,7 +157,7 @@ class GeminiProvider(Provider):
     def _thinking(self, thinking: Thinking) -> types.ThinkingConfig:
         if self._is_old:
             return types.ThinkingConfig(thinking_budget=THINKING_BUDGETS[thinking])
-        # MINIMAL is the least there is: https://ai.google.dev/gemini-api/docs/thinking.
+        # MINIMAL is the lowest level: https://ai.google.dev/gemini-api/docs/thinking.
         level = "MINIMAL" if thinking is Thinking.NONE else thinking.value.upper()
         return types.ThinkingConfig(thinking_level=types.ThinkingLevel(level))
 
@@ -181,7 +181,7 @@ def _candidates(response: Sequence[types.GenerateContentResponse]) -> list[types
 
 
 def _read(response: Sequence[types.GenerateContentResponse]) -> Completion:
-    """The completion in a response, which may come in chunks; thoughts are left out of the text."""
+    """The completion in the chunks of a response, without thoughts."""
     tokens = _usage(response)
     for chunk in response:
         if chunk.prompt_feedback and chunk.prompt_feedback.block_reason:
@@ -196,13 +196,13 @@ def _read(response: Sequence[types.GenerateContentResponse]) -> Completion:
 
 
 def _usage(response: Sequence[types.GenerateContentResponse]) -> Usage:
-    """The tokens of a response, as its last chunk with counts has them; thoughts are output."""
-    stated = [chunk.usage_metadata for chunk in response if chunk.usage_metadata]
-    counts = stated[-1] if stated else types.GenerateContentResponseUsageMetadata()
+    """The tokens of a response, in its last chunk with counts. Thoughts count as output."""
+    metadata = [chunk.usage_metadata for chunk in response if chunk.usage_metadata]
+    counts = metadata[-1] if metadata else types.GenerateContentResponseUsageMetadata()
     return Usage(
-        input_tokens=token_count(counts.prompt_token_count),
-        cached_tokens=token_count(counts.cached_content_token_count),
-        output_tokens=token_count(counts.candidates_token_count) + token_count(counts.thoughts_token_count),
+        input_tokens=parse_count(counts.prompt_token_count),
+        cached_tokens=parse_count(counts.cached_content_token_count),
+        output_tokens=parse_count(counts.candidates_token_count) + parse_count(counts.thoughts_token_count),
     )
 
 
@@ -211,6 +211,6 @@ def _finish(reason: str, text: str) -> tuple[FinishReason, str]:
         return FinishReason.STOP, ""
     if reason in {"MAX_TOKENS", "CONTINUATION"}:
         return FinishReason.LENGTH, ""
-    if text and reason not in _BLOCKED | _DECLINED:  # a reason that is newer than this package
+    if text and reason not in _BLOCKED | _DECLINED:  # a reason that this package does not know
         return FinishReason.STOP, ""
     return (FinishReason.REFUSED if reason in _DECLINED else FinishReason.BLOCKED), reason

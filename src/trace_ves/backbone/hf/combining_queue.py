@@ -1,4 +1,4 @@
-"""Requests of many threads answered together: the thread that holds the model answers all that wait, in one batch."""
+"""A queue that combines the requests of many threads: one thread answers all waiting requests in one batch."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from trace_ves.backbone.provider import Completion, RepairTurn, TextPart
 
 T = TypeVar("T")
-_LINGER_SHARE: Final = 0.05  # of the last batch: how long the next waits for threads that were just answered
+_LINGER_SHARE: Final = 0.05  # How long a batch waits for threads that were just answered, as a share of the last batch
 
 
 @dataclass(frozen=True, slots=True)
 class LocalRequest:
     """One request to a local model."""
 
-    content: tuple[TextPart | Frame, ...]  # text and frames, in the order in which the model reads them
+    content: tuple[TextPart | Frame, ...]  # Text and frames, in the order in which the model reads them
     schema: Mapping[str, Any]  # JSON schema of the reply
     repairs: tuple[RepairTurn, ...] = ()
     temperature: float = 0.0
@@ -37,20 +37,20 @@ class LocalModel(Protocol[T]):
     """A model that answers batches of requests."""
 
     def prepare(self, requests: Sequence[LocalRequest]) -> Sequence[T]:
-        """What can be done for requests before their turn; several threads call this at once."""
+        """Prepare requests before their turn. Several threads may call this at once."""
 
     def complete(self, requests: Sequence[T], answer: Callable[[int, Completion], None]) -> None:
-        """Call `answer` by number as each reply completes, perhaps twice for one; one thread at a time calls this."""
+        """Call `answer` with the index and completion of each request, maybe twice. Called by one thread at a time."""
 
 
 @dataclass(slots=True)
 class _Job(Generic[T]):
-    """What one thread asks for."""
+    """The requests of one thread."""
 
     requests: Sequence[T]
     completions: dict[int, Completion] = field(default_factory=dict)
     error: Exception | None = None
-    seconds: float = 0.0  # the model's time for each of the requests: an equal share of its batch's until they are done
+    seconds: float = 0.0  # The model's time for each request: an equal share of the batch
 
     @property
     def is_done(self) -> bool:
@@ -58,18 +58,18 @@ class _Job(Generic[T]):
 
 
 class CombiningQueue(Generic[T]):
-    """Puts requests of several threads together and hands each thread its own completions."""
+    """Combines the requests of several threads into batches, and returns each thread its completions."""
 
     def __init__(self, model: LocalModel[T]) -> None:
         self._model = model
         self._changed = threading.Condition()
         self._waiting: list[_Job[T]] = []
         self._is_busy = False
-        self._absent = 0  # threads that were answered since the last batch began and have not asked again
+        self._absent = 0  # Threads that were answered since the last batch began and have no new request
         self._linger_seconds = 0.0
 
     def complete(self, requests: Sequence[LocalRequest]) -> tuple[list[Completion], float]:
-        """The completions, and the seconds that the model spent on each request, without the time of waiting."""
+        """The completions, and the seconds of the model for each request, without waiting time."""
         job = _Job(self._model.prepare(requests))
         with self._changed:
             self._waiting.append(job)
@@ -85,7 +85,7 @@ class CombiningQueue(Generic[T]):
         return [job.completions[number] for number in range(len(requests))], job.seconds
 
     def _answer_waiting(self, own: _Job[T]) -> None:
-        """Answer what waits. Threads that were just answered get a moment to ask again: a larger batch is cheaper."""
+        """Answer all waiting jobs. Wait briefly for threads that were just answered: a larger batch is cheaper."""
         jobs: list[_Job[T]] = []
         started = time.monotonic()
         try:
@@ -96,14 +96,14 @@ class CombiningQueue(Generic[T]):
             self._answer(jobs)
         finally:
             with self._changed:
-                left = [job for job in jobs if not job.is_done and job is not own]
-                self._waiting = left + self._waiting  # this thread was interrupted; one of the others continues
+                unfinished = [job for job in jobs if not job.is_done and job is not own]
+                self._waiting = unfinished + self._waiting  # this thread was interrupted; another one continues
                 self._linger_seconds = _LINGER_SHARE * (time.monotonic() - started)
                 self._is_busy = False
                 self._changed.notify_all()
 
     def _answer(self, jobs: Sequence[_Job[T]]) -> None:
-        """Answer all jobs at once; where that fails, one by one, so that each gets only its own error."""
+        """Answer all jobs at once. If that fails, answer them one by one, so that each gets only its own error."""
         owners = [(job, number) for job in jobs for number in range(len(job.requests))]
         started = time.monotonic()
 
@@ -114,13 +114,13 @@ class CombiningQueue(Generic[T]):
             with self._changed:
                 job.seconds = (time.monotonic() - started) / len(owners)
                 job.completions[number] = completion
-                if len(job.completions) == len(job.requests):  # its thread prepares its next requests meanwhile
+                if len(job.completions) == len(job.requests):  # its thread can prepare its next requests
                     self._absent += 1
                     self._changed.notify_all()
 
         try:
             self._model.complete([job.requests[number] for job, number in owners], answer)
-        except Exception as error:  # noqa: BLE001  it is raised again in the thread whose requests it concerns
+        except Exception as error:  # noqa: BLE001  raised again in the thread of the request
             for job in jobs:
                 if job.is_done:
                     continue

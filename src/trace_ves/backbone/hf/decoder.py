@@ -1,4 +1,4 @@
-"""From planned rows to tokens of Qwen3-VL (with experts too) or Qwen2.5-VL: one prefill for all rows, then steps."""
+"""Decodes the rows of a batch plan with Qwen3-VL (also with experts) or Qwen2.5-VL: one prefill, then steps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from cachetools import LRUCache
 
-from trace_ves.backbone.hf.kv_store import KVCache, KVStore, Prefill, attend_prefill, attend_step, inside
+from trace_ves.backbone.hf.kv_store import KVCache, KVStore, Prefill, attend_prefill, attend_step, find_inside
 from trace_ves.backbone.hf.layers import (
     PIECE_TOKENS,
     DecoderLayers,
@@ -36,7 +36,7 @@ def _restrict(logits: torch.Tensor, noise: torch.Tensor, allowed: torch.Tensor, 
 
 
 class Sampler:
-    """Chooses the next token of each row: the most likely of those that are allowed, after noise is added."""
+    """Chooses the next token of each row: the most likely allowed one, after noise is added."""
 
     def __init__(self, rows: int, vocabulary: int, device: torch.device) -> None:
         words = -(-vocabulary // _BITS)
@@ -45,31 +45,31 @@ class Sampler:
         self._bit = torch.arange(_BITS, dtype=torch.int32, device=device)
 
     def reset(self) -> None:
-        """Every token is allowed, no noise."""
+        """Allow every token, and remove the noise."""
         self._allowed.fill_(_EVERY_TOKEN)
         self._noise.zero_()
 
     def allow(self, bits: torch.Tensor) -> None:
-        """Allow only these tokens, a bit for each: int32, rows x words. Rows and tokens not in it do not change."""
+        """Allow only these tokens, one bit for each: int32, rows x words. Other rows do not change."""
         self._allowed[: bits.shape[0], : bits.shape[1]].copy_(bits, non_blocking=True)
         self._allowed[: bits.shape[0], bits.shape[1] :] = 0
 
     def add_noise(self, row: int, temperature: float, random: torch.Generator) -> None:
-        """Add Gumbel noise to a row: its most likely token is then a draw at this temperature."""
+        """Add Gumbel noise to a row, so that its most likely token is a draw at this temperature."""
         uniform = torch.rand(self._noise.shape[1], generator=random, device=self._noise.device)
         self._noise[row] = -temperature * torch.log(-torch.log(uniform.clamp_min(1e-20)))
 
     def restrict(self, logits: torch.Tensor) -> torch.Tensor:
-        """The logits with their noise, those of tokens that are not allowed at minus infinity."""
+        """The logits with noise; minus infinity for tokens that are not allowed."""
         return _restrict(logits, self._noise, self._allowed, self._bit)
 
     def pick(self, logits: torch.Tensor) -> torch.Tensor:
-        """The token of each row."""
+        """Choose the token of each row."""
         return self.restrict(logits).argmax(dim=-1)
 
 
 class DecodeStep:
-    """Adds one token to each row of a store: `choose` needs the grammar, `advance` runs while the grammar works."""
+    """Adds one token to each row of a store. `choose` needs the grammar; `advance` runs in parallel with it."""
 
     def __init__(
         self,
@@ -83,22 +83,22 @@ class DecodeStep:
     ) -> None:
         self.store = store
         self._rows = rows
-        self._graph_pool = graph_pool  # the memory that all captured steps share, as only one runs at a time
+        self._graph_pool = graph_pool  # Memory that all captured steps share, because only one runs at a time
         config, device = model.config.get_text_config(), model.device
         self.sampler = Sampler(rows, config.vocab_size, device)
         zeros = torch.zeros(rows, dtype=torch.long, device=device)
-        self._starts, self._lengths = zeros, zeros.clone()  # where the own tokens of each row are, and how many
-        self._firsts = zeros.clone()  # position of the first own token of each row
+        self._starts, self._lengths = zeros, zeros.clone()  # Where the own tokens of each row are, and how many
+        self._firsts = zeros.clone()  # The position of the first own token of each row
         self._read_shape = reads
         nothing = [slice(0, 0)] * rows
         self._reads = Reads.of(nothing, nothing, reads).to(device)
         self._ids = zeros.clone()
-        self._ids_here = torch.zeros(rows, dtype=torch.long, pin_memory=device.type == "cuda")
+        self._ids_on_cpu = torch.zeros(rows, dtype=torch.long, pin_memory=device.type == "cuda")
         self._logits = torch.zeros(rows, config.vocab_size, device=device)
         self._model = model
         self._layers = layers
-        self.graph: Any = None  # the captured step; others may share its memory while this one lives
-        self._arrived: Any = None
+        self.graph: Any = None  # The captured step; others may share its memory while it exists
+        self._copy_end: Any = None
 
     def begin(
         self,
@@ -110,7 +110,7 @@ class DecodeStep:
         logits: torch.Tensor,
     ) -> None:
         """Begin a batch in the same store. `firsts` are the positions of the first own tokens."""
-        spare = self._rows - len(prefixes)  # rows that the batch does not have write behind all others
+        spare = self._rows - len(prefixes)  # unused rows write after all others
         nothing = [slice(0, 0)] * spare
         self._reads.copy_(Reads.of([*prefixes, *nothing], [*own, *nothing], self._read_shape))
         starts = [place.start for place in own] + [own[-1].stop] * spare
@@ -120,23 +120,23 @@ class DecodeStep:
         self.sampler.reset()
 
     def choose(self) -> None:
-        """Choose the next token of each row; `chosen` has them once they are there."""
+        """Choose the next token of each row; `tokens` returns them."""
         self._ids.copy_(self.sampler.pick(self._logits))
-        self._ids_here.copy_(self._ids, non_blocking=True)
+        self._ids_on_cpu.copy_(self._ids, non_blocking=True)
         if self._ids.is_cuda:
-            self._arrived = torch.cuda.Event()
-            self._arrived.record()
+            self._copy_end = torch.cuda.Event()
+            self._copy_end.record()
 
     @property
-    def chosen(self) -> list[int]:
-        """The tokens that were chosen last, one for each row; waits for them, and for nothing after them."""
-        if self._arrived is not None:
-            self._arrived.synchronize()
-        tokens: list[int] = self._ids_here.tolist()
+    def tokens(self) -> list[int]:
+        """The last chosen token of each row. Waits for their copy, but not for later work of the GPU."""
+        if self._copy_end is not None:
+            self._copy_end.synchronize()
+        tokens: list[int] = self._ids_on_cpu.tolist()
         return tokens
 
     def advance(self) -> None:
-        """Add the chosen tokens to their rows, and compute what may follow them."""
+        """Add the chosen tokens to their rows, and compute the logits after them."""
         if self.graph is not None:
             self.graph.replay()
             return
@@ -152,7 +152,7 @@ class DecodeStep:
         self._lengths.add_(1)
 
     def _capture(self) -> None:
-        """Record a step without running it; the eager step before it has warmed up what must not be recorded."""
+        """Record a step without running it. The eager step before it did the initialisation, which is not recorded."""
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._graph_pool()):
@@ -160,9 +160,9 @@ class DecodeStep:
         self.graph = graph
 
 
-MODEL_TYPES: Final = frozenset({"qwen3_vl", "qwen3_vl_moe", "qwen2_5_vl"})  # others use their own `generate`
+MODEL_TYPES: Final = frozenset({"qwen3_vl", "qwen3_vl_moe", "qwen2_5_vl"})  # Others use their own `generate`
 _MOST_GRAPHS: Final = 32
-_LEAST_TOKENS: Final = 8_192  # of a store on a GPU, where a step reads only what is used
+_LEAST_TOKENS: Final = 8_192  # In a store on a GPU, where unused tokens cost no time
 
 
 class NonFiniteError(Exception):
@@ -170,12 +170,12 @@ class NonFiniteError(Exception):
 
 
 class BatchDecoder:
-    """Answers rows with one model. Not to be shared among threads."""
+    """Answers rows with one model. Not thread-safe."""
 
     def __init__(self, model: Any, *, cache_bytes: int = 0) -> None:
         self._model = model
         self._cache = KVCache(cache_bytes)
-        self.reused: dict[int, int] = {}  # tokens of each prefilled row of the last batch that were found in the cache
+        self.reused: dict[int, int] = {}  # Cached tokens of each prefilled row of the last batch
         self._language_model = model.model.language_model
         self._layers = DecoderLayers(self._language_model)
         self._memory: torch.Tensor | None = None
@@ -183,7 +183,7 @@ class BatchDecoder:
 
     @property
     def shape(self) -> ModelShape:
-        """What decides how many bytes a token takes."""
+        """The sizes that determine how many bytes a token takes."""
         config = self._language_model.config
         return ModelShape(
             layers=config.num_hidden_layers,
@@ -197,7 +197,7 @@ class BatchDecoder:
         )
 
     def release(self) -> None:
-        """Give back the memory of the store, of the cache and of captured steps."""
+        """Free the memory of the store, of the cache and of captured steps."""
         self._cache.clear()
         self._steps.clear()
         self._memory = None
@@ -208,37 +208,37 @@ class BatchDecoder:
         self,
         plan: BatchPlan,
         features: Mapping[str, FrameFeatures],
-        guide: JsonGuide | None = None,  # without one, the most likely tokens are chosen
+        guide: JsonGuide | None = None,  # None chooses the most likely tokens
         *,
         max_new_tokens: int,
         prefill_tokens: int = PREFILL_TOKENS,
     ) -> list[list[int]]:
-        """New tokens of each row: until the guide has enough, at most `max_new_tokens`. Raises `NonFiniteError`."""
+        """New tokens of each row, until every reply is complete; at most `max_new_tokens`. Raises `NonFiniteError`."""
         with torch.inference_mode():
             step, _ = self._start(plan, features, max_new_tokens, prefill_tokens)
-            chosen: list[list[int]] = []
-            goes_on = True
-            while goes_on and len(chosen) < max_new_tokens:
+            columns: list[list[int]] = []
+            is_unfinished = True
+            while is_unfinished and len(columns) < max_new_tokens:
                 if guide is not None:
                     guide.prepare(step.sampler)
                 step.choose()
-                if len(chosen) + 1 < max_new_tokens:
-                    step.advance()  # before it is known whether that is needed: the GPU works while the guide does
-                chosen.append(step.chosen[: len(plan.rows)])
-                goes_on = guide is None or guide.take(chosen[-1])
-            return [list(row) for row in zip(*chosen, strict=True)]
+                if len(columns) + 1 < max_new_tokens:
+                    step.advance()  # even if it turns out not to be needed: the GPU works while the guide does
+                columns.append(step.tokens[: len(plan.rows)])
+                is_unfinished = guide is None or guide.take(columns[-1])
+            return [list(row) for row in zip(*columns, strict=True)]
 
     def first_logits(
         self, plan: BatchPlan, features: Mapping[str, FrameFeatures], *, prefill_tokens: int = PREFILL_TOKENS
     ) -> torch.Tensor:
-        """Logits of the first new token of each row."""
+        """The logits of the first new token of each row."""
         with torch.inference_mode():
             return self._start(plan, features, 1, prefill_tokens)[1]
 
     def _start(
         self, plan: BatchPlan, features: Mapping[str, FrameFeatures], max_new_tokens: int, prefill_tokens: int
     ) -> tuple[DecodeStep, torch.Tensor]:
-        """The prefill: a step that is ready to run, and the logits after each row's words."""
+        """Run the prefill; returns a step that is ready to run, and the logits after each row's text."""
         rows, slots = plan.rows, plan.slots
         lengths = [len(row.suffix_ids) for row in rows]
         own = _place_own_tokens(plan, max_new_tokens)
@@ -263,10 +263,10 @@ class BatchDecoder:
         return step, logits
 
     def _step_for(self, plan: BatchPlan, own: Sequence[slice]) -> DecodeStep:
-        """The step for this many rows and tokens, rounded up so that a captured one is often found again."""
+        """The step for this many rows and tokens, rounded up so that captured steps are reused."""
         least = _LEAST_TOKENS if self._model.device.type == "cuda" else PIECE_TOKENS
-        used = own[-1].stop + PIECE_TOKENS  # the last piece is for rows that the batch does not have
-        # Up to a quarter of a store stays empty, so that stores have few sizes.
+        used = own[-1].stop + PIECE_TOKENS  # the last piece is for unused rows
+        # stores have few sizes, so up to a quarter of a store stays empty
         tokens = _round_up(used, max(_round_to_power(used, 2) // 8, least))
         numbers = tokens * self.shape.key_value_bytes // self.shape.bytes_per_number
         if self._memory is None or self._memory.numel() < numbers:
@@ -282,7 +282,7 @@ class BatchDecoder:
         return self._steps[key]
 
     def _prefill(self, prefill: Prefill, store: KVStore, chunk_tokens: int) -> torch.Tensor:
-        """Put a stream of tokens into the store, chunk by chunk; gives the logits after the last token of each row."""
+        """Compute and store a stream of tokens, chunk by chunk; returns the logits after the last token of each row."""
         device = self._model.device
         where = (prefill.ids == self._model.config.image_token_id).nonzero()[:, 0]
         levels = [torch.cat(level) for level in zip(*(frame.levels for frame in prefill.frames), strict=True)]
@@ -290,19 +290,19 @@ class BatchDecoder:
         last = []
         for chunk, stretches in prefill.chunks(chunk_tokens):
             tokens = self._language_model.get_input_embeddings()(ids[chunk])
-            shown = inside(where, chunk)
+            in_chunk = find_inside(where, chunk)
             deeper = None
-            if shown.start < shown.stop:
-                places = (where[shown] - chunk.start).to(device)
-                tokens[places] = levels[0][shown].to(tokens.dtype)
-                deeper = Deeper(places, [level[shown] for level in levels[1:]])
+            if in_chunk.start < in_chunk.stop:
+                places = (where[in_chunk] - chunk.start).to(device)
+                tokens[places] = levels[0][in_chunk].to(tokens.dtype)
+                deeper = Deeper(places, [level[in_chunk] for level in levels[1:]])
             hidden = self._layers(tokens, positions[:, chunk], attend_prefill(store, stretches, device), deeper)
-            last.append(hidden[(ends[inside(ends, chunk)] - chunk.start).to(device)])
+            last.append(hidden[(ends[find_inside(ends, chunk)] - chunk.start).to(device)])
         logits: torch.Tensor = self._model.lm_head(torch.cat(last)).float()
         return logits
 
     def _positions(self, row: PromptTokens, features: Mapping[str, FrameFeatures]) -> torch.Tensor:
-        """Positions in time, height and width of every token, by the model's own rule, on the CPU. 3 x tokens."""
+        """The position of every token in time, height and width, by the model's own rule, on the CPU: 3 x tokens."""
         ids = torch.tensor([row.ids])
         if not row.frames:
             return torch.arange(ids.shape[1]).expand(3, -1)
@@ -313,7 +313,7 @@ class BatchDecoder:
         return of_row
 
     def _graph_pool(self) -> Any:
-        """The pool of a captured step that is still there: PyTorch gives up a pool with the last graph in it."""
+        """The pool of a captured step. PyTorch frees a pool with its last graph."""
         return next((step.graph.pool() for step in self._steps.values() if step.graph is not None), None)
 
 
@@ -322,7 +322,7 @@ def _round_up(number: int, step: int) -> int:
 
 
 def _place_own_tokens(plan: BatchPlan, new_tokens: int) -> list[slice]:
-    """Where each row's words and new tokens are stored: after all prefixes, in pieces that belong to no other row."""
+    """Where each row's text and new tokens are stored: after all prefixes, in pieces of no other row."""
     places: list[slice] = []
     start = _round_up(plan.prefix_tokens, PIECE_TOKENS)
     for row in plan.rows:
@@ -333,7 +333,7 @@ def _place_own_tokens(plan: BatchPlan, new_tokens: int) -> list[slice]:
 
 
 def _read_shape(plan: BatchPlan, own: Sequence[slice], tokens: int) -> ReadShape:
-    """A shape that holds the reads of the batch from a store of this size, and is the same for most batches."""
+    """A shape for the reads of a batch from a store of this size, rounded up so that most batches share it."""
     prefixes = [pieces_of(slice(slot.start, slot.end)) for slot in plan.slots]
     parts = max(len(prefix) + len(pieces_of(mine)) for prefix, mine in zip(prefixes, own, strict=True))
     readers = Counter(piece for prefix in prefixes for piece in prefix)

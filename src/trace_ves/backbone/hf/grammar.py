@@ -1,4 +1,4 @@
-"""Constrains decoding to the JSON schema of the reply, with llguidance; docs/local-models.md says why this library."""
+"""Constrains decoding to the JSON schema of the reply, with llguidance. See docs/local-models.md."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import llguidance.hf
 import llguidance.numpy
 import torch
 
-from trace_ves.backbone.replies import ENFORCED_KEYWORDS, strict_schema
+from trace_ves.backbone.replies import ENFORCED_KEYWORDS, make_strict_schema
 from trace_ves.core import BackboneError
 
 if TYPE_CHECKING:
     from trace_ves.backbone.hf.combining_queue import LocalRequest
     from trace_ves.backbone.hf.decoder import Sampler
 
-MAX_NEW_TOKENS: Final = 1024  # a reply that is not complete by then is cut off
+MAX_NEW_TOKENS: Final = 1024  # A longer reply is cut off
 
-KEPT_KEYWORDS: Final = (*ENFORCED_KEYWORDS, "minLength", "maxLength")  # enforced besides the shape
+KEPT_KEYWORDS: Final = (*ENFORCED_KEYWORDS, "minLength", "maxLength")  # Enforced besides the shape
 STYLE: Final = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": ", "lenient": True}
-"""No free white space: a weak model could fill a whole reply with it."""
-LARGEST_NUMBER: Final = 1_000_000_000  # the bound on numbers that have no bound
+"""White space is fixed, because a weak model could fill a whole reply with it."""
+LARGEST_NUMBER: Final = 1_000_000_000  # The bound on numbers whose schema has none
 _EVERY_TOKEN: Final = -1
 
 
 def _bound_numbers(schema: Any) -> Any:
-    """The schema with a bound on every number: JSON knows numbers that no computer can hold, such as 1e999."""
+    """The schema with a bound on every number, because JSON allows numbers such as 1e999."""
     if isinstance(schema, list):
         return [_bound_numbers(part) for part in schema]
     if not isinstance(schema, dict):
@@ -48,18 +48,18 @@ class ReplyState:
 
     matcher: Any
     temperature: float = 0.0
-    random: torch.Generator | None = None  # where the draws of a sampled reply come from
+    random: torch.Generator | None = None  # The random generator of a sampled reply
     tokens: list[int] = field(default_factory=list)
     over: bool = False
 
     @classmethod
     def of(cls, request: LocalRequest, matcher: Any, device: torch.device) -> ReplyState:
-        """The state before the first token; the matcher of the request's schema stays as it is."""
+        """The state before the first token, with a copy of the matcher."""
         random = torch.Generator(device).manual_seed(request.seed) if request.temperature else None
         return cls(matcher.deep_copy(), request.temperature, random)
 
     def take(self, token: int) -> bool:
-        """Note the next token; True if the reply ends with it. What comes after the end is ignored."""
+        """Add the next token; True if the reply ends with it. Tokens after the end are ignored."""
         if self.over:
             return False
         self.matcher.consume_token(token)
@@ -76,8 +76,8 @@ class Grammars:
         self._tokenizer = llguidance.hf.from_tokenizer(tokenizer, n_vocab=vocabulary)
 
     def matcher(self, schema: Mapping[str, Any]) -> Any:
-        """A matcher for replies of this schema. Every field is required, in the order of the schema."""
-        strict = strict_schema(schema, keep=KEPT_KEYWORDS) or dict(schema)
+        """A matcher for replies of this schema, which must have every field in order."""
+        strict = make_strict_schema(schema, keep=KEPT_KEYWORDS) or dict(schema)
         grammar = llguidance.LLMatcher.grammar_from_json_schema(_bound_numbers(strict), overrides=STYLE)
         matcher = llguidance.LLMatcher(self._tokenizer, grammar)
         if matcher.is_error():
@@ -92,13 +92,13 @@ class JsonGuide:
         self, replies: Sequence[ReplyState], vocabulary: int, *, end: Callable[[int], None] = lambda _: None
     ) -> None:
         self._replies = replies
-        self._end = end  # called with the number of a row when its reply is complete
+        self._end = end  # Called with the number of a row when its reply is complete
         self._executor = llguidance.LLExecutor()
         bits = torch.from_numpy(llguidance.numpy.allocate_token_bitmask(len(replies), vocabulary))
-        self._bits = bits.pin_memory() if torch.cuda.is_available() else bits  # so that copying it waits for nothing
+        self._bits = bits.pin_memory() if torch.cuda.is_available() else bits  # pinned memory is copied without waiting
 
     def prepare(self, sampler: Sampler) -> None:
-        """Allow the tokens with which each reply may continue; rows that are over are not constrained."""
+        """Allow the tokens with which each reply may continue. Complete replies are not constrained."""
         unfinished = [(row, reply) for row, reply in enumerate(self._replies) if not reply.over]
         self._bits.fill_(_EVERY_TOKEN)
         matchers = [(reply.matcher, row) for row, reply in unfinished]
@@ -109,7 +109,7 @@ class JsonGuide:
                 sampler.add_noise(row, reply.temperature, reply.random)
 
     def take(self, tokens: Sequence[int]) -> bool:
-        """Note what was chosen; False once every reply is complete."""
+        """Add the next token of each row; False if every reply is complete."""
         for row, (reply, token) in enumerate(zip(self._replies, tokens, strict=True)):
             if reply.take(token):
                 self._end(row)

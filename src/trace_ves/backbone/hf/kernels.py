@@ -1,4 +1,4 @@
-"""Attention on a GPU, in Triton: of a prefill, and of a step, which reads each piece once and only what a row sees."""
+"""Attention on a GPU, in Triton: for a prefill, and for a step, which reads each piece of the store once."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def attend_step(query: torch.Tensor, stored: Pair, reads: Reads, lengths: torch.
         **sizes,
     )
     merged = torch.empty(rows, heads, size, dtype=query.dtype, device=query.device)
-    places, counted = reads.places, reads.counted
-    _merge[rows, heads](parts, logs, places, counted, merged, places.shape[1], PARTS=_PARTS_AT_ONCE, **sizes)
+    places, biases = reads.places, reads.biases
+    _merge[rows, heads](parts, logs, places, biases, merged, places.shape[1], PARTS=_PARTS_AT_ONCE, **sizes)
     return merged
 
 
@@ -77,7 +77,7 @@ def _attend_block(  # noqa: PLR0917  Triton passes by position
     GROUPS: tl.constexpr,  # noqa: N803
     SIZE: tl.constexpr,  # noqa: N803
 ) -> None:
-    """Attention of a block of queries of one stretch, for one head, in powers of two."""
+    """Attention of a block of queries of one stretch, for one head. Exponents are of base two."""
     block, head = blocks + 6 * tl.program_id(0), tl.program_id(1)
     first, count = tl.load(block), tl.load(block + 1)
     before_start, before = tl.load(block + 2), tl.load(block + 3)
@@ -185,7 +185,7 @@ def _merge_parts(  # noqa: PLR0917
     parts: tl.tensor,
     logs: tl.tensor,
     places: tl.tensor,
-    counted: tl.tensor,
+    biases: tl.tensor,
     merged: tl.tensor,
     most: tl.tensor,
     PARTS: tl.constexpr,  # noqa: N803
@@ -193,7 +193,7 @@ def _merge_parts(  # noqa: PLR0917
     KEY_HEADS: tl.constexpr,  # noqa: N803
     SIZE: tl.constexpr,  # noqa: N803
 ) -> None:
-    """The attention of one row and head, from that over each of its pieces."""
+    """Merge the attention of one row and head over its pieces."""
     row, head = tl.program_id(0), tl.program_id(1)
     of_size = tl.arange(0, SIZE)
     top = tl.full([1], -1e30, tl.float32)
@@ -201,7 +201,7 @@ def _merge_parts(  # noqa: PLR0917
     summed = tl.zeros([SIZE], tl.float32)
     for start in range(0, most, PARTS):
         part = start + tl.arange(0, PARTS)
-        is_counted = tl.load(counted + row * most + part, mask=part < most, other=-1.0) == 0.0
+        is_counted = tl.load(biases + row * most + part, mask=part < most, other=-1.0) == 0.0
         at = tl.load(places + row * most + part, mask=is_counted, other=0) * KEY_HEADS * GROUPS + head
         log = tl.load(logs + at, mask=is_counted, other=-1e30)
         is_seen = log > -1e29

@@ -1,6 +1,6 @@
-"""The decoder layers of Qwen3-VL (with experts too) and Qwen2.5-VL, over tokens side by side.
+"""The decoder layers of Qwen3-VL (also with experts) and Qwen2.5-VL, over a flat list of tokens.
 
-The weights are the model's own. Products that read the same input are one product; the rest is compiled on a GPU.
+They use the model's own weights. Linear layers with the same input are joined; the rest is compiled on a GPU.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 def faster_on_gpu(make: Callable[[Callable[P, R]], Callable[P, R]]) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Replace a function by what `make` returns, from its first call with a tensor on a GPU."""
+    """Decorate a function: calls with a tensor on a GPU use the faster function that `make` returns."""
 
     def decorate(work: Callable[P, R]) -> Callable[P, R]:
         fast: Callable[P, R] | None = None
@@ -42,7 +42,7 @@ def faster_on_gpu(make: Callable[[Callable[P, R]], Callable[P, R]]) -> Callable[
                 return fast(*args, **kwargs)
             except torch.OutOfMemoryError:
                 raise
-            except Exception as error:  # noqa: BLE001  whatever a compiler may lack, the answer is the same without it
+            except Exception as error:  # noqa: BLE001  without a compiler the result is the same, but slower
                 _LOG.warning("Local models are slower here: torch cannot compile (%s).", type(error).__name__)
                 fast = work
                 return work(*args, **kwargs)
@@ -53,12 +53,12 @@ def faster_on_gpu(make: Callable[[Callable[P, R]], Callable[P, R]]) -> Callable[
 
 
 def compile_on_gpu(work: Callable[P, R]) -> Callable[P, R]:
-    """The function, compiled at its first call with a tensor on a GPU."""
+    """Compile a function at its first call with a tensor on a GPU."""
     return faster_on_gpu(torch.compile)(work)
 
 
 def _rms_norm(hidden: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Tensor:
-    """The tokens over their root mean square, times the weight."""
+    """The tokens divided by their root mean square, times the weight."""
     exact = hidden.float()
     scale = torch.rsqrt(exact.square().mean(dim=-1, keepdim=True) + epsilon)
     return weight * (exact * scale).to(hidden.dtype)
@@ -71,7 +71,7 @@ norm = compile_on_gpu(_rms_norm)
 def add_and_norm(
     hidden: torch.Tensor, update: torch.Tensor, weight: torch.Tensor, epsilon: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The sum of both, and that sum normed."""
+    """The sum of both, and the normalised sum."""
     total = hidden + update
     return total, _rms_norm(total, weight, epsilon)
 
@@ -87,23 +87,23 @@ def gate(both: torch.Tensor) -> torch.Tensor:
 def rotate(
     heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, weight: torch.Tensor | None, epsilon: float
 ) -> torch.Tensor:
-    """Queries or keys, tokens x heads x size, normed where there is a weight, at their positions."""
+    """Apply rotary positions to queries or keys, tokens x heads x size; with a weight, normalise them first."""
     if weight is not None:
         heads = _rms_norm(heads, weight, epsilon)
     left, right = heads.chunk(2, dim=-1)
-    turned = torch.cat([-right, left], dim=-1)
-    return (heads * cos[:, None] + turned * sin[:, None]).to(heads.dtype)
+    rotated = torch.cat([-right, left], dim=-1)
+    return (heads * cos[:, None] + rotated * sin[:, None]).to(heads.dtype)
 
 
-Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor]  # keys and values; in a store, each is key heads x tokens x size
-# Writes a layer's keys and values, and gives the attention of its queries with this scaling, all tokens x heads x size.
+Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor]  # Keys and values; in a store, each is key heads x tokens x size
+# Stores a layer's keys and values, and returns the attention of its queries with this scaling: tokens x heads x size.
 Attend: TypeAlias = "Callable[[int, torch.Tensor, Pair, float], torch.Tensor]"
 
 
 class Deeper(NamedTuple):
-    """What the first layers add to the tokens of frames."""
+    """The features that the first layers add to the tokens of frames."""
 
-    where: torch.Tensor  # the numbers of these tokens
+    where: torch.Tensor  # The indexes of these tokens
     levels: Sequence[torch.Tensor]
 
 
@@ -134,7 +134,7 @@ class DecoderLayers:
 
 
 class _Layer:
-    """One layer: the model's modules, with products over the same input joined."""
+    """One layer: the model's modules, with linear layers over the same input joined."""
 
     def __init__(self, layer: Any, *, is_silu: bool) -> None:
         self.first_norm, self.second_norm = layer.input_layernorm, layer.post_attention_layernorm
@@ -147,64 +147,64 @@ class _Layer:
     def attention(
         self, number: int, normed: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, attend: Attend
     ) -> torch.Tensor:
-        """What attention adds to the tokens."""
+        """The output of attention, which is added to the tokens."""
         module = self._attention
         heads = self._query_key_value(normed).view(len(normed), -1, module.head_dim)
         key_heads = heads.shape[1] // (module.num_key_value_groups + 2)
         query, key, value = heads.split([heads.shape[1] - 2 * key_heads, key_heads, key_heads], dim=1)
         query = rotate(query, cos, sin, *_norm_parameters(getattr(module, "q_norm", None)))
         key = rotate(key, cos, sin, *_norm_parameters(getattr(module, "k_norm", None)))
-        seen = attend(number, query, (key, value), module.scaling)
-        attended: torch.Tensor = module.o_proj(seen.reshape(len(normed), -1))
-        return attended
+        values = attend(number, query, (key, value), module.scaling)
+        output: torch.Tensor = module.o_proj(values.reshape(len(normed), -1))
+        return output
 
     def feed_forward(self, normed: torch.Tensor) -> torch.Tensor:
-        """What the layer's second half adds to the tokens."""
+        """The output of the feed-forward network, which is added to the tokens."""
         if self._gate_up is None:
-            fed: torch.Tensor = self._mlp(normed[None])[0]
+            output: torch.Tensor = self._mlp(normed[None])[0]
         else:
-            fed = self._mlp.down_proj(gate(self._gate_up(normed)))
-        return fed
+            output = self._mlp.down_proj(gate(self._gate_up(normed)))
+        return output
 
 
 def _norm_parameters(module: Any) -> tuple[Any, float]:
-    """Weight and epsilon of a norm; none where the model has no such norm."""
+    """Weight and epsilon of a norm; the weight is None if the model has no such norm."""
     return (None, 0.0) if module is None else (module.weight, module.variance_epsilon)
 
 
 def _join(parts: Sequence[Any]) -> Callable[[torch.Tensor], torch.Tensor]:
-    """The outputs of several linear layers side by side, by one product where their weights are plain ones."""
-    if any(type(part) is not torch.nn.Linear for part in parts):  # a quantised one
+    """Join linear layers, whose outputs are concatenated; one product unless they are quantised."""
+    if any(type(part) is not torch.nn.Linear for part in parts):  # quantised
         return lambda inputs: torch.cat([part(inputs) for part in parts], dim=-1)
     weight = torch.cat([part.weight.data for part in parts])
     bias = torch.cat([part.bias.data for part in parts]) if parts[0].bias is not None else None
     start = 0
-    for part in parts:  # the model keeps its weights, as views: they are not there twice
+    for part in parts:  # the model's own weights become views, so that they are not in memory twice
         part.weight.data = weight[start : start + part.out_features]
         start += part.out_features
     return lambda inputs: functional.linear(inputs, weight, bias)
 
 
-PIECE_TOKENS: Final = 256  # stored keys are read in pieces of this size, so that a GPU works on many side by side
-QUERIES_AT_ONCE: Final = 128  # of a prefill, in a block of a GPU's work
+PIECE_TOKENS: Final = 256  # Stored keys are read in pieces of this size, so that a GPU reads many in parallel
+QUERIES_AT_ONCE: Final = 128  # Queries of a prefill in one block of a GPU's work
 _WORTH_A_PLAN: Final = 16_384
 _WITHOUT_PLANS: Final = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-_NEVER: Final = -1e30  # finite: a piece that a row does not see must give a number, which the merge then drops
+_EXCLUDED: Final = -1e30  # Finite, because a row gets a number even for a piece that it does not see
 
 
-def kernels_for(tokens: int) -> AbstractContextManager[None]:
-    """The kernels of attention to choose from when this many tokens attend to each other."""
-    # cuDNN's is the fastest, but makes a plan for every new shape, so it is left to the largest prefixes.
+def choose_kernels(tokens: int) -> AbstractContextManager[None]:
+    """A context with the attention kernels for this many tokens that attend to each other."""
+    # cuDNN's kernel is the fastest, but plans every new shape, which only pays off for the largest prefixes
     return nullcontext() if tokens >= _WORTH_A_PLAN else sdpa_kernel(_WITHOUT_PLANS)
 
 
 class Stretch(NamedTuple):
-    """Tokens of one row that are computed together. They attend to what precedes them in the row, and to themselves."""
+    """Tokens of one row that are computed together. They attend to the earlier tokens of the row and to themselves."""
 
-    before: slice  # where the first tokens of the row are stored, if not right before the others
-    start: int  # where the others are stored
-    done: int  # how many of the others are there already
-    tokens: int  # how many are computed now
+    before: slice  # Where the row's prefix is stored, if it is not right before the other tokens
+    start: int  # Where the other tokens are stored
+    done: int  # How many of them are stored already
+    tokens: int  # How many are computed now
 
     @property
     def places(self) -> range:
@@ -212,25 +212,25 @@ class Stretch(NamedTuple):
         return range(self.start + self.done, self.start + self.done + self.tokens)
 
     def cut(self, tokens: int) -> tuple[Stretch, Stretch]:
-        """The first tokens, and those after them."""
+        """Split after this many tokens."""
         return self._replace(tokens=tokens), self._replace(done=self.done + tokens, tokens=self.tokens - tokens)
 
 
-def query_blocks(stretches: Sequence[Stretch]) -> torch.Tensor:
-    """What each block of queries of a GPU needs to know, those with the most work first: blocks x 6."""
+def plan_query_blocks(stretches: Sequence[Stretch]) -> torch.Tensor:
+    """The parameters of each block of queries on a GPU, those with the most work first: blocks x 6."""
     blocks, first = [], 0
     for one in stretches:
         for start in range(0, one.tokens, QUERIES_AT_ONCE):
-            queries = first + start, min(QUERIES_AT_ONCE, one.tokens - start)  # the first one, and how many
-            before = one.before.start, one.before.stop - one.before.start  # where these keys are, and how many
-            own = one.start, one.done + start  # where the stretch's keys are, and how many come before the block
+            queries = first + start, min(QUERIES_AT_ONCE, one.tokens - start)  # the first query, and the count
+            before = one.before.start, one.before.stop - one.before.start  # the first key of the prefix, and the count
+            own = one.start, one.done + start  # the first key of the stretch, and the count before the block
             blocks.append((*queries, *before, *own))
         first += one.tokens
     return torch.tensor(sorted(blocks, key=lambda block: -block[3] - block[5]), dtype=torch.int32)
 
 
 def _import_kernel(work: Callable[P, R]) -> Callable[P, R]:
-    from trace_ves.backbone.hf import kernels  # Triton is there where torch has a GPU
+    from trace_ves.backbone.hf import kernels  # Triton is installed only if torch supports a GPU
 
     kernel: Callable[P, R] = getattr(kernels, work.__name__)
     return kernel
@@ -240,10 +240,10 @@ def _import_kernel(work: Callable[P, R]) -> Callable[P, R]:
 def attend_stretches(
     query: torch.Tensor, stored: Pair, stretches: Sequence[Stretch], _: torch.Tensor, scaling: float
 ) -> torch.Tensor:
-    """Causal attention of each stretch, whose own keys are stored already; tokens x heads x size."""
+    """Causal attention of each stretch, whose keys are already stored; tokens x heads x size."""
     parts = []
     sizes = [one.tokens for one in stretches]
-    with kernels_for(max(sizes)):
+    with choose_kernels(max(sizes)):
         for mine, stretch in zip(query.split(sizes), stretches, strict=True):
             own = slice(stretch.start, stretch.places.stop)
             keys, values = (torch.cat([one[:, stretch.before], one[:, own]], dim=1)[None] for one in stored)
@@ -255,48 +255,48 @@ def attend_stretches(
 
 
 class ReadShape(NamedTuple):
-    """The size of the tensors of `Reads`."""
+    """The shape of the tensors of `Reads`."""
 
     pieces: int
-    seats: int  # the most rows that read one piece
-    parts: int  # the most pieces that one row reads
+    seats: int  # The most rows that read one piece
+    parts: int  # The most pieces that one row reads
 
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """Which rows read which pieces in a step. Tensors of a fixed size: a new batch is copied into them."""
+    """Which rows read which pieces in a step. The tensors have a fixed size, and a new batch is copied into them."""
 
-    rows: torch.Tensor  # the rows that read each piece: pieces x seats. A seat without a row has any number.
+    rows: torch.Tensor  # The rows that read each piece: pieces x seats. A seat without a row has any number.
     first: torch.Tensor
-    last: torch.Tensor  # the tokens of a piece that a seat sees, the last one excluded: pieces x seats
-    grows: torch.Tensor  # 1 where `last` must be taken from the end of what the row has so far, else 0: pieces x seats
-    places: torch.Tensor  # where the parts of each row are: rows x parts, each a piece and a seat in one number
-    counted: torch.Tensor  # added to the log-sum-exp of each part: 0, or what excludes it. rows x parts.
+    last: torch.Tensor  # The tokens of a piece that a seat sees, excluding the last: pieces x seats
+    grows: torch.Tensor  # 1 if the row's current length is added to `last`, else 0: pieces x seats
+    places: torch.Tensor  # The part of each row, as piece * seats + seat: rows x parts
+    biases: torch.Tensor  # Added to the log-sum-exp of each part: 0, or `_EXCLUDED` for no part. rows x parts.
 
     @classmethod
     def of(cls, prefixes: Sequence[slice], own: Sequence[slice], shape: ReadShape) -> Reads:
         """The reads of rows whose prefixes and own tokens have these places in the store."""
         rows, first, last, grows = (np.zeros(shape[:2], np.int64) for _ in range(4))
         places = np.zeros((len(prefixes), shape.parts), np.int64)
-        counted = np.full((len(prefixes), shape.parts), _NEVER, np.float32)
-        taken = [0] * shape.pieces
+        biases = np.full((len(prefixes), shape.parts), _EXCLUDED, np.float32)
+        next_seats = [0] * shape.pieces
         for row, (prefix, mine) in enumerate(zip(prefixes, own, strict=True)):
             pieces = [(piece, prefix, 0) for piece in pieces_of(prefix)] + [(p, mine, 1) for p in pieces_of(mine)]
             for part, (piece, tokens, is_own) in enumerate(pieces):
-                seat, taken[piece] = taken[piece], taken[piece] + 1
+                seat, next_seats[piece] = next_seats[piece], next_seats[piece] + 1
                 at = piece * PIECE_TOKENS
                 rows[piece, seat], grows[piece, seat] = row, is_own
                 first[piece, seat] = max(tokens.start - at, 0)
                 last[piece, seat] = tokens.start - at if is_own else tokens.stop - at
-                places[row, part], counted[row, part] = piece * shape.seats + seat, 0.0
-        return cls(*(torch.from_numpy(one) for one in (rows, first, last, grows, places, counted)))
+                places[row, part], biases[row, part] = piece * shape.seats + seat, 0.0
+        return cls(*(torch.from_numpy(one) for one in (rows, first, last, grows, places, biases)))
 
     def to(self, device: torch.device) -> Reads:
-        """The same on a device."""
+        """The same tensors on a device."""
         return Reads(*(getattr(self, field.name).to(device) for field in fields(self)))
 
     def copy_(self, other: Reads) -> None:
-        """Take the reads of another batch of the same shape."""
+        """Copy the reads of another batch of the same shape."""
         for field in fields(self):
             getattr(self, field.name).copy_(getattr(other, field.name))
 
@@ -310,19 +310,19 @@ def pieces_of(tokens: slice) -> range:
 
 @faster_on_gpu(_import_kernel)
 def attend_step(query: torch.Tensor, stored: Pair, reads: Reads, lengths: torch.Tensor, scaling: float) -> torch.Tensor:
-    """Attention of one new token of each row, rows x heads x size; with it, rows have this many own tokens."""
+    """Attention of one new token of each row, rows x heads x size. `lengths` are the rows' own tokens, including it."""
     rows, heads, size = query.shape
     key_heads = stored[0].shape[0]
     pieces, groups = len(reads.rows), heads // key_heads
-    seated = query.view(rows, key_heads, groups, size)[reads.rows].transpose(1, 2)  # pieces x heads x seats x groups
+    queries = query.view(rows, key_heads, groups, size)[reads.rows].transpose(1, 2)  # pieces x heads x seats x groups
     keys, values = (one.view(key_heads, pieces, PIECE_TOKENS, size).transpose(0, 1).float() for one in stored)
     column = torch.arange(PIECE_TOKENS, device=query.device)
     last = reads.last + reads.grows * lengths[reads.rows]
     is_seen = (column >= reads.first[:, :, None]) & (column < last[:, :, None])
-    scores = torch.einsum("pksgd,pktd->psgkt", seated.float(), keys) * scaling
-    scores = scores.masked_fill(~is_seen[:, :, None, None], _NEVER)
+    scores = torch.einsum("pksgd,pktd->psgkt", queries.float(), keys) * scaling
+    scores = scores.masked_fill(~is_seen[:, :, None, None], _EXCLUDED)
     parts = torch.einsum("psgkt,pktd->psgkd", scores.softmax(dim=-1), values).flatten(0, 1)
     logs = scores.logsumexp(dim=-1).flatten(0, 1)
-    shares = torch.softmax(logs[reads.places] + reads.counted[:, :, None, None], dim=1)
+    shares = torch.softmax(logs[reads.places] + reads.biases[:, :, None, None], dim=1)
     merged = (parts[reads.places] * shares[..., None]).sum(dim=1)
     return merged.transpose(1, 2).reshape(rows, heads, size).to(query.dtype)

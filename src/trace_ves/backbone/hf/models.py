@@ -1,4 +1,7 @@
-"""The two ways to answer with a local model, both constrained to the schema of the reply."""
+"""Two kinds of local models: Qwen-VL with shared prefills, and any other through its own `generate`.
+
+Both constrain replies to their schema.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from transformers import LogitsProcessorList
 
 from trace_ves.backbone.hf.decoder import BatchDecoder, NonFiniteError, Sampler
 from trace_ves.backbone.hf.grammar import MAX_NEW_TOKENS, Grammars, JsonGuide, ReplyState
-from trace_ves.backbone.hf.plans import PromptTokens, micro_batches, plan_batch, plan_memory
+from trace_ves.backbone.hf.plans import PromptTokens, plan_batch, plan_memory, split_batch
 from trace_ves.backbone.hf.vision import FrameFeatures, PendingFrame, VisionEncoder
 from trace_ves.backbone.provider import Completion, FinishReason, TextPart
 from trace_ves.core import BackboneError, Frame, MissingExtraError
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from trace_ves.backbone.hf.combining_queue import LocalRequest
     from trace_ves.backbone.hf.loading import Loaded
 
-_CACHE_SHARE: Final = 0.2  # of the free memory, for keys and values that later requests may begin with
+_CACHE_SHARE: Final = 0.2  # Of the free memory, for the keys and values of prefixes
 
 
 class ChatFormatter:
@@ -53,7 +56,7 @@ class ChatFormatter:
         return messages
 
     def prompt(self, request: LocalRequest, frames: Sequence[tuple[str, int]]) -> PromptTokens:
-        """The tokens of a request whose frames have these names and take this many tokens each."""
+        """The tokens of a request whose frames have these keys and numbers of tokens."""
         text = self._tokenizer.apply_chat_template(
             self.messages(request),
             chat_template=self._chat_template,
@@ -61,17 +64,17 @@ class ChatFormatter:
             add_generation_prompt=True,
             enable_thinking=False,
         )
-        short = self._tokenizer(text, add_special_tokens=False).input_ids
-        placed = short.count(self._image_token_id)
-        if placed != len(frames):
+        template_ids = self._tokenizer(text, add_special_tokens=False).input_ids  # with one token for each frame
+        frame_count = template_ids.count(self._image_token_id)
+        if frame_count != len(frames):
             raise BackboneError(
-                f"The model's chat template placed {placed} of {len(frames)} frames; "
+                f"The model's chat template placed {frame_count} of {len(frames)} frames; "
                 "use a checkpoint whose template takes images."
             )
         ids: list[int] = []
         frame_ends: list[int] = []
         sizes = (tokens for _, tokens in frames)
-        for token in short:
+        for token in template_ids:
             if token == self._image_token_id:
                 ids += [token] * next(sizes)
                 frame_ends.append(len(ids))
@@ -80,15 +83,15 @@ class ChatFormatter:
         return PromptTokens(tuple(ids), tuple(name for name, _ in frames), tuple(frame_ends))
 
     def _text(self, text: str) -> dict[str, Any]:
-        """A text entry in which control tokens are broken up: one that is written in a question must not act as one."""
+        """A text entry. Control tokens in the text are split, so that they have no effect."""
         if self._reserved is not None:
-            text = self._reserved.sub(lambda found: f"{found[0][:1]} {found[0][1:]}", text)
+            text = self._reserved.sub(lambda match: f"{match[0][:1]} {match[0][1:]}", text)
         return {"type": "text", "text": text}
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedRequest:
-    """A request with all that the GPU needs for it."""
+    """A request, ready for the GPU."""
 
     request: LocalRequest
     prompt: PromptTokens
@@ -102,7 +105,7 @@ class SharedPrefixModel:
     def __init__(self, loaded: Loaded, *, max_new_tokens: int = MAX_NEW_TOKENS) -> None:
         model = loaded.model
         self._tokenizer = loaded.tokenizer
-        # The processor's template knows of images; None leaves it to the tokenizer's.
+        # the processor's template handles images; None uses the tokenizer's
         template = getattr(loaded.processor, "chat_template", None)
         self._formatter = ChatFormatter(
             loaded.tokenizer, chat_template=template, image_token_id=model.config.image_token_id
@@ -114,34 +117,34 @@ class SharedPrefixModel:
         free_bytes = _free_bytes(model.device)
         cache_bytes = int(_CACHE_SHARE * free_bytes)
         self._decoder = BatchDecoder(model, cache_bytes=cache_bytes)
-        self.limits = plan_memory(  # the largest micro-batch; becomes smaller where one did not fit
+        self.limits = plan_memory(  # Lowered if a micro-batch does not fit
             self._decoder.shape, free_bytes=free_bytes - cache_bytes, own_tokens=2 * max_new_tokens
         )
         self.vision = VisionEncoder(model, loaded.image_processor)
 
     def prepare(self, requests: Sequence[LocalRequest]) -> list[PreparedRequest]:
-        """What needs no GPU, and not the turn of these requests."""
+        """Do the work on the CPU before the turn of these requests."""
         frames = {id(frame): frame for request in requests for frame in request.frames}  # bundles share frames
-        names = dict(zip(frames, self.vision.keys(list(frames.values())), strict=True))
-        begun = self.vision.begin({names[number]: frame for number, frame in frames.items()})
+        keys = dict(zip(frames, self.vision.keys(list(frames.values())), strict=True))
+        pending = self.vision.begin({keys[number]: frame for number, frame in frames.items()})
         prepared = []
         matchers: dict[str, Any] = {}
         for request in requests:
-            mine = [names[id(frame)] for frame in request.frames]
-            prompt = self._formatter.prompt(request, [(name, begun[name].tokens) for name in mine])
+            row_keys = [keys[id(frame)] for frame in request.frames]
+            prompt = self._formatter.prompt(request, [(key, pending[key].tokens) for key in row_keys])
             check_length(len(prompt.ids), self._max_new_tokens, self._most_tokens)
             if (schema := json.dumps(request.schema)) not in matchers:
                 matchers[schema] = self._grammars.matcher(request.schema)
-            frames_of_row = {name: begun[name] for name in mine}
-            prepared.append(PreparedRequest(request, prompt, frames_of_row, matchers[schema]))
+            row_frames = {key: pending[key] for key in row_keys}
+            prepared.append(PreparedRequest(request, prompt, row_frames, matchers[schema]))
         return prepared
 
     def complete(self, requests: Sequence[PreparedRequest], answer: Callable[[int, Completion], None]) -> None:
-        """Answer every request, each as soon as its reply is complete."""
+        """Answer the requests, each as soon as its reply is complete."""
         features = self.vision.features({name: one for request in requests for name, one in request.frames.items()})
         rows = [request.prompt for request in requests]
         limits = self.limits
-        for batch in micro_batches(rows, max_rows=limits.max_rows, max_prefix_tokens=limits.max_prefix_tokens):
+        for batch in split_batch(rows, max_rows=limits.max_rows, max_prefix_tokens=limits.max_prefix_tokens):
             self._answer([(number, requests[number]) for number in batch], features, answer)
 
     def _answer(
@@ -150,11 +153,11 @@ class SharedPrefixModel:
         features: Mapping[str, FrameFeatures],
         answer: Callable[[int, Completion], None],
     ) -> None:
-        """Answer a micro-batch; one that does not fit into the memory, or breaks the model's numbers, in two halves."""
+        """Answer a micro-batch. If it does not fit into memory or gives non-finite numbers, answer it in two halves."""
         try:
             self._decode(batch, features, answer)
         except torch.OutOfMemoryError:
-            self.limits = self.limits.halved()
+            self.limits = self.limits.halve()
             if len(batch) == 1:
                 raise BackboneError(
                     f"The memory of the GPU is too small for a request with {len(batch[0][1].prompt.frames)} frames; "
@@ -184,7 +187,7 @@ class SharedPrefixModel:
 
         def end(row: int) -> None:
             number, one = batch[row]
-            slot = plan.slots[row]  # its prefix may have been computed for another row, of this batch or an earlier one
+            slot = plan.slots[row]  # its prefix may have been computed for another row of this batch or an earlier one
             cached = self._decoder.reused[row] if slot.leader == row else slot.end - slot.start
             usage = Usage(len(one.prompt.ids), cached, len(replies[row].tokens))
             answer(number, _completion(self._tokenizer, replies[row], usage))
@@ -207,7 +210,7 @@ def _completion(tokenizer: Any, reply: ReplyState, usage: Usage) -> Completion:
 
 
 def check_length(prompt_tokens: int, reply_tokens: int, most_tokens: int) -> None:
-    """Raise a `BackboneError` where a prompt and its reply are longer than the model's context."""
+    """Raise a `BackboneError` if a prompt and its reply are longer than the model's context."""
     if prompt_tokens + reply_tokens > most_tokens:
         raise BackboneError(
             f"A request needs {prompt_tokens + reply_tokens} tokens with its reply, and the model takes {most_tokens}; "
@@ -222,7 +225,7 @@ def _free_bytes(device: torch.device) -> int:
 
 
 class PlainModel:
-    """Answers a batch request by request, through the model's own `generate`."""
+    """Answers requests one by one, through the model's own `generate`."""
 
     def __init__(self, spec: str, loaded: Loaded, *, max_new_tokens: int = MAX_NEW_TOKENS) -> None:
         if loaded.processor is None:
@@ -236,11 +239,11 @@ class PlainModel:
         self._grammars = Grammars(loaded.tokenizer, loaded.model.config.get_text_config().vocab_size)
 
     def prepare(self, requests: Sequence[LocalRequest]) -> Sequence[LocalRequest]:
-        """Nothing: the model's own processor does it in turn."""
+        """Return the requests: the model's own processor prepares them later."""
         return requests
 
     def complete(self, requests: Sequence[LocalRequest], answer: Callable[[int, Completion], None]) -> None:
-        """Answer one request after the other."""
+        """Answer the requests one by one."""
         for number, request in enumerate(requests):
             answer(number, self._complete(request))
 
@@ -251,7 +254,7 @@ class PlainModel:
             return_dict=True,
             return_tensors="pt",
             add_generation_prompt=True,
-            enable_thinking=False,  # a model that thinks would be held to JSON inside its thoughts
+            enable_thinking=False,  # the grammar would constrain the thoughts to JSON too
         ).to(self._model.device, self._model.dtype)
         prompt_tokens = inputs["input_ids"].shape[1]
         check_length(prompt_tokens, self._max_new_tokens, self._most_tokens)
@@ -260,7 +263,7 @@ class PlainModel:
         guided = _GuidedLogits(JsonGuide([reply], self._grammars.vocabulary), self._grammars.vocabulary, end)
         self._model.generate(
             **inputs,
-            do_sample=False,  # a draw is the most likely token after noise; the guide adds the noise
+            do_sample=False,  # the guide adds noise, after which the most likely token is a draw
             max_new_tokens=self._max_new_tokens,
             eos_token_id=end,
             pad_token_id=end,
@@ -270,7 +273,7 @@ class PlainModel:
 
 
 class _GuidedLogits:
-    """A logits processor, as `generate` calls it before every token."""
+    """A logits processor, which `generate` calls before every token."""
 
     def __init__(self, guide: JsonGuide, vocabulary: int, end: int) -> None:
         self._guide = guide
@@ -290,6 +293,6 @@ class _GuidedLogits:
 
 
 def _picture(frame: Frame) -> dict[str, Any]:
-    from PIL import Image  # only these models need it
+    from PIL import Image  # only `PlainModel` needs it
 
     return {"image": Image.fromarray(frame.rgb())}

@@ -1,4 +1,4 @@
-"""`openai:`, OpenAI and every server that speaks its chat completions."""
+"""`openai:`, `openrouter:`, `groq:`, `azure:`, `ollama:` and `lmstudio:`: APIs compatible with OpenAI's."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 KEY_VARIABLES: Final = ("OPENAI_API_KEY",)
 AZURE_ENDPOINT_VARIABLE: Final = "AZURE_OPENAI_ENDPOINT"
-_ADDRESSES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {  # by scheme: where it is, and the variable of its key
+_ADDRESSES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {  # By scheme: its URL, and the variable of its key
     "openrouter": ("https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",)),
     "groq": ("https://api.groq.com/openai/v1", ("GROQ_API_KEY",)),
-    "azure": ("", ("AZURE_OPENAI_API_KEY",)),  # each customer has an address
+    "azure": ("", ("AZURE_OPENAI_API_KEY",)),  # Each customer has another address
     "ollama": ("http://localhost:11434/v1", ()),
     "lmstudio": ("http://localhost:1234/v1", ()),
 }
-_HOSTS: Final = {  # services by the end of their host's name, and the variable of their key
+_HOSTS: Final = {  # The variable of the key, by the end of the host name
     "api.openai.com": KEY_VARIABLES[0],
     "openrouter.ai": "OPENROUTER_API_KEY",
     "api.groq.com": "GROQ_API_KEY",
@@ -45,8 +45,8 @@ _HOSTS: Final = {  # services by the end of their host's name, and the variable 
 
 def _open(spec: Spec, options: BackboneOptions) -> Backbone:
     scheme = spec.text.partition(":")[0]
-    fixed, named = _ADDRESSES.get(scheme, ("", ()))
-    model, url = (spec.rest, fixed) if scheme in _ADDRESSES else _split_url(spec.rest)
+    address, variables = _ADDRESSES.get(scheme, ("", ()))
+    model, url = (spec.rest, address) if scheme in _ADDRESSES else _split_url(spec.rest)
     if scheme == "azure":
         if not (endpoint := os.environ.get(AZURE_ENDPOINT_VARIABLE, "").rstrip("/")):
             raise BackboneConfigError(
@@ -61,37 +61,37 @@ def _open(spec: Spec, options: BackboneOptions) -> Backbone:
         )
     host = urlsplit(url).hostname or "" if url else "api.openai.com"
     by_host = [variable for end, variable in _HOSTS.items() if f".{host}".endswith(f".{end}")]
-    known = next(iter([*named, *by_host]), None)
-    variable = known or host_variable(urlsplit(url or "").netloc)
-    key, model = find_key(spec, variable, placeholder=None if known else "none"), spec.model(model)
+    service_variable = next(iter([*variables, *by_host]), None)
+    variable = service_variable or host_variable(urlsplit(url or "").netloc)
+    key, model = find_key(spec, variable, placeholder=None if service_variable else "none"), spec.model(model)
     from trace_ves.backbone.openai.provider import OpenAIProvider  # the SDK is loaded when used
 
-    server = ServerKind.OTHER if known and url else options.server
-    hint = None if known else f"{variable}, since OPENAI_API_KEY is sent only to api.openai.com"
+    server = ServerKind.OTHER if service_variable and url else options.server
+    hint = None if service_variable else f"{variable}, since OPENAI_API_KEY is sent only to api.openai.com"
     provider = OpenAIProvider(spec.text, model, key=key, base_url=url, server=server, key_hint=hint)
     return open_remote(provider, options, paid=url is None or not is_local_network(url))
 
 
 def _split_url(rest: str) -> tuple[str, str | None]:
-    """Model and base URL. Specs are written into run files, so the URL may hold no password."""
+    """Model and base URL. The URL must not contain a password, because specs are written into run files."""
     match = re.fullmatch(r"(.*?)@(\w+://.*)", rest)
     if not match and "@" not in rest:
         return rest, None
     model, url = match.groups() if match else rest.rsplit("@", 1)
     try:
         split = urlsplit(url)
-        usable = bool(split.hostname) and split.port != 0 and split.scheme in {"http", "https"}
-        usable = usable and not ("@" in split.netloc or split.query or split.fragment)
+        is_usable = bool(split.hostname) and split.port != 0 and split.scheme in {"http", "https"}
+        is_usable = is_usable and not ("@" in split.netloc or split.query or split.fragment)
     except ValueError:
-        usable = False
-    if not usable:
-        allowed = "it must look like http://host:port/v1, without user, password or query"
-        raise BackboneConfigError(f"The URL after openai:{model}@ cannot be used: {allowed}.")
+        is_usable = False
+    if not is_usable:
+        advice = "it must look like http://host:port/v1, without user, password or query"
+        raise BackboneConfigError(f"The URL after openai:{model}@ cannot be used: {advice}.")
     return model, url
 
 
 def is_local_network(url: str) -> bool:
-    """Whether a server is this machine or one of the local network, and so costs nothing per call."""
+    """Whether a server is on this machine or the local network, so that calls cost nothing."""
     host = urlsplit(url).hostname or ""
     try:
         return ipaddress.ip_address(host).is_private

@@ -1,4 +1,4 @@
-"""`openai:` by the openai SDK's chat completions: OpenAI itself, and any compatible server by its URL."""
+"""`openai:`, by chat completions of the openai SDK: OpenAI itself, and compatible servers by URL."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from trace_ves.backbone.provider import (
     Part,
     Provider,
     ServiceError,
-    token_count,
+    parse_count,
     transport_errors,
 )
-from trace_ves.backbone.replies import ENFORCED_KEYWORDS, strict_schema
+from trace_ves.backbone.replies import ENFORCED_KEYWORDS, make_strict_schema
 from trace_ves.backbone.retry import retry_after_seconds
 from trace_ves.records import Usage
 
@@ -39,33 +39,33 @@ if TYPE_CHECKING:
     from trace_ves.backbone.secret import Key
 
 MODELS_PATH: Final = "/v1/models"
-# What each server writes into `owned_by` of its models.
+# The value of `owned_by` in the models of each server.
 _OWNERS: Final = {"vllm": ServerKind.VLLM, "sglang": ServerKind.SGLANG, "llamacpp": ServerKind.LLAMA_CPP}
 
 
-def recognise(ask: Callable[[str], object]) -> tuple[ServerKind, int]:
-    """The kind of a server, and the slots of a llama.cpp; `ask` gives the JSON at a path under the server's root."""
-    models = _field(ask(MODELS_PATH), "data")
-    owners = (_field(model, "owned_by") for model in (models if isinstance(models, list) else []))
+def detect_server(fetch: Callable[[str], object]) -> tuple[ServerKind, int]:
+    """The kind of a server, and the slots of llama.cpp. `fetch` returns the JSON at a path under the server's root."""
+    models = _get_field(fetch(MODELS_PATH), "data")
+    owners = (_get_field(model, "owned_by") for model in (models if isinstance(models, list) else []))
     kind = next((_OWNERS[owner] for owner in owners if isinstance(owner, str) and owner in _OWNERS), None)
-    if kind is None and _field(ask("/version"), "version") is not None:
+    if kind is None and _get_field(fetch("/version"), "version") is not None:
         kind = ServerKind.VLLM
-    slots = _field(ask("/props"), "total_slots") if kind in {None, ServerKind.LLAMA_CPP} else None
+    slots = _get_field(fetch("/props"), "total_slots") if kind in {None, ServerKind.LLAMA_CPP} else None
     if kind is None:
         kind = ServerKind.OTHER if slots is None else ServerKind.LLAMA_CPP
     return kind, slots if type(slots) is int and 1 <= slots <= 1024 else 1
 
 
-def _field(body: object, name: str) -> object:
-    """A field of a JSON object; None where a server sent something else."""
+def _get_field(body: object, name: str) -> object:
+    """A field of a JSON object; None if a server sent something else."""
     return body.get(name) if isinstance(body, dict) else None
 
 
 # https://developers.openai.com/api/docs/guides/images-vision, "Image input requirements"
 LIMITS: Final = RequestLimits(images=500, payload_bytes=50 * 2**20, longest_side_px=2048)
-PROBE_SECONDS: Final = 5.0  # time limit for recognising a server
+PROBE_SECONDS: Final = 5.0  # Timeout of each request that detects a server
 
-_WITHOUT_UUID: Final = frozenset({ServerKind.SGLANG, ServerKind.LLAMA_CPP})  # others find a frame again by its name
+_WITHOUT_UUID: Final = frozenset({ServerKind.SGLANG, ServerKind.LLAMA_CPP})  # Others cache frames by their uuid
 _OFFICIAL_URL: Final = "https://api.openai.com/v1"
 _REASONING_MODEL: Final = re.compile(r"(?:.*/)?(?:gpt-(?:[5-9]|\d{2})|o\d)")
 _BLOCKED_CODES: Final = frozenset({"content_filter", "content_policy_violation"})
@@ -73,7 +73,7 @@ _NO_CREDIT_CODES: Final = frozenset({"insufficient_quota", "billing_hard_limit_r
 _STATUSES: Final = {"rate_limit_exceeded": 429, "invalid_request_error": 400, "context_length_exceeded": 400}
 _ERRORS: Final = transport_errors(openai.APIError, json.JSONDecodeError)
 _PROBE_ERRORS: Final = transport_errors(openai.OpenAIError, ValueError)
-_OPTIONAL: Final = {  # what a compatible server or a reasoning model may not take
+_OPTIONAL: Final = {  # Features that a compatible server or a reasoning model may refuse
     "uuid": r"\buuid\b",
     "cache_marks": r"prompt_cache_(?:options|breakpoint)",
     "cache_key": r"prompt_cache_key",
@@ -108,7 +108,7 @@ class OpenAIProvider(Provider):
         self._base_url = base_url or os.environ.get("OPENAI_BASE_URL") or _OFFICIAL_URL
         super().__init__(name, model, key, identity={"base_url": self._base_url}, key_hint=key_hint)
         self.may_drop_frames = self._own_server = base_url is not None
-        self._server, self._slots = server, 1  # of a self-hosted server, which may still have to be recognised
+        self._server, self._slots = server, 1  # Of a self-hosted server; AUTO until it is detected
         is_official = urlsplit(self._base_url).hostname == urlsplit(_OFFICIAL_URL).hostname
         unused = {"max_tokens"} if is_official else set()
         unused |= {"strict" if is_local_network(self._base_url) else "uuid"}
@@ -116,7 +116,7 @@ class OpenAIProvider(Provider):
         self.optional = {name: refusal for name, refusal in _OPTIONAL.items() if name not in unused}
         if _REASONING_MODEL.match(model):
             self.default_temperature = None
-        if is_official:  # only its owner knows the limits of a compatible server
+        if is_official:  # the limits of a compatible server are unknown
             self.limits = LIMITS
         http = openai.DefaultHttpxClient(follow_redirects=False)  # a redirect would send the key to another host
         self._client = openai.OpenAI(api_key=key.secret, base_url=self._base_url, max_retries=0, http_client=http)
@@ -124,17 +124,17 @@ class OpenAIProvider(Provider):
 
     @property
     def prefix_cache(self) -> PrefixCache:
-        """OpenAI's, or that of the self-hosted server, which is asked what it is."""
+        """The cache of OpenAI, or of the self-hosted server, which is detected first."""
         if not self._own_server:
             return super().prefix_cache
         if self._server is ServerKind.AUTO:
-            self._server, self._slots = recognise(self._ask_server)
+            self._server, self._slots = detect_server(self._fetch)
         if self._server is ServerKind.LLAMA_CPP:
             return PrefixCache(SendOrder.GROWING, parallel=self._slots)
         return PrefixCache()
 
-    def _ask_server(self, path: str) -> object:
-        """The JSON at a path under the server's root; None where there is none in time."""
+    def _fetch(self, path: str) -> object:
+        """The JSON at a path under the server's root; None after an error or a timeout."""
         base_url = self._base_url.rstrip("/")
         url = f"{base_url}/models" if path == MODELS_PATH else base_url.removesuffix("/v1") + path
         try:
@@ -155,10 +155,10 @@ class OpenAIProvider(Provider):
             return Completion("", finish=FinishReason.BLOCKED, note=str(error.code))
         if isinstance(response, str):  # the SDK returns the text of a response that is not JSON
             raise self._not_json(response)
-        # Compatible servers leave out what they like, and OpenRouter states errors with the status 200.
+        # Compatible servers may omit fields, and OpenRouter sends errors with the status 200.
         choices: Sequence[Any] = getattr(response, "choices", None) or [None]
-        if stated := getattr(response, "error", None) or getattr(choices[0], "error", None):
-            raise self._stated_failure(stated)
+        if error_body := getattr(response, "error", None) or getattr(choices[0], "error", None):
+            raise self._parse_failure(error_body)
         message = getattr(choices[0], "message", None)
         if message is None:
             raise ServiceError(None, NO_ANSWER)
@@ -170,23 +170,23 @@ class OpenAIProvider(Provider):
         content = [self._content(part, call.detail, features) for part in parts]
         body: dict[str, Any] = {"model": self._model, "messages": call.messages(content)}
         if "schema" in features:
-            closed = strict_schema(call.schema, keep=ENFORCED_KEYWORDS)
-            schema: dict[str, Any] = {"name": "reply", "schema": closed or dict(call.schema)}
-            schema |= {"strict": True} if closed and "strict" in features else {}
+            strict = make_strict_schema(call.schema, keep=ENFORCED_KEYWORDS)
+            schema: dict[str, Any] = {"name": "reply", "schema": strict or dict(call.schema)}
+            schema |= {"strict": True} if strict and "strict" in features else {}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
-        chosen = {
+        settings = {
             "temperature": call.temperature if "temperature" in features else None,
-            # The second name is newer, and not every server knows it.
+            # the second name is newer, and not every server accepts it
             "max_tokens" if "max_tokens" in features else "max_completion_tokens": call.max_output_tokens,
             "reasoning_effort": None if call.thinking is Thinking.DEFAULT else call.thinking.value,
             "service_tier": "flex" if call.service_tier is ServiceTier.FLEX else None,
             "seed": call.seed if "seed" in features else None,
         }
-        body |= {name: value for name, value in chosen.items() if value is not None}
+        body |= {name: value for name, value in settings.items() if value is not None}
         extra: dict[str, Any] = {}
         if "cache_key" in features and call.cache_key is not None:
             extra["prompt_cache_key"] = call.cache_key
-        # Models from GPT-5.6 on charge for what they write into their cache, so only what is read again is marked.
+        # Models since GPT-5.6 charge for writing into the cache, so only shared prefixes are marked.
         if "cache_marks" in features and self.prefix_cache.marked:
             extra["prompt_cache_options"] = {"mode": "explicit"}
             for end in call.shared_ends:
@@ -204,36 +204,36 @@ class OpenAIProvider(Provider):
             content["uuid"] = hashlib.sha256(part.jpeg).hexdigest()
         return content
 
-    def _stated_failure(self, error: object) -> ServiceError:
-        """The failure that a body states, whatever the status of the response."""
-        stated = error if isinstance(error, dict) else {"message": error}
-        code = stated.get("code")
-        known = next((_STATUSES[str(name)] for name in (code, stated.get("type")) if str(name) in _STATUSES), 500)
-        metadata = stated.get("metadata")
-        raw = metadata.get("raw") if isinstance(metadata, dict) else None  # what the provider behind OpenRouter said
+    def _parse_failure(self, error: object) -> ServiceError:
+        """The failure in an error body, whatever the status of the response."""
+        fields = error if isinstance(error, dict) else {"message": error}
+        code = fields.get("code")
+        status = next((_STATUSES[str(name)] for name in (code, fields.get("type")) if str(name) in _STATUSES), 500)
+        metadata = fields.get("metadata")
+        raw = metadata.get("raw") if isinstance(metadata, dict) else None  # from the provider behind OpenRouter
         return ServiceError(
-            code if type(code) is int and 400 <= code < 600 else known,
-            self._key.redact(" ".join(str(said) for said in (stated.get("message"), raw) if said)),
+            code if type(code) is int and 400 <= code < 600 else status,
+            self._key.redact(" ".join(str(part) for part in (fields.get("message"), raw) if part)),
             permanent=code in _NO_CREDIT_CODES,
         )
 
     def _failure(self, error: Exception) -> ServiceError:
         if not isinstance(error, openai.APIStatusError):
-            stated = getattr(error, "body", None)  # of an error inside a stream
-            return self._stated_failure(stated) if isinstance(stated, dict) else super()._failure(error)
-        said: object = error.body or error.message  # the SDK unwraps `error`; other servers have these at the top
+            body = getattr(error, "body", None)  # of an error inside a stream
+            return self._parse_failure(body) if isinstance(body, dict) else super()._failure(error)
+        message: object = error.body or error.message  # the SDK unwraps `error`; other servers have these at the top
         if isinstance(error.body, dict):
-            said = error.body.get("message") or error.body.get("detail") or error.body
+            message = error.body.get("message") or error.body.get("detail") or error.body
         return ServiceError(
             error.status_code,
-            self._key.redact(error.response.headers.get("location") or said),
+            self._key.redact(error.response.headers.get("location") or message),
             retry_after_seconds=retry_after_seconds(error.response.headers),
             permanent=error.code in _NO_CREDIT_CODES,
         )
 
 
 def _read_stream(stream: Iterable[ChatCompletionChunk], on_begin: Callable[[], object]) -> Completion:
-    """The completion in a response that comes in chunks; the last one has the counts."""
+    """The completion in a streamed response; the last chunk has the token counts."""
     text, refusal, finish, last = "", "", None, None
     for chunk in stream:
         on_begin()
@@ -253,10 +253,10 @@ def _completion(
     usage = response.usage
     details = getattr(usage, "prompt_tokens_details", None)
     tokens = Usage(
-        input_tokens=token_count(getattr(usage, "prompt_tokens", None)),
-        cached_tokens=token_count(getattr(details, "cached_tokens", None)),
-        output_tokens=token_count(getattr(usage, "completion_tokens", None)),
-        cache_write_tokens=token_count(getattr(details, "cache_write_tokens", None)) or None,
+        input_tokens=parse_count(getattr(usage, "prompt_tokens", None)),
+        cached_tokens=parse_count(getattr(details, "cached_tokens", None)),
+        output_tokens=parse_count(getattr(usage, "completion_tokens", None)),
+        cache_write_tokens=parse_count(getattr(details, "cache_write_tokens", None)) or None,
     )
     tier = ServiceTier.FLEX if getattr(response, "service_tier", None) == "flex" else ServiceTier.STANDARD
     if refusal:

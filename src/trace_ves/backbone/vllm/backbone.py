@@ -1,4 +1,4 @@
-"""The backbone `vllm:`: the `openai` provider with a vLLM server that is started for it."""
+"""The backbone `vllm:`: starts a vLLM server and uses it through the `openai` provider."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 COMMAND_VARIABLE: Final = "TRACE_VES_VLLM"
 ARGUMENTS_VARIABLE: Final = "TRACE_VES_VLLM_ARGS"
 MAX_IMAGES: Final = 256
-START_SECONDS: Final = 1800.0  # a model of some hundred gigabytes is read, or fetched, before the server is healthy
-MAX_STARTS: Final = 3  # a server that died this often is not started again
+START_SECONDS: Final = 1800.0  # The server may have to download and load hundreds of gigabytes
+MAX_STARTS: Final = 3  # A server that ended this often is not started again
 _POLL_SECONDS: Final = 0.25
 _LOG_LINES: Final = 12
 _LOG_BYTES: Final = 20_000
@@ -47,22 +47,22 @@ _DIRECT: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def find_command(spec: str) -> Path:
-    """The command `vllm`: the one that `TRACE_VES_VLLM` names, or the one on the path."""
-    named = os.environ.get(COMMAND_VARIABLE, "").strip()
-    found = shutil.which(named or "vllm")
-    if found is None:
-        where = f"{COMMAND_VARIABLE} names {named!r}, which is not a command" if named else "there is no command vllm"
+    """The command in `TRACE_VES_VLLM`, or `vllm` on the path. Raises `BackboneConfigError`."""
+    name = os.environ.get(COMMAND_VARIABLE, "").strip()
+    command = shutil.which(name or "vllm")
+    if command is None:
+        problem = f"{COMMAND_VARIABLE} names {name!r}, which is not a command" if name else "there is no command vllm"
         raise BackboneConfigError(
-            f"{spec}: {where}; install vLLM in a separate environment and set {COMMAND_VARIABLE} to its bin/vllm, "
+            f"{spec}: {problem}; install vLLM in a separate environment and set {COMMAND_VARIABLE} to its bin/vllm, "
             "or start a server yourself and use openai:MODEL@URL."
         )
-    return Path(found)
+    return Path(command)
 
 
 def serve_arguments(model: str, gpus: int) -> list[str]:
     """The arguments of `vllm` except for the address."""
     structured = {"backend": "guidance", "disable_any_whitespace": True}
-    parallel = 1 << (max(gpus, 1).bit_length() - 1)  # heads divide by a power of two
+    parallel = 1 << (max(gpus, 1).bit_length() - 1)  # a power of two divides the number of heads
     return [
         *("serve", model),
         *("--served-model-name", model),
@@ -76,21 +76,21 @@ def serve_arguments(model: str, gpus: int) -> list[str]:
     ]
 
 
-def visible_gpus() -> int:
-    """GPUs that the server will see: those of CUDA_VISIBLE_DEVICES, or those that nvidia-smi lists."""
-    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if chosen is not None:
-        return len([number for number in chosen.split(",") if number.strip() not in ("", "-1")])
+def count_gpus() -> int:
+    """The number of GPUs that the server can use: those of CUDA_VISIBLE_DEVICES, or of nvidia-smi."""
+    devices = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if devices is not None:
+        return len([number for number in devices.split(",") if number.strip() not in ("", "-1")])
     try:
         command = ["nvidia-smi", "-L"]
-        listed = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout  # noqa: S603
+        output = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout  # noqa: S603
     except (OSError, subprocess.SubprocessError):
         return 0
-    return sum(line.startswith("GPU ") for line in listed.splitlines())
+    return sum(line.startswith("GPU ") for line in output.splitlines())
 
 
 class VllmServer:
-    """One server on loopback. Safe under threads: all wait for the same start."""
+    """One server on loopback. Thread-safe: all threads wait for the same start."""
 
     def __init__(self, spec: str, model: str, command: Path, *, start_seconds: float = START_SECONDS) -> None:
         self._spec = spec
@@ -101,12 +101,12 @@ class VllmServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._log: Path | None = None
         self._starts = 0
-        self.arguments: Sequence[str] = tuple(serve_arguments(model, visible_gpus()))
-        self.key = Key("VLLM_API_KEY", secrets.token_hex(16))  # other users of the machine can reach the port
+        self.arguments: Sequence[str] = tuple(serve_arguments(model, count_gpus()))
+        self.key = Key("VLLM_API_KEY", secrets.token_hex(16))  # Other users of the machine can reach the port
         atexit.register(self.stop)
 
     def ensure(self) -> str:
-        """The base URL of the running server; starts it where it is not running, and raises where it cannot be."""
+        """Start the server if it is not running, and return its base URL. Raises if it cannot be started."""
         with self._lock:
             if self._process is not None and self._process.poll() is None:
                 return self._url
@@ -138,7 +138,7 @@ class VllmServer:
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(  # noqa: S603  the user's own command
                 [sys.executable, str(Path(__file__).with_name("keeper.py")), *command],
-                stdin=subprocess.PIPE,  # closed when this process ends, however it ends: the keeper's signal to end
+                stdin=subprocess.PIPE,  # closes when this process ends, even by a kill: the keeper then ends the server
                 stdout=log,
                 stderr=log,
                 env=os.environ | {"VLLM_API_KEY": self.key.secret, "VLLM_NO_USAGE_STATS": "1"},
@@ -148,8 +148,8 @@ class VllmServer:
 
     def _wait_until_healthy(self, process: subprocess.Popen[bytes], health: str) -> None:
         deadline = time.monotonic() + self._start_seconds
-        while process.poll() is None and (left := deadline - time.monotonic()) > 0:
-            with self._announcer.waits("vLLM is loading the model", left, then="giving up"):
+        while process.poll() is None and (remaining := deadline - time.monotonic()) > 0:
+            with self._announcer.waits("vLLM is loading the model", remaining, then="giving up"):
                 if _is_healthy(health):
                     return
                 time.sleep(_POLL_SECONDS)
@@ -162,7 +162,7 @@ class VllmServer:
         process, self._process = self._process, None
         if process is not None:
             process.communicate()  # closes the keeper's input, and waits until it has ended the server
-            with suppress(ProcessLookupError):  # what is left where the keeper was killed
+            with suppress(ProcessLookupError):  # processes remain only if the keeper was killed
                 os.killpg(process.pid, signal.SIGKILL)
 
     def _log_end(self) -> str:
@@ -181,11 +181,11 @@ def _is_healthy(health: str) -> bool:
     return False
 
 
-CONCURRENCY: Final = 32  # requests at once: the server batches what it is given
+CONCURRENCY: Final = 32  # The server batches concurrent requests
 
 
 class VllmBackbone(RemoteBackbone):
-    """Answers with a vLLM server, which is started at the first request and ended with this process."""
+    """Answers with a vLLM server, which starts at the first request and ends with this process."""
 
     def __init__(self, name: str, model: str, options: BackboneOptions, server: VllmServer | None = None) -> None:
         self._server = server or VllmServer(name, model, find_command(name))
@@ -194,21 +194,21 @@ class VllmBackbone(RemoteBackbone):
         super().__init__(VllmProvider(name, model, self._server), options, is_local=True)
 
     def generate_as_completed(self, batch: Sequence[Request[R]]) -> Iterator[tuple[int, Generation[R] | BackboneError]]:
-        """Each request's position in the batch with its answer or what went wrong."""
-        self._server.ensure()  # here, because loading a model takes longer than an attempt may
+        """The index of each request with its answer or error, in order of completion."""
+        self._server.ensure()  # loading a model may take longer than the timeout of an attempt
         return super().generate_as_completed(batch)
 
 
 class VllmProvider(OpenAIProvider):
-    """The `openai` provider for a server that is started again where it died."""
+    """The `openai` provider for a server that is restarted if it ends."""
 
     def __init__(self, name: str, model: str, server: VllmServer) -> None:
         super().__init__(name, model, key=server.key, base_url="http://127.0.0.1/v1", server=ServerKind.VLLM)
         self.limits = RequestLimits(images=MAX_IMAGES)
-        self.identity = {"arguments": list(server.arguments)}  # and not its port, which changes
-        self._running = server
+        self.identity = {"arguments": list(server.arguments)}  # Without its port, which changes
+        self._vllm = server
 
     def complete(self, call: CompletionRequest, *, features: frozenset[str], timeout_seconds: float) -> Completion:
-        """One completion of the server at the address that it has now."""
-        self._client.base_url = self._running.ensure()
+        """Make one call, at the current address of the server."""
+        self._client.base_url = self._vllm.ensure()
         return super().complete(call, features=features, timeout_seconds=timeout_seconds)

@@ -1,6 +1,6 @@
-"""Runs a command, and ends its whole process group when it ends or standard input closes: `python keeper.py COMMAND…`.
+"""Runs a command and ends its process group when it ends or standard input closes: `python keeper.py COMMAND…`.
 
-The pipe closes when the process at its other end ends, even by `kill -9`, so that no server is left on the GPU.
+Standard input is a pipe from the parent process. It closes even if the parent is killed, so no server stays on the GPU.
 """
 
 import os
@@ -14,8 +14,8 @@ _GRACE_SECONDS = 15.0
 
 
 def run(command: list[str]) -> None:
-    """Run the command. When it ends, or the parent process has, end the process group, this process included."""
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL)  # noqa: S603  its whole purpose
+    """Run the command. When it or the parent process ends, end the process group, including this process."""
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL)  # noqa: S603  the user's own command
 
     def watch_parent() -> None:
         sys.stdin.buffer.read()
@@ -26,7 +26,7 @@ def run(command: list[str]) -> None:
     signal.signal(signal.SIGTERM, lambda *_: process.terminate())
     threading.Thread(target=watch_parent, daemon=True).start()
     process.wait()
-    os.killpg(0, signal.SIGKILL)  # what outlived the command
+    os.killpg(0, signal.SIGKILL)  # processes that outlived the command
 
 
 if __name__ == "__main__":

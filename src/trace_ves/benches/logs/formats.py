@@ -15,7 +15,7 @@ from trace_ves.core.errors import FormatError, InputError, MissingExtraError, wr
 from trace_ves.core.files import read_csv
 from trace_ves.core.jsonl import parse_loose_object, read_jsonl
 from trace_ves.records import Prediction
-from trace_ves.records.base import FieldError, shown, text_at, value_at
+from trace_ves.records.base import FieldError, get_text, get_value, quote
 
 Progress = Callable[[int, int], None] | None
 
@@ -57,16 +57,16 @@ class Fields:
     def question_id(self, row: Mapping[str, object], places: Sequence[object]) -> str:
         """The id of a row: at the path of --fields, else under the first of `ID_KEYS` in these places."""
         if path := self.paths.get("id"):
-            return text_at(row, path)
+            return get_text(row, path)
         value = first_of(places, ID_KEYS)
         if value is None:
             raise FieldError("it has no question id; give its path with --fields id=PATH")
-        return text_at({"id": value}, "id")
+        return get_text({"id": value}, "id")
 
     def response(self, row: Mapping[str, object], places: Sequence[object], default: object) -> str | None:
         """The answer of a row: at the path of --fields, else under one of `ANSWER_KEYS`, else `default`."""
         path = self.paths.get("answer")
-        value = value_at(row, path) if path else first_of(places, ANSWER_KEYS)
+        value = get_value(row, path) if path else first_of(places, ANSWER_KEYS)
         return _first_text(default if value is None else value)
 
 
@@ -86,7 +86,7 @@ def _first_text(value: object) -> str | None:
     if value is None or value == []:
         return None
     if isinstance(value, bool) or not isinstance(value, (str, int)):
-        raise FieldError(f"the answer must be text, found {shown(value)}")
+        raise FieldError(f"the answer must be text, found {quote(value)}")
     return str(value)
 
 

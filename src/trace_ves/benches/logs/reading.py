@@ -13,7 +13,7 @@ from trace_ves.benches.logs.letters import read_letter
 from trace_ves.core.errors import InputError
 from trace_ves.core.schedules import ASSUMED_FPS, FrameTimes, Schedule
 from trace_ves.records import Item, Prediction
-from trace_ves.records.run_file import Reconstruction, Run, distinct_names
+from trace_ves.records.run_file import Reconstruction, Run, distinguish_runs
 
 if TYPE_CHECKING:
     FrameTimesOf = Callable[[Item], FrameTimes]
@@ -39,7 +39,7 @@ def read_logs(paths: Sequence[Path], log_format: str, items: Sequence[Item], **o
     runs[0] = replace(runs[0], warnings=(*skipped, *runs[0].warnings))
     folders = {file.parent for file in files}
     names = [f"{run.path.parent.name}_" * (len(folders) > 1) + _stem(run.path) for run in runs if run.path]
-    return distinct_names(
+    return distinguish_runs(
         [
             replace(run, name=name) if run.path and run.name == _stem(run.path) else run
             for run, name in zip(runs, _shorten_names(names), strict=True)

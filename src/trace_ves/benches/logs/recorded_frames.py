@@ -15,7 +15,7 @@ from trace_ves.benches.logs.formats import ID_KEYS, first_of
 from trace_ves.core.errors import FormatError, InputError
 from trace_ves.core.jsonl import read_jsonl
 from trace_ves.records import Item, Prediction
-from trace_ves.records.base import FieldError, shown
+from trace_ves.records.base import FieldError, quote
 from trace_ves.records.calls import RecordedLook
 from trace_ves.records.run_file import Reconstruction, Run
 
@@ -79,7 +79,7 @@ def _place(path: Path, item: Item, indices: object, times: FrameTimes) -> tuple[
     seconds = []
     for index in indices:
         if isinstance(index, bool) or not isinstance(index, (int, float)) or not 0 <= index < 1e9 or index % 1:
-            raise InputError(f"{where}: a frame index is a whole number from 0 up, found {shown(index)}.")
+            raise InputError(f"{where}: a frame index is a whole number from 0 up, found {quote(index)}.")
         if times.is_exact and index >= len(times):
             raise InputError(f"{where}: frame {index:g} is not in its video, which has {len(times)} frames.")
         moment = float(times.seconds[int(index)]) if index < len(times) else index / times.fps

@@ -1,4 +1,4 @@
-"""A model of inspect_ai as a backbone; it is called from a worker thread of inspect_ai's event loop."""
+"""A model of inspect_ai as a backbone. It is called from a worker thread of inspect_ai's event loop."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ from trace_ves.backbone.provider import (
     FinishReason,
     ImagePart,
     RepairTurn,
+    parse_count,
     request_parts,
     sampling_seed,
-    token_count,
 )
 from trace_ves.backbone.remote import SAMPLED_TEMPERATURE
-from trace_ves.backbone.replies import strict_schema, validate_first
+from trace_ves.backbone.replies import make_strict_schema, validate_completion
 from trace_ves.records import Usage
 
-_DEEPEST: Final = 32  # a reply that refers to itself has no end once it is spelled out
+_DEEPEST: Final = 32  # A schema that refers to itself would never end
 _REPLACED: Final = frozenset({"$defs", "const", "oneOf", "prefixItems", "title"})
 
 
 def inline_schema(schema: Mapping[str, Any]) -> tuple[dict[str, Any], bool] | None:
-    """A reply's schema with every reference spelled out, and whether a model may be held to it strictly.
+    """A reply's schema with every reference replaced by its definition, and whether it may be enforced strictly.
 
-    A tuple becomes a list of its parts. None where the schema refers to itself: the model then gets it only as text.
+    A tuple becomes a list of its parts. None if the schema refers to itself: the model then gets it only as text.
     """
-    strict = strict_schema(schema)
-    sent = schema if strict is None else strict
+    strict = make_strict_schema(schema)
+    base = schema if strict is None else strict
     try:
-        return _inline(sent, sent.get("$defs", {}), _DEEPEST), strict is not None
+        return _inline(base, base.get("$defs", {}), _DEEPEST), strict is not None
     except RecursionError:
         return None
 
@@ -64,22 +64,22 @@ def _inline(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth: in
 
     if "$ref" in schema:
         return inner(definitions[schema["$ref"].removeprefix("#/$defs/")])
-    found = {keyword: value for keyword, value in schema.items() if keyword not in _REPLACED}
+    inlined = {keyword: value for keyword, value in schema.items() if keyword not in _REPLACED}
     if "const" in schema:
-        found["enum"] = [schema["const"]]
+        inlined["enum"] = [schema["const"]]
     if choices := schema.get("anyOf", schema.get("oneOf")):
-        found["anyOf"] = [inner(part) for part in choices]
+        inlined["anyOf"] = [inner(part) for part in choices]
     if "prefixItems" in schema:
         parts = [inner(part) for part in schema["prefixItems"]]
         distinct = [part for place, part in enumerate(parts) if part not in parts[:place]]
-        found["items"] = distinct[0] if len(distinct) == 1 else {"anyOf": distinct}
+        inlined["items"] = distinct[0] if len(distinct) == 1 else {"anyOf": distinct}
     elif "items" in schema:
-        found["items"] = inner(schema["items"])
+        inlined["items"] = inner(schema["items"])
     if "properties" in schema:
-        found["properties"] = {name: inner(part) for name, part in schema["properties"].items()}
+        inlined["properties"] = {name: inner(part) for name, part in schema["properties"].items()}
     if isinstance(schema.get("additionalProperties"), dict):
-        found["additionalProperties"] = inner(schema["additionalProperties"])
-    return found
+        inlined["additionalProperties"] = inner(schema["additionalProperties"])
+    return inlined
 
 
 LOW_DETAIL_PX: Final = 360  # frames up to this height are sent with `detail: low`, which only OpenAI's models read
@@ -92,7 +92,7 @@ _FINISH: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _InspectCall(Generic[R]):
-    """One request as inspect_ai takes it."""
+    """One request in the form of inspect_ai."""
 
     request: Request[R]
     content: list[ContentText | ContentImage]
@@ -100,14 +100,14 @@ class _InspectCall(Generic[R]):
 
     @classmethod
     def of(cls, request: Request[R], temperature: float | None) -> _InspectCall[R]:
-        """The frames, the words, and the schema: spelled out always, since not every provider is held to one."""
+        """The frames, the text, and the schema: also as text, because not every provider enforces it."""
         schema = request.reply.model_json_schema()
         call = CompletionRequest(request_parts(request), schema)
         config = GenerateConfig()
         if (inlined := inline_schema(schema)) is not None:
-            spelled_out = JSONSchema.model_validate(inlined[0])
+            json_schema = JSONSchema.model_validate(inlined[0])
             config.response_schema = ResponseSchema(
-                name=request.reply.__name__, json_schema=spelled_out, strict=inlined[1]
+                name=request.reply.__name__, json_schema=json_schema, strict=inlined[1]
             )
         if request.sample:
             config.temperature = temperature or SAMPLED_TEMPERATURE
@@ -122,12 +122,12 @@ class _InspectCall(Generic[R]):
         return cls(request, content, config)
 
     def messages(self, repairs: tuple[RepairTurn, ...]) -> list[ChatMessage]:
-        """The request, without its frames if a reply is repaired, and each reply with what was wrong with it."""
+        """The request and its repairs; a repair does not repeat the frames."""
         content = [part for part in self.content if not repairs or isinstance(part, ContentText)]
-        found: list[ChatMessage] = [ChatMessageUser(content=content)]
+        messages: list[ChatMessage] = [ChatMessageUser(content=content)]
         for turn in repairs:
-            found += [ChatMessageAssistant(content=turn.reply), ChatMessageUser(content=turn.instruction)]
-        return found
+            messages += [ChatMessageAssistant(content=turn.reply), ChatMessageUser(content=turn.instruction)]
+        return messages
 
 
 class InspectBackbone:
@@ -138,43 +138,43 @@ class InspectBackbone:
         self.name: Final = f"inspect:{model}"
 
     def generate(self, batch: Sequence[Request[R]]) -> Sequence[Generation[R]]:
-        """Answer the requests of a batch at once; a reply that does not validate is repaired after them."""
-        asked = [_InspectCall.of(request, self._model.config.temperature) for request in batch]
-        firsts = from_thread.run(self._complete_all, asked)
+        """Answer the requests of a batch concurrently, and repair invalid replies afterwards."""
+        calls = [_InspectCall.of(request, self._model.config.temperature) for request in batch]
+        firsts = from_thread.run(self._complete_all, calls)
         return [
-            validate_first(one.request.reply, first, partial(self._repair, one))
-            for one, first in zip(asked, firsts, strict=True)
+            validate_completion(call.request.reply, first, partial(self._repair, call))
+            for call, first in zip(calls, firsts, strict=True)
         ]
 
-    def _repair(self, asked: _InspectCall[R], repairs: tuple[RepairTurn, ...]) -> tuple[Completion, float]:
-        return from_thread.run(self._complete, asked, repairs)
+    def _repair(self, call: _InspectCall[R], repairs: tuple[RepairTurn, ...]) -> tuple[Completion, float]:
+        return from_thread.run(self._complete, call, repairs)
 
-    async def _complete_all(self, batch: Sequence[_InspectCall[R]]) -> list[tuple[Completion, float]]:
-        found: dict[int, tuple[Completion, float]] = {}
+    async def _complete_all(self, calls: Sequence[_InspectCall[R]]) -> list[tuple[Completion, float]]:
+        completions: dict[int, tuple[Completion, float]] = {}
 
-        async def one(place: int, asked: _InspectCall[R]) -> None:
-            found[place] = await self._complete(asked, ())
+        async def complete(place: int, call: _InspectCall[R]) -> None:
+            completions[place] = await self._complete(call, ())
 
         try:
             async with anyio.create_task_group() as group:
-                for place, asked in enumerate(batch):
-                    group.start_soon(one, place, asked)
+                for place, call in enumerate(calls):
+                    group.start_soon(complete, place, call)
         except BaseExceptionGroup as failures:
-            raise failures.exceptions[0] from None  # inspect_ai knows its own limits and errors by their type
-        return [found[place] for place in range(len(batch))]
+            raise failures.exceptions[0] from None  # inspect_ai recognises its limits and errors by their type
+        return [completions[place] for place in range(len(calls))]
 
-    async def _complete(self, asked: _InspectCall[R], repairs: tuple[RepairTurn, ...]) -> tuple[Completion, float]:
+    async def _complete(self, call: _InspectCall[R], repairs: tuple[RepairTurn, ...]) -> tuple[Completion, float]:
         started = time.monotonic()
-        output = await self._model.generate(asked.messages(repairs), config=asked.config)
+        output = await self._model.generate(call.messages(repairs), config=call.config)
         finish = _FINISH.get(output.stop_reason, FinishReason.STOP)
         completion = Completion(output.completion, _usage(output.usage), finish, output.error or "")
         return completion, time.monotonic() - started
 
 
 def _usage(stated: ModelUsage | None) -> Usage:
-    """inspect_ai counts what a provider's cache read or wrote beside the input; here it is a part of the input."""
+    """The tokens of a response. inspect_ai counts cached input separately; a `Usage` includes it in the input."""
     if stated is None:
         return Usage()
-    read, written = token_count(stated.input_tokens_cache_read), token_count(stated.input_tokens_cache_write)
-    fresh, output = token_count(stated.input_tokens), token_count(stated.output_tokens)
+    read, written = (parse_count(stated.input_tokens_cache_read), parse_count(stated.input_tokens_cache_write))
+    fresh, output = parse_count(stated.input_tokens), parse_count(stated.output_tokens)
     return Usage(fresh + read + written, read, output, written or None)

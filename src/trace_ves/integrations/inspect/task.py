@@ -30,10 +30,10 @@ from trace_ves.ves.metrics import HEADLINE_DENSITY, densities
 from trace_ves.ves.rows import row_of_prediction
 
 STORE_KEY: Final = "trace_ves:prediction"
-"""Where a solver leaves the line of a run file; `trace-ves audit --format inspect` reads it there."""
+"""The store key for the line of a run file, which `trace-ves audit --format inspect` reads."""
 _ITEM: Final = "item"
 _VIDEO: Final = "video"
-_MEASURED: Final = "measured"  # whether the audit's table counts the question
+_MEASURED: Final = "measured"  # Whether the audit's table counts the question
 
 
 def item_of(state: TaskState) -> Item:
@@ -47,8 +47,8 @@ def item_of(state: TaskState) -> Item:
 def audit(k: int = HEADLINE_DENSITY) -> Scorer:
     """Acc: a correct answer. Cov@k: at least k frames in every evidence interval. ECA@k: both. Fr: frames supplied.
 
-    Rates are shares from 0 to 1, as elsewhere in inspect_ai. A sample whose solver left no prediction is wrong and
-    unobserved, as a question without a line is to `trace-ves audit`.
+    Rates are from 0 to 1, as elsewhere in inspect_ai. A sample without a prediction is wrong and unobserved, like a
+    question without a line in `trace-ves audit`.
     """
 
     async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001  the item has the answer too
@@ -64,50 +64,50 @@ def audit(k: int = HEADLINE_DENSITY) -> Scorer:
             "Fr": row.frames_supplied,
         }  # inspect_ai leaves nan out of the mean, as the audit does
         values = {name: float(figure) if measured else math.nan for name, figure in figures.items()}
-        words = (
+        explanation = (
             f"{row.frames_supplied} frames supplied, {row.frames_distinct} of them distinct, {row.frames_inside} "
             f"inside the evidence, {row.density} in its least observed interval"
         )
-        return Score(value=values, answer=prediction.answer if prediction else None, explanation=words)
+        return Score(value=values, answer=prediction.answer if prediction else None, explanation=explanation)
 
     return score
 
 
-OPEN_VIDEOS: Final = 8  # videos that stay open between the samples that ask about them
+OPEN_VIDEOS: Final = 8  # Videos that stay open between samples
 
 
 @solver
 def trace(budget: int | None = None) -> Solver:
     """TRACE; `budget` bounds the frames that a question may cost."""
-    return _solver("trace", budget)
+    return _make_solver("trace", budget)
 
 
 @solver
 def uniform(frames: int = 64) -> Solver:
     """One call with frames spread evenly over the video."""
-    return _solver(f"uniform-{frames}", None)
+    return _make_solver(f"uniform-{frames}", None)
 
 
 @solver
 def avp(budget: int | None = None) -> Solver:
     """AVP: plan, observe, reflect."""
-    return _solver("avp", budget)
+    return _make_solver("avp", budget)
 
 
 @solver
 def vca(budget: int | None = None) -> Solver:
     """VCA: explore segments by reward."""
-    return _solver("vca", budget)
+    return _make_solver("vca", budget)
 
 
 @solver
 def method(name: str, budget: int | None = None) -> Solver:
     """Any method of `trace-ves run` by its name, your own `package.module:callable` included."""
-    return _solver(name, budget)
+    return _make_solver(name, budget)
 
 
-def _solver(name: str, budget: int | None) -> Solver:
-    answering = open_method(name)
+def _make_solver(name: str, budget: int | None) -> Solver:
+    method_to_run = open_method(name)
     videos = VideoPool(OPEN_VIDEOS)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001  a method asks in its own words
@@ -117,14 +117,15 @@ def _solver(name: str, budget: int | None) -> Solver:
 
         def work() -> Answered:
             with videos.borrow(path) as video:
-                return answer_question(question, video, job, method=answering, backbone=backbone)
+                return answer_question(question, video, job, method=method_to_run, backbone=backbone)
 
-        answered = await to_thread.run_sync(work, limiter=anyio.CapacityLimiter(1))
-        await anyio.lowlevel.checkpoint_if_cancelled()  # a time limit ends the sample; the method's error is its echo
-        state.store.set(STORE_KEY, answered.prediction.to_json())
-        if answered.error is not None:  # inspect_ai knows its own limits, and what to retry, by the type of the error
-            raise answered.error.__cause__ or answered.error
-        option = answered.answer.option  # inspect_ai's viewer and its own scorers look for it here:
+        result = await to_thread.run_sync(work, limiter=anyio.CapacityLimiter(1))
+        await anyio.lowlevel.checkpoint_if_cancelled()  # after a time limit, the method's error is only a consequence
+        state.store.set(STORE_KEY, result.prediction.to_json())
+        if result.error is not None:  # inspect_ai decides by the type of the error what to retry
+            raise result.error.__cause__ or result.error
+        option = result.answer.option
+        # inspect_ai's viewer and scorers read the answer from `output` and `choices`
         state.output = ModelOutput.from_content(str(state.model), f"ANSWER: {option}" if option else "no answer")
         for place, letter in enumerate(question.letters):
             state.choices.mark_choice(place, letter == option)
@@ -133,7 +134,7 @@ def _solver(name: str, budget: int | None) -> Solver:
     return solve
 
 
-solver_of = method  # the solver named `method`, where an argument has the same name
+make_method_solver = method  # `ves` has an argument with the name `method`
 
 
 @task
@@ -143,13 +144,13 @@ def ves(bench: str = "", method: str = "trace", budget: int | None = None, k: in
     `-T bench=BENCH -T method=uniform-64`; any solver of inspect_ai's may be named with `--solver` instead.
     """
     try:
-        dataset, solver = _dataset(bench), solver_of(method, budget)
-    except InputError as error:  # what inspect_ai prints without a traceback
+        dataset, solver = _load_dataset(bench), make_method_solver(method, budget)
+    except InputError as error:  # inspect_ai prints a `PrerequisiteError` without a traceback
         raise PrerequisiteError(escape(f"ERROR: {error}")) from None
     return Task(dataset=dataset, solver=solver, scorer=audit(k), metadata={"trace_ves": __version__})
 
 
-def _dataset(bench: str) -> MemoryDataset:
+def _load_dataset(bench: str) -> MemoryDataset:
     if not bench:
         raise InputError("the task trace_ves/ves needs a bench: -T bench=FOLDER, with questions.jsonl in it.")
     loaded = load_bench(Path(bench).expanduser().absolute())

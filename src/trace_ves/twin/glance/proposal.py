@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from trace_ves.core.interval import Interval, clipped, subtract
+from trace_ves.core.interval import Interval, clip_to_segments, subtract
 from trace_ves.twin.glance.parsed_question import Kind, lexicon
 from trace_ves.twin.glance.sightings import GLIMPSED, SEEN, Moment, moments_of
 
@@ -168,7 +168,9 @@ def choose_spans(context: CallContext, frames: Sequence[StoryboardFrame]) -> lis
     for _ in range(limit):
         free = [left for piece in unexplored for left in subtract(piece, [part for _, part in best])]
         known = {name for place, _ in best for name in place.names if place.rank >= GLIMPSE_RANK}
-        parts = [max(clipped(*place.span, free), key=lambda part: part.length, default=None) for place in places]
+        parts = [
+            max(clip_to_segments(*place.span, free), key=lambda part: part.length, default=None) for place in places
+        ]
         pairs = zip(places, parts, strict=True)
         options = [(place, part) for place, part in pairs if part and part.length >= WORTHWHILE_SECONDS]
         if not options:
@@ -212,7 +214,7 @@ def _sightings(
             for shown, group in groupby(frames, key=lambda frame: name in getattr(frame, how)):
                 run = list(group)
                 whole = (run[0].seconds - half, run[-1].seconds + half)
-                if shown and not clipped(*whole, covered):
+                if shown and not clip_to_segments(*whole, covered):
                     runs.append((whole if name in acting else _fit_length(whole), (name,)))
         for span, run_names in _join_runs(runs, limit):
             yield RankedSpan(span, rank, run_names)

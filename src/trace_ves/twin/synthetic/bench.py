@@ -13,7 +13,7 @@ from typing import Final
 
 from trace_ves.core import InputError, Interval, MissingExtraError, Question
 from trace_ves.core.files import atomic_path, write_atomic
-from trace_ves.core.jsonl import claim, dump_line
+from trace_ves.core.jsonl import dump_line, lock_for_writing
 from trace_ves.records import Item
 from trace_ves.twin.synthetic.drawing import Planes, draw, make_planes
 from trace_ves.twin.synthetic.layout import FPS, HEIGHT, WIDTH, choose_layout
@@ -126,7 +126,7 @@ def write_twin(
         out.mkdir(parents=True, exist_ok=True)
         folder = os.open(out, os.O_RDONLY)
         try:
-            claim(folder, out)  # a second process would delete unfinished videos of the first
+            lock_for_writing(folder, out)  # a second process would delete unfinished videos of the first
             write_atomic(out / WORLD_FILE, truth)
             if videos:
                 _write_videos(out, twin, workers, on_progress)
