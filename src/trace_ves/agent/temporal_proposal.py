@@ -196,7 +196,7 @@ def valid_candidates(
         ]
     # Every place that a frame pointed to comes before the neighbours of one.
     kept.sort(key=lambda each: each.moment is None)
-    room = max(0, context.limit - len(context.chosen))
+    room = context.limit - len(context.chosen)
     refused += [f"{each.span}: more than {context.limit} candidates" for each in kept[room:]]
     return (*context.chosen, *kept[:room]), tuple(refused)
 

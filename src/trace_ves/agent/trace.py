@@ -382,7 +382,7 @@ class Search:
         count = next((count for count in counts if count >= self.settings.least_scan_frames), 0)
         taken = [candidate.span for candidate in hinted]
         storyboard = [frame.seconds for frame in self.storyboard.frames]
-        moments = scan_moments(storyboard, self.state.notes or (), taken, max(0, count))
+        moments = scan_moments(storyboard, self.state.notes or (), taken, count)
         if len(moments) < self.settings.least_scan_frames:
             return None
         frames = self.inquiry.observer.frames_at(moments, height=self.storyboard.strategy.height)

@@ -167,8 +167,6 @@ class OpenRecord(Record):
 def with_extra(kind: Any, value: dict[str, object]) -> dict[str, object]:
     """The object as the record's own keys, and `extra` with all others."""
     known = _keys(kind)
-    if value.keys() <= known:
-        return value
     own = {key: entry for key, entry in value.items() if key in known}
     return own | {"extra": {key: entry for key, entry in value.items() if key not in known}}
 
@@ -212,7 +210,7 @@ _WANTED: Final = {
 
 def _clause(error: ValidationError, keys: tuple[str, ...]) -> str:
     """The first fault of a validation as a clause without file or line."""
-    fault = error.errors(include_url=False)[0]
+    fault = error.errors()[0]
     place, found = _place((*keys, *fault["loc"])), fault["input"]
     if fault["type"] == "missing":
         holder = _place((*keys, *fault["loc"][:-1]))

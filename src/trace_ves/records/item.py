@@ -143,8 +143,6 @@ def _interval(pair: tuple[float, ...], duration: float, precision: float) -> Int
     if len(pair) != 2:
         raise FieldError(f"an evidence interval needs two numbers, start and end, found {shown(list(pair))}")
     start, end = pair
-    if 0 <= start < end <= duration:
-        return Interval(start, end)
     if start > end:
         raise DirtyEvidenceError(f"evidence interval {start:g}-{end:g} s is reversed")
     if start == end:

@@ -72,13 +72,13 @@ class GeminiProvider(Provider):
     def __init__(self, name: str, model: str, *, key: Key | None = None, project: str | None = None) -> None:
         if key is not None:  # the Gemini API
             base_url = os.environ.get("GOOGLE_GEMINI_BASE_URL") or None
-            options = types.HttpOptions(base_url=base_url, api_version=_API_VERSION, client_args=_CLIENT)
+            options = types.HttpOptions(api_version=_API_VERSION, client_args=_CLIENT)
             self._client = genai.Client(vertexai=False, api_key=key.secret, http_options=options)
             super().__init__(name, model, key, identity={"base_url": base_url})
         else:  # Vertex AI, by the project and the credentials of this machine
             base_url = os.environ.get("GOOGLE_VERTEX_BASE_URL") or None
             location = os.environ.get("GOOGLE_CLOUD_LOCATION") or "global"
-            options = types.HttpOptions(base_url=base_url, client_args=_CLIENT)
+            options = types.HttpOptions(client_args=_CLIENT)
             self._client = genai.Client(vertexai=True, project=project, location=location, http_options=options)
             no_key = Key(PROJECT_VARIABLE, "")  # its tokens are short-lived, and masked by their pattern
             identity = {"base_url": base_url, "location": location}
