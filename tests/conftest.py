@@ -1,9 +1,12 @@
 """What every test shares: no network but loopback, and no folder of the person who runs the tests is touched."""
 
+import io
 import os
 import signal
+import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -68,9 +71,16 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
+def text_encoding(encoding: str | None, stacklevel: int = 2, real: Any = io.text_encoding) -> str:
+    """As `io.text_encoding`, but the package must not read or write text in whatever encoding a machine has."""
+    assert encoding or not sys._getframe(stacklevel).f_globals["__name__"].startswith("trace_ves."), "no encoding"
+    return str(real(encoding, stacklevel + 1))
+
+
 @pytest.fixture(autouse=True)
 def _no_traces_on_this_machine(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Caches go to a temporary folder, and no provider's key is ever seen."""
+    monkeypatch.setattr(io, "text_encoding", text_encoding)
     monkeypatch.setenv("TRACE_VES_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache"))
     monkeypatch.setenv("TRACE_VES_CONFIG_DIR", str(tmp_path_factory.getbasetemp() / "config"))
     for name in list(os.environ):

@@ -40,10 +40,10 @@ TESTS = {
     "runs": [
         *(f"tests/runs/test_{name}.py" for name in ("answering", "run", "evaluate", "logged_frames")),
         *(f"tests/runs/test_{name}.py" for name in ("ray_engine", "costs", "counterfactual")),
-        *(f"tests/cli/test_{name}.py" for name in ("ask_many", "videos")),
+        *(f"tests/cli/test_{name}.py" for name in ("ask", "ask_many", "ask_session", "videos")),
     ],
-    "backbone": ["tests/backbone"],
-    "benches": ["tests/benches"],
+    "backbone": ["tests/backbone", "tests/test_observer.py"],
+    "benches": ["tests/benches", "tests/construction/test_rules.py"],
     "cli": [
         *(f"tests/cli/test_{name}.py" for name in ("ask", "ask_many", "ask_session", "audit", "golden", "main")),
         *(f"tests/cli/test_{name}.py" for name in ("process", "videos")),

@@ -1,9 +1,15 @@
-"""Whatever a model says, the supplied frames never pass the budget and the search always ends."""
+"""Whatever a model says, the supplied frames never pass the budget, the search always ends, and it goes as it went.
 
+After a change of the search that is meant: `python -m tests.agent.test_budget` writes tests/agent/searches.txt again.
+"""
+
+import json
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +18,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from tests.agent.conftest import QUESTION
+from tests.fake_models import StageModel
 from trace_ves.agent import TRACE, VARIANTS
 from trace_ves.agent.anchors import VisualAnchor
 from trace_ves.agent.budget import (
@@ -23,6 +30,7 @@ from trace_ves.agent.budget import (
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.backbone.protocol import ModelFault, Request, ScriptedBackbone
 from trace_ves.core import Clip, Frame, Interval, ObservationStrategy, Termination
+from trace_ves.core.display import STAGES
 from trace_ves.observer import Observer
 from trace_ves.records.search import Candidate
 
@@ -70,7 +78,7 @@ class Babble:
         for candidate in said.get("candidates", ()):
             candidate["end"] = candidate["start"] + self.random.uniform(-5, 60)
         if request.stage == "evidence-assembly":
-            said["unmet_needs"] = [claim for claim in set(said["unmet_needs"]) if self.random.random() < 0.3]
+            said["unmet_needs"] = [claim for claim in sorted(set(said["unmet_needs"])) if self.random.random() < 0.3]
             said["status"] = self.random.choice(["answerable", "answerable", "insufficient", "conflicted"])
             said["answer"] = self.random.choice(["A", "A", "B", None])
         return said
@@ -122,6 +130,41 @@ def test_no_search_passes_its_budget_and_every_search_ends(
     }
     anchors = [anchor for record in answer.record["rounds"] for anchor in record["anchors"]]
     assert all(set(anchor["clip"]["timestamps"]) <= read for anchor in anchors) or faulty or stable
+
+
+class Witness(Babble):
+    """The same, but what it sees lies in what it is shown."""
+
+    def __call__(self, request: Request[Any]) -> Any:
+        said = super().__call__(request)
+        for span in said.get("spans", ()) if isinstance(said, dict) else ():
+            span["start"] = self.random.uniform(request.clips[0].span.start, request.clips[0].span.end)
+            span["end"] = span["start"] + self.random.uniform(-1, 15)
+        return said
+
+
+SEARCHES = Path(__file__).with_name("searches.txt")
+
+
+def searches() -> Iterator[str]:
+    """Every call of forty searches: the stage, which frames, and a digest of what the prompt says; and how they end."""
+    for seed in range(40):
+        name, model = sorted(VARIANTS)[seed % len(VARIANTS)], StageModel(dict.fromkeys(STAGES, Witness(seed)))
+        question = replace(QUESTION, family=("temporal-ordering", "event-counting")[seed % 2])
+        answer = VARIANTS[name](question, Observer(ClockVideo(600), ScriptedBackbone(model), budget=60 + 7 * seed))
+        yield f"{seed} {name}: {answer.option} {answer.termination} {digest(answer.record)}"
+        for request in model.requests:
+            seconds = [frame.seconds for clip in request.clips for frame in clip.frames]
+            shown = f"{len(seconds)} from {seconds[0]} to {seconds[-1]}" if seconds else "none"
+            yield f"  {request.stage} {shown} {digest([seconds, request.variables])}"
+
+
+def digest(value: object) -> str:
+    return sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def test_searches_go_as_they_went() -> None:
+    assert list(searches()) == SEARCHES.read_text(encoding="utf-8").splitlines()
 
 
 LOOK = ObservationStrategy(fps=0.5)
@@ -188,3 +231,7 @@ def test_an_anchor_has_the_most_frames_with_which_everything_can_be_read(
     kept: int, found: int, remaining: int, frames: int
 ) -> None:
     assert choose_anchor_frames(kept, found, remaining, TraceSettings()) == frames
+
+
+if __name__ == "__main__":
+    SEARCHES.write_text("\n".join([*searches(), ""]), encoding="utf-8")

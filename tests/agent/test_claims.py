@@ -107,10 +107,10 @@ def test_questions_that_parse_cost_no_call_and_others_one_of_text_alone() -> Non
 
 
 def test_a_claim_has_words_and_there_is_at_least_one() -> None:
-    for said in ({"claims": []}, {"claims": [{"claim": ""}]}, {}):
-        with pytest.raises(ValidationError):
-            ClaimsReply.model_validate(said)
     said = {"claims": [{"claim": "x", "kind": "fact", "values": None}]}
+    for other in ({"claims": []}, {"claims": [said["claims"][0] | {"claim": ""}]}, {}):
+        with pytest.raises(ValidationError):
+            ClaimsReply.model_validate(other)
     assert [each.claim for each in ClaimsReply.model_validate(said).claims] == ["x"]
 
 

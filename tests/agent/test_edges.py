@@ -123,8 +123,11 @@ def test_a_look_shows_the_nearest_frames_that_were_shown_and_one_frame_at_least(
     asked = inquiry({"relevant": "no"})
     near = Candidate(Interval(0, 20), LOOK, 4, moment=10)
     alone = Candidate(Interval(40, 44), LOOK)
-    looks = extract(asked, [near, alone], (), (1, 9, 11.5, 19), ())
-    assert [[frame.seconds for frame in look.clip.frames] for look in looks] == [[7.5, 9, 10, 11.5], [42]]
+    same = Candidate(Interval(0, 9), LOOK, 3, moment=0)  # as the frame at 0.4 s
+    looks = [*extract(asked, [near, alone], (), (1, 9, 11.5, 19), ()), *extract(asked, [same], (), (0.4,), ())]
+    assert [[frame.seconds for frame in look.clip.frames] for look in looks] == [
+        *([7.5, 9, 10, 11.5], [42], [0.4, 2.5, 6.8]),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,8 @@ def test_an_occurrence_like_those_found_cannot_slip_through() -> None:
 
 
 def test_a_gap_between_frames_that_are_not_promising_is_passed_over_if_no_occurrence_fits_into_it() -> None:
-    notes = [SegmentNote(0, 30, "a forest", promising=False), SegmentNote(30, 60, "the table")]
+    notes = [SegmentNote(5, 25, "a forest", promising=False), SegmentNote(30, 60, "the table")]
+    notes.append(SegmentNote(60, 90, "a wall", promising=False))
     shown = [5, 15, 25, 35, 45]
     assert find_unpromising(shown, notes, [Interval(40, 50)]) == (Interval(5, 15), Interval(15, 25))
     assert find_unpromising(shown, notes, [Interval(40, 49)]) == ()

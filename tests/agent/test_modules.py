@@ -165,8 +165,8 @@ def test_a_look_has_as_many_frames_as_its_strategy_asks_for_within_bounds() -> N
 
 
 def test_what_expand_named_comes_first_and_the_rest_stays() -> None:
-    context = ProposalContext(WHOLE, CLOSE, focus=(Interval(85, 90),))
-    assert context.unexplored == (Interval(85, 90), Interval(0, 50), Interval(80, 85), Interval(90, 100))
+    context = ProposalContext(WHOLE, CLOSE, focus=(Interval(85, 98.5),))
+    assert context.unexplored == (Interval(85, 98.5), Interval(0, 50), Interval(80, 85), Interval(98.5, 100))
     assert select_candidates([wish(10, 20)], context, TraceSettings())[0]  # it replaces nothing
 
 

@@ -95,6 +95,7 @@ def test_what_expand_put_first_is_first_once() -> None:
     looking = search(50, {"candidates": []}, notes=(), focus=(Interval(30, 40),))
     looking.propose()
     assert looking.state.focus == ()
+    assert looking.ask_for_candidates(None, (chosen := Candidate(Interval(40, 49), LOOK, 3),)) == (chosen,)
 
 
 @pytest.mark.parametrize("rebuild", [False, True])

@@ -46,6 +46,7 @@ def test_refine_marks_the_anchor_and_leaves_a_look_to_do() -> None:
 
 
 def test_expand_leaves_looks_at_its_spans_to_do_the_first_part_of_each_first() -> None:
+    assert STATE.after(Expand((), "text"), SETTINGS).pending == ()
     after = STATE.after(Expand((Interval(30, 80), Interval(0, 9)), "text"), SETTINGS)
     assert (after.anchors, after.rebuild, after.focus) == ((A1, A2), False, (Interval(30, 80), Interval(0, 9)))
     assert [look.span for look in after.pending] == [Interval(30, 55), Interval(0, 9), Interval(55, 80)]

@@ -328,20 +328,6 @@ def test_a_variant_differs_in_what_its_name_says_alone() -> None:
     }
 
 
-def test_chronological_layout_shows_clips_in_order_of_time(searching: Searching) -> None:
-    backwards = {"anchor-prioritization": lambda r: {"order": list(range(len(r.clips), 0, -1))}}
-    for name, expected in (("trace", True), ("trace-chronological", False)):
-        _, witness, _ = searching(backwards, method=VARIANTS[name])
-        starts = [clip.span.start for clip in witness.of("evidence-assembly")[-1].clips]
-        assert (starts == sorted(starts, reverse=True)) is expected
-
-
-def test_resupplied_storyboard_is_paid_again(searching: Searching) -> None:
-    spans = [(65, 80), (112, 128)], [(586, 601)]
-    _, _, observer = searching(None, *spans, method=VARIANTS["trace-resupply-storyboard"])
-    assert [n for stage, n in stages(observer) if stage == "temporal-proposal"][:2] == [32, 32]
-
-
 def test_without_replay_the_record_is_trusted(searching: Searching) -> None:
     answer, witness, _ = searching({"final-answer-replay": {"answer": "D"}}, method=VARIANTS["trace-without-replay"])
     assert (answer.option, answer.termination) == ("A", Termination.STABLE_PREFIX_FOUND)
@@ -374,9 +360,3 @@ def test_without_expand_nothing_new_is_ever_searched_and_expand_is_never_offered
     assert "EXPAND" not in control.text
     assert "EXPAND" not in json.dumps(control.reply.model_json_schema())
     assert "EXPAND" not in control.variables["costs"]
-
-
-def test_fixed_rounds_never_stop_by_rule(searching: Searching) -> None:
-    answer, _, _ = searching(method=VARIANTS["trace-fixed-rounds"])
-    assert (answer.option, answer.termination) == ("A", Termination.NO_STABLE_PREFIX)
-    assert len(answer.record["rounds"]) == 2

@@ -38,7 +38,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     # What would put a password into run files:
     *((f"openai:m@http://{url}", {}, "The URL after ") for url in ("user:secret@host/v1", "host/v1?key=secret")),
     (LOCAL, {"max_output_tokens": 0}, "--max-output-tokens must be 1 or more, got 0."),
-    (LOCAL, {"timeout": float("nan")}, "The timeout must be more than 0 seconds, got nan."),
+    *((LOCAL, {"timeout": float(n)}, f"The timeout must be more than 0 seconds, got {n}.") for n in ("nan", "inf")),
     (LOCAL, {"concurrency": 0}, "A remote backbone needs concurrency >= 1, got 0."),
     (LOCAL, {"thinking": "hard"}, "There is no thinking 'hard'; there are default, none, low, medium, high."),
     (LOCAL, {"detail": "4k"}, "There is no detail '4k'; there are auto, low, medium, high."),

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,9 @@ def test_evidence_has_slack_at_both_ends_and_it_is_counted(tmp_path: Path, evide
         return
     assert [(i.start, i.end) for i in loaded.items[1].evidence] == [taken]
     assert loaded.slack == ("q2",)
-    [warning] = loaded.warnings
-    assert "the evidence of 1 questions exceeds the video by up to 1 s (q2)" in warning
+    for names, shown in (("q2",), "q2"), (("q2", "b", "c"), "q2, b, c"), (("q2", "b", "c", "d"), "q2, b, c, …"):
+        [warning] = replace(loaded, slack=names).warnings
+        assert f"of {len(names)} questions exceeds the video by up to 1 s ({shown})" in warning
 
 
 def test_a_bench_without_a_usable_question_says_why(tmp_path: Path) -> None:
@@ -82,7 +84,7 @@ def test_the_videos_that_are_needed_are_counted(tmp_path: Path) -> None:
     videos = list_videos(items, tmp_path)
     assert [(each.video, each.questions, each.there) for each in videos] == [("a", 2, 1), ("b", 1, 0), ("c", 1, 0)]
     assert summarise_videos(videos) == "3 videos needed, 1 found (2 MB), 2 missing, 1 with a problem."
-    assert summarise_videos(videos[:1]) == "1 videos needed, 1 found (2 MB), 0 missing."
+    assert summarise_videos([replace(videos[0], bytes=10**12)]) == "1 videos needed, 1 found (1,000,000 MB), 0 missing."
 
 
 def test_one_video_has_one_duration(tmp_path: Path) -> None:

@@ -73,6 +73,7 @@ LVBENCH_LINE = {
             ("2", "When?\n(A) 1\n(B) 2", "A", ["reasoning"], "60:10-60:40"),
             ("3", "Why?\n(A) 1\n(B) 2", "A", [], "10:00-09:00"),
             ("4", "No options?", "A", [], "00:01-00:02"),
+            ("3", "Again?\n(A) 1\n(B) 2", "A", [], "00:01-00:02"),
         )
     ],
 }
@@ -87,7 +88,7 @@ def test_lvbench_official(tmp_path: Path) -> None:
     assert first.extra["question_types"] == ["reasoning", "summarization"]
     assert second.evidence == (Interval(3610, 3640),), "the duration is in whole minutes, so a minute of slack"
     assert third.evidence == ()
-    assert [(problem.id, problem.kept) for problem in bench.problems] == [("3", True), ("4", False)]
+    assert [(problem.id, problem.kept) for problem in bench.problems] == [("3", True), ("4", False), ("3", False)]
     with pytest.raises(InputError, match="is reversed"):
         importers.read_lvbench(path, strict=True)
 

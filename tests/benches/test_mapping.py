@@ -105,6 +105,7 @@ def test_several_rows_are_one_question(tmp_path: Path) -> None:
     first, second = read(tmp_path, toml, rows).items
     assert first.evidence == (Interval(4, 5), Interval(6, 7))
     assert second.evidence == (Interval(8, 9),)
+    assert [each.id for each in read(tmp_path, toml, [*rows, ROW | {"n": 3, "s": 1, "t": None}]).problems] == ["3"]
     rows[2]["q"] = "another?"
     bench = read(tmp_path, toml, rows)
     assert [item.question.id for item in bench.items] == ["2"]

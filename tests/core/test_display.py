@@ -9,6 +9,7 @@ from trace_ves.core.display import (
     PALETTE,
     STAGES,
     colour_stages,
+    count_words,
     describe_stage,
     is_trace,
     method_colours,
@@ -43,6 +44,7 @@ def test_trace_is_blue_what_it_is_compared_with_grey_and_others_share_the_rest()
     names = ("trace", "Trace@openai:x", "trace-without-replay", "traces", "vca@trace")
     assert [name for name in names if is_trace(name)] == ["trace", "Trace@openai:x"]  # an ablation is not TRACE
     notes = [simulation_notes(names) for names in (["lab:seed=1", "openai:gpt", "lab"], ["openai:gpt"])]
+    assert [count_words(number, "clip") for number in (0, 1, 2000)] == ["0 clips", "1 clip", "2,000 clips"]
     assert notes == [LAB_NOTICE, ""]  # a simulation is said once, and a model is none
 
 

@@ -25,6 +25,7 @@ def test_both_ends_belong_to_it() -> None:
     shared = [Interval(0, 5).intersection(Interval(start, 9)) for start in (3, 5, 6)]
     assert shared == [Interval(3, 5), Interval(5, 5), None]
     assert subtract(Interval(0, 2), [Interval(1, 1)]) == (Interval(0, 2),)  # a part without length
+    assert subtract(Interval(0, 10), [Interval(2, 9)], shortest=1) == (Interval(0, 2),)
     assert clip_to_segments(-math.inf, math.inf, [Interval(0, 10)]) == (Interval(0, 10),)
     assert iou(Interval(0, 0.5), Interval(0, 0.25)) == 0.5
 

@@ -152,7 +152,10 @@ def test_closing_syncs_once_and_twice_is_fine(tmp_path: Path, monkeypatch: pytes
     out.close()
     assert len(synced) == 1
     with JsonlAppender(tmp_path / "run.jsonl"):  # nobody holds it any more
-        pass
+        open_files = sorted(Path("/proc/self/fd").iterdir())
+        with pytest.raises(InputError, match="another process is writing there"):
+            JsonlAppender(tmp_path / "run.jsonl")
+        assert sorted(Path("/proc/self/fd").iterdir()) == open_files
 
 
 def test_what_cannot_be_read_or_written_is_one_sentence(tmp_path: Path) -> None:

@@ -228,6 +228,7 @@ OPEN = {"options": [], "accepted": ["2"]}
         ({"answer": "AB"}, "'answer' must be one of A-B, found 'AB'"),
         ({"answer": ""}, "'answer' must be one of A-B, found ''"),
         ({"options": ["x"] * 4, "answer": "E"}, "'answer' must be one of A-D, found 'E'"),
+        ({"duration": 0.5, "evidence": []}, ("B", 2, None)),
         ({"duration": 0}, "'duration' must be more than 0 seconds, found 0.0"),
         ({"duration": -1}, "'duration' must be more than 0 seconds, found -1.0"),
         ({"duration": None}, "the key 'duration' is missing, and a question with evidence needs it"),

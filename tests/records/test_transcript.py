@@ -77,6 +77,9 @@ def test_of_a_question_that_was_asked_again_the_last_words_count(
     assert index.read("q1") == TRANSCRIPT
     assert index.read('q", "2') == Transcript('q", "2')
     assert index.read("q3") is None
+    with transcripts_path(run).open("r+b") as file:  # what was read is not read again
+        file.write(transcripts_path(run).read_bytes().replace(b"q1", b"q0", 1))
+    assert index.read("q0") is None
     assert (index.search(["look", "list"]), index.search(["look", "never"])) == ({"q1"}, set())
     for less, found in ((0, {"q1"}), (1, set())):  # a search reads whole lines up to a limit
         monkeypatch.setattr(module, "MOST_SEARCHED_BYTES", transcripts_path(run).stat().st_size - less)
@@ -94,19 +97,18 @@ def test_a_file_that_was_replaced_is_read_anew(tmp_path: Path) -> None:
         ]
 
 
-def test_texts_are_bounded_and_say_how_long_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LONGEST_TEXT_CHARS", 10)
-    monkeypatch.setattr(module, "MOST_CHARS", 36)
-    said = make_transcript("q", [CallTexts("s", f"{n}" * 20, replies=(ModelText("r" * 9 + f"{n}+"),)) for n in (1, 2)])
-    assert [len(prompt) for prompt in said.prompts] == [10, 10]
-    assert [reply for call in said.calls for reply in call.replies] == [
-        ModelText("r" * 9 + "1", chars=11),
-        ModelText("r" * 6, chars=11),
-    ]
-    more = make_transcript("q", [CallTexts("s", f"{n}" * 20, replies=(ModelText("r"),)) for n in range(9)])
-    assert sum(map(len, more.prompts)) <= 36
-    assert [more.prompt_of(call) for call in more.calls][3:] == [""] * 6
-    assert more.calls[-1].replies == (ModelText("", chars=1),)
+def test_texts_are_bounded_and_say_how_long_they_were() -> None:
+    long = "r" * 100_001
+    said = make_transcript("q", [CallTexts("s", f"{n:02}" * 50_001, replies=(ModelText(long),)) for n in range(11)])
+    assert said.prompts == (*(f"{n:02}" * 50_000 for n in range(10)), "")
+    cut = [reply for call in said.calls for reply in call.replies]
+    assert cut == [ModelText(long[:-1], chars=100_001)] * 10 + [ModelText("", chars=100_001)]
+    calls = [CallTexts("s", f"{n:02}" * 50_000) for n in range(19)]
+    for spare in (0, 1):
+        more = make_transcript("q", [*calls, CallTexts("s", "p", replies=(ModelText(long[: 99_999 + spare]),))])
+        assert sum(map(len, more.prompts)) == 1_900_001
+        assert more.prompt_of(more.calls[-1]) == "p"
+        assert more.calls[-1].replies == (ModelText(long[:99_999], chars=100_000 if spare else None),)
 
 
 def test_a_sidecar_that_another_process_writes_is_left_to_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.agent.test_budget import ClockVideo
-from trace_ves import evaluate
+from trace_ves import ask, evaluate
 from trace_ves.backbone.protocol import ScriptedBackbone
 from trace_ves.baselines.direct import Uniform, blind
 from trace_ves.benches import Bench
@@ -24,6 +24,7 @@ from trace_ves.observer import Memory, Method, Observer, Progress, RoundStarted
 from trace_ves.records import Call, Item, ObservationLog, Prediction, Usage
 from trace_ves.records.disk_cache import checksum
 from trace_ves.records.run_file import Run, RunFile
+from trace_ves.records.transcript import read_recording
 from trace_ves.runs import video_pool
 from trace_ves.runs.answering import Answered, Answerer, Job, QuestionTask, RunOptions, TaskResult, answer_question
 from trace_ves.runs.asking import add_question, answer_text, ask_many
@@ -173,6 +174,20 @@ def test_methods_and_backbones_are_opened_once_for_all_questions(monkeypatch: py
     assert all(result.transcript is not None for result in results)
     quiet = Answerer(replace(OPTIONS, transcripts=False))
     assert quiet(QuestionTask(JOB, QUESTION, "v.mp4")).transcript is None
+
+
+def test_a_session_records_what_was_said_and_closes_its_video(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    opener, ends = Opener(), iter([Termination.STABLE_PREFIX_FOUND, Termination.NO_STABLE_PREFIX])
+    monkeypatch.setattr("trace_ves.runs.asking.opener_of", lambda _: opener)
+    closed: list[SharedVideo] = []
+    monkeypatch.setattr(SharedVideo, "close", lambda video: closed.append(video))  # noqa: PLW0108  binds as a method
+    options = {"backbone": MODEL, "method": lambda *_: Answer("B", termination=next(ends)), "record": tmp_path / "r"}
+    for stable in (True, False):
+        found = ask("v.mp4", "Which?", ["red", "blue"], **options)
+        assert (found.answer, found.text, found.stable, len(closed)) == ("B", "blue", stable, 2 - stable)
+        assert read_recording(tmp_path / "r") == [found.transcript]
+    with pytest.raises(InputError, match="is an input of this command"):
+        ask("v.mp4", "Which?", **options | {"record": "v.mp4"})
 
 
 def test_nothing_to_ask_has_no_lines(tmp_path: Path) -> None:

@@ -165,6 +165,7 @@ def test_a_name_that_is_none_gets_a_sentence(name: str, sentence: str) -> None:
 def test_every_agent_has_one_budget_and_the_others_are_bounded_by_definition() -> None:
     assert {default_budget(open_method(name)) for name in (*VARIANTS, "avp", "vca")} == {DEFAULT_BUDGET}
     assert default_budget(replace(VARIANTS["trace"], actions=frozenset())) == DEFAULT_BUDGET
+    assert default_budget(Avp(default_budget=1)) == 1
     free = ("avp-unlimited", "vca-unlimited", "uniform-64")
     assert {default_budget(open_method(name)) for name in free} == {UNLIMITED}
     assert states_budget("avp", open_method("avp"))

@@ -12,41 +12,23 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
 from tests.ves.test_golden import GOLDEN, bench, everything
-from tests.ves.test_tables import small_bench
+from tests.ves.test_tables import paper_report, small_bench
 
 from trace_ves.core import InputError
-from trace_ves.core.display import PALETTE
 from trace_ves.records import Prediction
 from trace_ves.ves import audit
 from trace_ves.ves.figures import draw_figures
 from trace_ves.ves.figures.bars import bench_figure
 from trace_ves.ves.figures.frontier import Box, Point, boxes_along, frame_ticks, frontier_figure, place_labels
-from trace_ves.ves.figures.style import METADATA, STYLE
+from trace_ves.ves.figures.style import STYLE
 
 
-def test_figures_have_error_bars_and_trace_keeps_its_colour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In whatever place TRACE stands, it is blue; and the bars have the width of the report's own intervals."""
-    items = small_bench()
-    lines = [Prediction(i.question.id, "A", (1.0,), 4, method="trace", termination="exhausted") for i in items]
-    other = [replace(line, method="zeta", answer="AB"[n % 2], termination=None) for n, line in enumerate(lines)]
-    for runs in ({"trace": lines}, {"zeta": other, "trace": lines}):
-        report = audit(items, runs, resamples=50)
-        with mpl.rc_context(STYLE):
-            axes = frontier_figure(report.runs, "Acc").axes[0]
-        colours = {line.get_color() for line in axes.lines if line.get_marker() == "D"}
-        assert PALETTE["blue"] in colours
-        assert len(colours) == len(runs)
-        low, high = report.run("trace").ci95["Acc"] or (0, 0)
-        reach = [c.get_segments()[0] for c in axes.collections if tuple(c.get_segments()[0][:, 1]) == (low, high)]
-        assert reach
-    monkeypatch.setattr("trace_ves.ves.figures.METADATA", {"svg": METADATA["svg"]})  # the others take longer
-    drawn = draw_figures(report, items, tmp_path)
-    names = {"bench", "buckets", "coverage", "endings", "families", "frontier", "k-sweep"}
-    assert {path.stem for path in drawn} == names
-    assert "ECA@2 (%)" in (tmp_path / "frontier.svg").read_text()
-    assert ">exhausted<" in (tmp_path / "endings.svg").read_text()
-    assert ">not recorded<" in (tmp_path / "endings.svg").read_text()
+def described_legend(legend: Legend) -> str:
+    box = [round(each) for each in legend.get_bbox_to_anchor().bounds]
+    place = legend._loc, legend._ncols, legend.borderaxespad, legend.handlelength, legend.get_frame_on()  # type: ignore[attr-defined]
+    return f"legend {[(text.get_text(), text.get_fontsize()) for text in legend.get_texts()]} {place} {box}"
 
 
 def described(axes: Axes) -> Iterator[str]:
@@ -55,20 +37,23 @@ def described(axes: Axes) -> Iterator[str]:
     def numbers(values: Any) -> str:
         return " ".join(f"{value:.4g}" for value in np.ravel(values))
 
-    legend = axes.get_legend()
     yield f"axes {numbers([*axes.get_xlim(), *axes.get_ylim()])} | {axes.get_xlabel()} | {axes.get_ylabel()}"
+    words = axes.title, axes.xaxis.label, axes.yaxis.label
+    yield f"title {[(text.get_text(), text.get_fontsize()) for text in words]}"
     yield f"ticks {numbers(axes.get_xticks())} {[text.get_text() for text in axes.get_yticklabels()]}"
+    yield f"tick {[dict(sorted(axis.get_tick_params().items())) for axis in (axes.xaxis, axes.yaxis)]}"
     yield f"grid {axes.xaxis.get_gridlines()[0].get_visible()} {axes.spines['left'].get_visible()} {axes.get_xscale()}"
-    yield f"legend {[text.get_text() for text in legend.get_texts()] if legend else None}"
+    yield from map(described_legend, filter(None, [axes.get_legend()]))
     for bar in axes.patches:
-        yield f"bar {numbers(bar.get_bbox().extents)} {to_hex(bar.get_facecolor())}"
+        look = to_hex(bar.get_edgecolor()), bar.get_linewidth(), bar.get_alpha(), bar.get_zorder()
+        yield f"bar {numbers(bar.get_bbox().extents)} {to_hex(bar.get_facecolor())} {look}"
     for line in axes.lines:
         look = line.get_linestyle(), line.get_marker(), line.get_linewidth(), line.get_markersize(), line.get_zorder()
         yield f"line {numbers(line.get_xydata())} {to_hex(line.get_color())} {look}"
     for lines in axes.collections:
-        yield f"reach {numbers(lines.get_segments())} {lines.get_linewidth()}"
+        yield f"reach {numbers(lines.get_segments())} {lines.get_linewidth()} {lines.get_alpha()} {lines.get_zorder()}"
     for text in axes.texts:
-        place = text.get_ha(), text.get_va(), text.get_fontsize()
+        place = text.get_ha(), text.get_va(), text.get_fontsize(), text.get_weight(), text.get_zorder()
         yield f"text {text.get_text()!r} {numbers(text.get_position())} {to_hex(text.get_color())} {place}"
 
 
@@ -76,7 +61,8 @@ def test_every_figure_is_drawn_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Non
     found: list[str] = []
 
     def save(figure: Figure, _: Path, name: str) -> tuple[Path, ...]:
-        words = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+        words = [f"{text.get_text()} {text.get_fontsize()}" for text in figure.texts]
+        words += map(described_legend, figure.legends)
         layout = type(figure.get_layout_engine()).__name__
         found.append(f"{name} {figure.get_size_inches().tolist()} {layout} {words}")
         found.extend(line for axes in figure.axes for line in described(axes))
@@ -84,6 +70,14 @@ def test_every_figure_is_drawn_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr("trace_ves.ves.figures._save", save)
     draw_figures(everything(), bench(3), Path())
+    for below, above in ((4, 5), (0, 0)):
+        known = [(run, run.metrics["Acc"] or 0.0) for run in paper_report().runs]
+        crowd = [replace(run, ci95={"Acc": (value - below, value + above)}) for run, value in known]
+        with mpl.rc_context(STYLE):
+            save(frontier_figure(crowd, "Acc"), Path(), "crowd")
+    sizes = [(10 + n % 3, 4 + n % 2) for n in range(40)]
+    labels = place_labels([(n * 37 % 100, n * 61 % 100) for n in range(40)], sizes, [], Box(0, 0, 100, 100), gap=2)
+    found.append(" ".join(f"{x:g},{y:g}" for x, y in labels))
     assert "\n".join([*found, ""]) == (GOLDEN / "figures.txt").read_text(encoding="utf-8")
 
 

@@ -1,14 +1,16 @@
-"""Three reports in every format, letter for letter as in tests/ves/golden.
+"""Three reports in every format, one also for a terminal of 60 columns, letter for letter as in tests/ves/golden.
 
 After a change that is meant: `python -m tests.ves.test_golden`, then read the difference of each file.
 """
 
+import io
 import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from trace_ves.core import Interval, Question
 from trace_ves.records import Call, Item, Prediction
@@ -17,6 +19,7 @@ from trace_ves.ves import audit
 from trace_ves.ves.paper import paper_main_table
 from trace_ves.ves.renderers import REPORT_FORMATS, markdown_table
 from trace_ves.ves.report import AuditReport
+from trace_ves.ves.terminal import print_report
 
 GOLDEN = Path(__file__).parent / "golden"
 DURATIONS = (119.5, 120.0, 899.0, 900.0, 3599.0, 3600.0)
@@ -74,7 +77,7 @@ def everything() -> AuditReport:
     runs = [
         logged,
         replace(trace, predictions=lines),
-        run(items, "avp", 5, 0),
+        run(items, "avp", 5, 0, observations=(Call("scan", (1.25,)),)),
         *(run(items, f"uniform-{n}", 3, n // 16) for n in (32, 8)),
         replace(mine, predictions=mine.predictions[:-5]),
         run(items, "blind", 2, None),
@@ -107,6 +110,13 @@ def few() -> AuditReport:
     return replace(report, signature="", runs=tuple(each for each in report.runs if each.name in names), **pairs)
 
 
+def in_terminal(report: AuditReport, width: int) -> str:
+    """What a terminal receives, with its escapes readable."""
+    out = io.StringIO()
+    print_report(report, Console(file=out, width=width, force_terminal=True, color_system="standard"))
+    return out.getvalue().replace("\x1b", "^")
+
+
 FILES = {
     **{
         f"everything{suffix}": lambda write=REPORT_FORMATS[suffix]: write(everything())
@@ -116,6 +126,7 @@ FILES = {
         f"few{suffix}": lambda write=REPORT_FORMATS[suffix]: write(few()).replace("<t", "\n<t")
         for suffix in (".csv", ".html")
     },
+    "terminal.txt": lambda: in_terminal(everything(), 60),
     "answers.txt": lambda: f"{answers()}\n",
     "families.txt": lambda: f"{families()}\n",
     "paper.md": lambda: markdown_table(paper_main_table(everything())),

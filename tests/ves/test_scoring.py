@@ -13,7 +13,7 @@ from trace_ves.benches import load_bench
 from trace_ves.core import InputError, Interval, Question
 from trace_ves.core.schedules import FrameTimes, parse_schedule
 from trace_ves.records import Item, Prediction
-from trace_ves.records.run_file import Run
+from trace_ves.records.run_file import Reconstruction, Run
 from trace_ves.ves import audit, load_runs, score_files
 from trace_ves.ves.rows import AuditRow, ScoredRun, row_of_prediction, row_of_sampler, row_of_schedule, score_samplers
 
@@ -255,3 +255,18 @@ def test_fewer_questions_agree_by_chance() -> None:
     assert alike(10, response=True, frames=True, same_video=True) == [
         f"{name}: {words}; its frames do not depend on the question." for name in "ab"
     ]
+
+
+def test_frames_that_cannot_depend_on_the_question_are_said_of_no_schedule() -> None:
+    items = [item(f"q{n}", (), video="v") for n in range(10)]
+    lines = [Prediction(each.question.id, None, (7.0,), 1) for each in items]
+    made = Reconstruction("8", frozenset())
+    runs = [
+        Run("schedule", lines, reconstruction=made),
+        Run("selector", [replace(line, extra={"selection": True}) for line in lines], reconstruction=made),
+        Run("uniform-1", lines),
+        Run("mine", [replace(line, method="random") for line in lines]),
+        *(replace(line, method="loose") for line in lines),
+    ]
+    warnings = [each for each in audit(items, runs, resamples=1).warnings if "same frames (" in each]
+    assert [each.partition(":")[0] for each in warnings] == ["selector", "loose"]

@@ -232,7 +232,9 @@ MOST_PAIRS: Final = 12
 def agreement_table(report: AuditReport) -> Table:
     """The agreement of runs in answers, responses and frames, the most similar pairs first."""
     closest = sorted(
-        report.agreement, key=lambda pair: max(pair.responses or 0, pair.answers or 0, pair.frames or 0), reverse=True
+        report.agreement,
+        key=lambda pair: max(filter(None, (pair.responses, pair.answers, pair.frames)), default=0),
+        reverse=True,
     )
     more = len(closest) - MOST_PAIRS
     rows = tuple(

@@ -28,7 +28,7 @@ from trace_ves.benches.frame_log import hooks
 from trace_ves.benches.frame_log.frames import FrameTable, LoggedLook, ReceivedFrame, reads_consecutive_frames
 from trace_ves.benches.frame_log.recorder import MOST_UNWRITTEN, RECORDER, FramesFile
 from trace_ves.benches.logs.recorded_frames import read_recorded
-from trace_ves.frame_log import main
+from trace_ves.frame_log import USAGE, main
 from trace_ves.records.run_file import read_predictions
 
 av: Any = pytest.importorskip("av")
@@ -276,14 +276,13 @@ def test_frames_that_cannot_be_written_are_said_once(
     RECORDER.file.flush()  # as at exit
 
 
-@pytest.mark.parametrize("program", [(), ("none.py",), ("-m",)])
-def test_without_a_program_usage_is_shown(
-    program: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize("words", [(), ("frames",), ("frames", "none.py"), ("frames", "-m"), ("-x", "none.py")])
+def test_without_a_program_usage_is_shown(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
-        main([str(tmp_path / "frames"), *program])
+        main(list(words))
     assert caught.value.code == 2
-    assert "usage: python -m trace_ves.frame_log FOLDER SCRIPT" in capsys.readouterr().err
+    reason = "trace_ves.frame_log: none.py: no such script.\n" if words == ("frames", "none.py") else ""
+    assert capsys.readouterr().err == f"{reason}{USAGE}\n"
 
 
 def item(name: str, video: str) -> Item:

@@ -30,6 +30,7 @@ from trace_ves.cli import main
 from trace_ves.core.errors import InputError
 from trace_ves.core.schedules import FrameTimes, parse_schedule
 from trace_ves.integrations import lmms_eval
+from trace_ves.records.run_file import Reconstruction, Run
 from trace_ves.ves import audit
 
 OPTIONS = ("a red car", "a blue car", "nobody")
@@ -53,10 +54,14 @@ def lmms_eval_line(number: int, qid: int, response: str, parsed: str) -> dict[st
 
 
 def test_lmms_eval_samples_have_the_parsed_answer_and_the_schedules_frames(tmp_path: Path) -> None:
-    lines = [lmms_eval_line(0, 7, "It is B.", "B"), lmms_eval_line(1, 8, "no idea", "")]
+    lines = [lmms_eval_line(0, 7, "It is B.", "B"), lmms_eval_line(1, 8, "no idea", "") | {"target": "C"}]
     lines.append(lmms_eval_line(2, 9, "(C) nobody", "") | {"cgbench_accuracy": 0.0})  # a metric without an answer
     run = read_log(write_rows(tmp_path / "x_samples_cgbench.jsonl", lines), "lmms-eval", ITEMS, sampler=LINSPACE)
     assert [(each.question_id, each.answer) for each in run.predictions] == [("7", "B"), ("8", None), ("9", "C")]
+    assert [warning.partition("cgbench.jsonl: ")[2] for warning in run.warnings] == [
+        "the right answers of 1 questions differ from the bench, which may be another version (8).",
+        "1 responses do not name exactly one option and count as no answer (8).",
+    ]
     first = run.predictions[0]
     assert (first.timestamps, first.frames_supplied) == (LINSPACE.timestamps(FrameTimes.assumed(100.0)), 5)
     assert first.extra == {"read_by": "single letter", "response": "It is B."}
@@ -115,7 +120,8 @@ def test_tables_of_vlmevalkit_read_the_same_in_every_form(ending: str, tmp_path:
     assert [(each.question_id, each.answer) for each in run.predictions] == [("7", "B"), ("8", None), ("9", None)]
     assert run.predictions[1].error == "Failed to obtain answer: x"
     assert run.predictions[0].timestamps == (20.0, 40.0, 60.0, 80.0)
-    assert "1 samples are not questions of this bench" in run.warnings[0]
+    assert run.warnings == (f"{path}: 1 samples are not questions of this bench and were skipped (99).",)
+    assert run.name == "Model_CGBench"
 
 
 def zip_of(path: Path, members: dict[str, bytes], *, zstd: bool) -> Path:
@@ -321,11 +327,14 @@ def test_lists_of_frame_indices_are_a_run_without_answers(content: object, fault
         return
     run = read_frame_lists(path, ITEMS, assumed_times)
     assert [each.timestamps for each in run.predictions][:2] == [(0.0, 1.0, 50.0, 101.0), (51.0,)]
+    kind = Reconstruction("frame indices", frozenset({False}))
+    assert run == Run("aks", run.predictions, path, [0] * len(run.predictions), run.warnings, kind)
     figures = audit(ITEMS, [run], resamples=9).runs[0]
     assert figures.is_sampler
     assert (figures.metrics["Acc"], figures.metrics["Cov@1"]) == (None, pytest.approx(100 / 3))
     log = write_rows(tmp_path / "s.jsonl", [lmms_eval_line(0, 7, "B", "B")])
-    answered = read_log(log, "lmms-eval", ITEMS, selection=run)
+    answered = read_log(log, "lmms-eval", ITEMS, selection=replace(run, warnings=("A list is long.",)))
+    assert answered.warnings == ("A list is long.",)
     assert audit(ITEMS, [answered], resamples=9).runs[0].metrics["ECA@1"] == pytest.approx(100 / 3)
 
 
@@ -475,12 +484,12 @@ def test_what_the_task_logs_is_audited(task: Path, bench: Path, tmp_path: Path) 
     assert functions["mean_accuracy"]([each["ves_accuracy"] for each in logged]) == 50.0
     lines = [{"doc_id": i, "filtered_resps": "?", **each} for i, each in enumerate(logged)]
     path = write_rows(tmp_path / "s.jsonl", lines)
-    recorded = {name: Prediction(name, None, (1.5,), 1, extra={"exact": name == "q1"}) for name in ("q1", "q2")}
+    recorded = {name: Prediction(name, None, (1.5,), 1, extra={"exact": False}) for name in ("q1", "q2")}
     run = read_log(path, "lmms-eval", load_bench(bench).items, recorded=recorded)
     found = [(each.question_id, each.answer, each.timestamps) for each in run.predictions]
     assert found == [("q1", "B", (1.5,)), ("q2", None, (1.5,))]
     assert run.reconstruction is None
-    assert any("come from the decoding library" in warning for warning in run.warnings)
+    assert any("timestamps of 2 questions come from the decoding library" in warning for warning in run.warnings)
 
 
 def test_a_name_that_is_none_and_a_bench_without_its_videos_are_refused(bench: Path, tmp_path: Path) -> None:

@@ -293,8 +293,10 @@ def test_a_missing_file_is_told_of_at_once_and_a_busy_server_is_asked_again(serv
     with pytest.raises(InputError, match=r"/films/film\.mp4: the server answered 404 Not Found\.$"):
         fetch_video(server.url + "?key=secret", rules=RULES)
     assert len(server.requests) == 1
-    server.manners = lambda handler: len(server.requests) < 4 and bool(handler.send_error(503) or True)
-    assert fetch_video(server.url, rules=RULES).path.read_bytes() == server.body
+    for status in (408, 425, 429, 500, 502, 503, 504):
+        busy = [status] * 2
+        server.manners = lambda handler, busy=busy: bool(busy) and not handler.send_error(busy.pop())
+        assert fetch_video(f"{server.url}?{status}", rules=RULES).path.read_bytes() == server.body
 
 
 # --- checksums --------------------------------------------------------------------------------------

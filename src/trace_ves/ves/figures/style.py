@@ -62,7 +62,7 @@ def shaded_colours(runs: Sequence[RunFigures]) -> dict[str, str]:
     colours = run_colours(runs)
     grey = sorted((run for run in runs if colours[run.name] == PALETTE["grey"]), key=lambda run: run.metrics["Fr"] or 0)
     levels = np.linspace(0.78, 0.28, max(2, len(grey)))
-    return colours | {run.name: str(level) for run, level in zip(grey, levels.round(3), strict=False)}
+    return colours | {run.name: str(level) for run, level in zip(grey, levels, strict=False)}
 
 
 def error_bar(value: float, bounds: tuple[float, float] | None) -> tuple[float, float]:
