@@ -21,12 +21,7 @@ from tests.agent.conftest import QUESTION
 from tests.fake_models import StageModel
 from trace_ves.agent import TRACE, VARIANTS
 from trace_ves.agent.anchors import VisualAnchor
-from trace_ves.agent.budget import (
-    choose_anchor_frames,
-    count_looks,
-    estimate_action_costs,
-    select_affordable,
-)
+from trace_ves.agent.budget import choose_anchor_frames, count_looks, estimate_action_costs, select_affordable
 from trace_ves.agent.settings import TraceSettings
 from trace_ves.backbone.protocol import ModelFault, Request, ScriptedBackbone
 from trace_ves.core import Clip, Frame, Interval, ObservationStrategy, Termination

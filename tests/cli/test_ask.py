@@ -146,14 +146,6 @@ def test_without_evidence_the_sheet_is_a_storyboard(cli: Call, clip: Path, chatt
     assert "no evidence" in page
 
 
-def test_without_a_model_the_first_ask_says_what_to_set_or_start(cli: Call, clip: Path) -> None:
-    done = cli("ask", clip, "Which colour is seen?", *OPTIONS, status=2)
-    assert done.stdout == ""
-    keys = ("GEMINI_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY")
-    assert all(way in done.stderr for way in (*keys, "http://localhost", "hf:", "--backbone glance"))
-    assert len(done.stderr.splitlines()) <= 10
-
-
 def test_a_model_whose_replies_cannot_be_used_is_named_with_a_sample(cli: Call, clip: Path, chatterbox: str) -> None:
     asked = ("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", chatterbox)
     done = cli(*asked, "--json", status=1)

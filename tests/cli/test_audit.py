@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Call
 
-from trace_ves.benches import load_bench
-
 QUESTION = {"id": "q1", "video": "videos/a.mp4", "duration": 100.0, "family": "event-counting"}
 QUESTION |= {"question": "How many?", "options": ["1", "2", "3", "4"], "answer": "C", "evidence": [[10.0, 20.0]]}
 ANSWER = {"question_id": "q1", "answer": "C", "timestamps": [11.0, 12.0], "frames_supplied": 98}
@@ -30,18 +28,6 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
-def test_an_import_says_what_it_leaves_out_and_replaces_if_forced(source: Path, tmp_path: Path, cli: Call) -> None:
-    words = ("import", "cg-bench", source, tmp_path / "bench")
-    assert "question '2': evidence interval 3-1 s is reversed" in cli(*words, "--strict", status=2).stderr
-    assert not (tmp_path / "bench").exists()
-    _, out, err = cli(*words)
-    assert "1 question on 1 video, 1 with evidence intervals. 1 question was left out." in out
-    assert "cg.json, row 2: question '2': evidence interval 3-1 s is reversed (left out)" in err
-    assert len(load_bench(tmp_path / "bench").items) == 1
-    assert "--force" in cli(*words, status=2).stderr
-    cli(*words, "--force")
-
-
 def test_an_import_never_replaces_its_source(source: Path, tmp_path: Path, cli: Call) -> None:
     (tmp_path / "link.jsonl").symlink_to(source)
     before = source.read_bytes()
@@ -61,22 +47,6 @@ def test_an_importer_of_ones_own_that_fails_is_one_sentence(tmp_path: Path, cli:
 def bench(tmp_path: Path):
     lines(tmp_path / "questions.jsonl", QUESTION, QUESTION | {"id": "q2", "family": "temporal-ordering"})
     return tmp_path
-
-
-def test_json_and_markdown_on_standard_output_are_alone(bench: Path, cli: Call) -> None:
-    run = lines(bench / "mine.jsonl", ANSWER | {"method": "looker"})
-    _, out, err = cli("audit", bench / "questions.jsonl", run, "--resamples", 1, "--json")
-    report = json.loads(out)
-    assert "resamples:1|" in report["signature"]
-    (entry,) = report["runs"]
-    assert entry["name"] == "looker"
-    assert [entry["metrics"][name] for name in ("Acc", "Fr", "Cov@2")] == [50.0, 49.0, 50.0]
-    assert report["bench"] | {"questions": 2, "EP_ref": 10.0} == report["bench"]
-    assert "1 of 2 questions have no prediction and count as wrong" in err
-    assert report["warnings"][0] in err
-    markdown = cli("audit", bench, run, "--markdown", "-").stdout
-    assert markdown.startswith("### VES audit")
-    assert "──" not in markdown
 
 
 def test_every_file_is_written(bench: Path, cli: Call) -> None:

@@ -70,9 +70,7 @@ def logs(bench_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     lost = replace(item, question=replace(item.question, id="lost", video="videos/lost.mp4"))
     shutil.copytree(bench_folder / "videos", lacking / "videos")
     write_bench([item, lost], lacking)
-    wanted.append(
-        {"method": "uniform-4", "limit": 2, "bench": str(lacking), "asking": 1, "fail_on_error": False},
-    )
+    wanted.append({"method": "uniform-4", "limit": 2, "bench": str(lacking), "asking": 1, "fail_on_error": False})
     found = mock_evals(bench_folder, tmp_path_factory.mktemp("logs"), *wanted)
     return dict(zip([*METHODS, "limited", "lacking"], found, strict=True))
 

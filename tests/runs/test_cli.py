@@ -39,16 +39,6 @@ def test_audit_and_cost_are_printed_and_a_second_time_nothing_is_asked(bench_fol
     assert "$0.7200" in full  # 800 tokens less 80 cached ones, at a thousand dollars a million
 
 
-def test_json_is_for_machines(bench_folder: Path, workplace: Path) -> None:
-    done = run(bench_folder, "--backbone", "models:Slow", "--json", method="uniform-8,random")
-    summary = json.loads(done.stdout)
-    names = [f"{method}@models-{model}" for model in ("Steady", "Slow") for method in ("uniform-8", "random")]
-    assert [run["file"] for run in summary["runs"]] == [f"out/{name}.jsonl" for name in names]
-    spent = summary["runs"][0]["cost"]["by_stage"]["direct-answer"]
-    assert (spent["calls"], spent["frames"], spent["input_tokens"], spent["dollars"]) == (12, 96, 9600, None)
-    assert {run["questions"] for run in summary["audit"]["runs"]} == {12}
-
-
 def test_a_bench_without_evidence_gives_accuracy_overall_and_by_its_groups(bench_folder: Path, workplace: Path) -> None:
     lines = [json.loads(line) for line in (bench_folder / "questions.jsonl").read_text().splitlines()]
     for number, line in enumerate(lines):

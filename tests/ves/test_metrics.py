@@ -77,10 +77,7 @@ def oracle(items: list[Item], predictions: dict[str, Prediction], k: int) -> dic
 def measure(it: Item) -> Fraction:
     """Length of the union by cutting the time line at every end."""
     cuts = sorted({Fraction(edge) for i in it.evidence for edge in (i.start, i.end)})
-    return sum(
-        (b - a for a, b in pairwise(cuts) if any(i.start <= a and b <= i.end for i in it.evidence)),
-        Fraction(0),
-    )
+    return sum((b - a for a, b in pairwise(cuts) if any(i.start <= a and b <= i.end for i in it.evidence)), Fraction(0))
 
 
 TIMES = st.integers(0, 60).map(float)

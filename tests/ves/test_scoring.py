@@ -205,10 +205,7 @@ def same(who: str, percent: str, what: str = "response") -> str:
         ({"a": run(1), "b": run(1, changed=2)}, []),
         ({f"r{n}": run(1, changed=n % 2) for n in range(1, 9)}, [same(EIGHT, "at least 99.5")]),
         ({"r0": run(3), **{f"r{n}": run(1) for n in range(1, 9)}}, [same(EIGHT, "at least 100.0")]),
-        (
-            {"a": run(1), "c": run(3), "b": run(1), "d": run(3)},
-            [same("a and b", "100.0"), same("c and d", "100.0")],
-        ),
+        ({"a": run(1), "c": run(3), "b": run(1), "d": run(3)}, [same("a and b", "100.0"), same("c and d", "100.0")]),
         ({"a": run(1, response=False), "b": run(1)}, [same("a and b", "100.0", "answer")]),
         ({"a": run(1, frames=19), "b": run(3, frames=19)}, []),  # nineteen questions may agree by chance
         (

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from trace_ves.core.display import count_words
 from trace_ves.core.errors import FormatError, InputError
 from trace_ves.core.files import write_atomic
 from trace_ves.core.jsonl import dump_line, read_jsonl
@@ -59,7 +60,8 @@ class Bench:
         """Problems that do not stop the import, one sentence each."""
         warnings = [*filter(None, [self.guess]), *(f"{problem}." for problem in self.problems)]
         if self.left_out:
-            warnings.append(f"{self.path}: {len(self.left_out)} questions were left out of the bench.")
+            were = "was" if len(self.left_out) == 1 else "were"
+            warnings.append(f"{self.path}: {count_words(len(self.left_out), 'question')} {were} left out of the bench.")
         if self.slack:
             warnings.append(
                 f"{self.path}: the evidence of {len(self.slack)} questions exceeds the video by up to "
@@ -207,7 +209,8 @@ def summarise_videos(videos: Sequence[NeededVideo]) -> str:
     there = sum(video.there for video in videos)
     megabytes = sum(video.bytes or 0 for video in videos) / 1e6
     faulty = sum(video.problem is not None for video in videos)
-    text = f"{len(videos)} videos needed, {there} found ({megabytes:,.0f} MB), {len(videos) - there} missing"
+    needed, missing = count_words(len(videos), "video"), len(videos) - there
+    text = f"{needed} needed, {there} found ({megabytes:,.0f} MB), {missing} missing"
     return text + (f", {faulty} with a problem." if faulty else ".")
 
 
