@@ -84,7 +84,7 @@ def test_the_videos_that_are_needed_are_counted(tmp_path: Path) -> None:
     videos = list_videos(items, tmp_path)
     assert [(each.video, each.questions, each.there) for each in videos] == [("a", 2, 1), ("b", 1, 0), ("c", 1, 0)]
     assert summarise_videos(videos) == "3 videos needed, 1 found (2 MB), 2 missing, 1 with a problem."
-    assert summarise_videos([replace(videos[0], bytes=10**12)]) == "1 videos needed, 1 found (1,000,000 MB), 0 missing."
+    assert summarise_videos([replace(videos[0], bytes=10**12)]) == "1 video needed, 1 found (1,000,000 MB), 0 missing."
 
 
 def test_one_video_has_one_duration(tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ def test_methods_and_backbones_are_opened_once_for_all_questions(monkeypatch: py
 
 def test_a_session_records_what_was_said_and_closes_its_video(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     opener, ends = Opener(), iter([Termination.STABLE_PREFIX_FOUND, Termination.NO_STABLE_PREFIX])
-    monkeypatch.setattr("trace_ves.runs.asking.opener_of", lambda _: opener)
+    monkeypatch.setattr("trace_ves.runs.asking.find_opener", lambda _: opener)
     closed: list[SharedVideo] = []
     monkeypatch.setattr(SharedVideo, "close", lambda video: closed.append(video))  # noqa: PLW0108  binds as a method
     options = {"backbone": MODEL, "method": lambda *_: Answer("B", termination=next(ends)), "record": tmp_path / "r"}
