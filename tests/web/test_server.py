@@ -457,7 +457,9 @@ def test_an_application_is_served_to_this_machine_or_with_a_token(tmp_path: Path
 
 def connect(counts: dict[str, int]) -> Any:
     """A connection from 10.0.0.1, of two at most, without an event loop."""
-    made = serve._Connection(counts, 2, config=Config(plain), server_state=ServerState(), app_state={}, _loop=Mock())
+    made = serve._Connection(
+        counts, 2, config=Config(plain, ws="none"), server_state=ServerState(), app_state={}, _loop=Mock()
+    )
     made.connection_made(Mock(**{"get_extra_info.side_effect": {"peername": ("10.0.0.1", 5)}.get}))
     return made
 

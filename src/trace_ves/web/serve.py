@@ -83,6 +83,7 @@ def serve_app(
         log_level="warning",
         access_log=False,
         server_header=False,
+        ws="none",
         lifespan="off",
         timeout_graceful_shutdown=1,
         ssl_certfile=certificate,
