@@ -34,7 +34,11 @@ NUMBER_ON_SCREEN = """([bits, block, width, height]) => {
 def number_on_screen(page: Any) -> int:
     """The number that the picture on screen carries in its own pixels, once the seek is over."""
     page.wait_for_selector("#player[data-shown]:not([data-shown=''])")
-    return int(page.evaluate(NUMBER_ON_SCREEN, [BITS, BLOCK, WIDTH, HEIGHT]))
+    for _ in range(50):  # a busy browser paints the picture a little later; until then it is black
+        if number := int(page.evaluate(NUMBER_ON_SCREEN, [BITS, BLOCK, WIDTH, HEIGHT])):
+            break
+        page.wait_for_timeout(100)
+    return number
 
 
 def open_question(page: Any, address: str, run: str, question: str, **more: str) -> None:
