@@ -143,6 +143,12 @@ class _Server(uvicorn.Server):
         await super().startup(sockets=sockets)
         await asyncio.to_thread(self._ready)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):  # those that outlasted the grace period
+            connection.transport.abort()
+        await asyncio.sleep(0)  # the loop closes them now
+
 
 @contextmanager
 def _interrupt_on_sigterm() -> Iterator[None]:
