@@ -1,6 +1,6 @@
 """Tokens paid for with each provider's prompt cache, for the recorded calls of twin questions, before and after.
 
-    python perf/prompt_caches.py [--questions 24] [--methods trace,vote-5] [--spec SPEC …]
+    python -m perf.prompt_caches [--questions 24] [--methods trace,vote-5] [--spec SPEC …]
 
 The calls are recorded once, in the laboratory, and sent again through each provider's SDK to a server on loopback that
 counts by the provider's published cache rules (tests/cache_rules.py). "Before": the bundles of a round leave at the
