@@ -11,7 +11,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Annotated, Any
+from weakref import ref
 
 import pytest
 from pydantic import PlainSerializer
@@ -184,6 +186,7 @@ class Dropped:
         (Part(1).to_json, {"value": 1}),
         (Whole((Part(1), Part(2))).to_json, {"parts": [{"value": 1}, {"value": 2}]}),
         (lambda: str(type(Dropped())), str(Dropped)),
+        (lambda: ref(Event(), interrupted)(), None),
     ],
 )
 def test_an_interrupt_that_would_be_swallowed_comes_after_it(work: Callable[[], object], result: object) -> None:
@@ -202,3 +205,17 @@ def test_an_interrupt_that_would_be_swallowed_comes_after_it(work: Callable[[], 
 def test_an_interrupt_after_the_end_does_not_spoil_the_status(tmp_path: Path) -> None:
     script = "import atexit, os; from trace_ves.cli import main; atexit.register(os.kill, os.getpid(), 2); main()"
     assert start("-c", script, "--version", folder=tmp_path).stderr == ""
+
+
+def test_an_interrupt_while_modules_are_imported_prints_no_traceback(tmp_path: Path) -> None:
+    script = """
+import signal, sys
+from trace_ves.__main__ import main
+class Interrupt:
+    def find_spec(self, name, path, target=None):
+        if name == "click":
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Interrupt())
+main()
+"""
+    assert start("-c", script, "--version", folder=tmp_path, status=-signal.SIGINT).stderr == ""

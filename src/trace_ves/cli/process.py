@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -30,6 +30,7 @@ def track_interrupts() -> Iterator[threading.Event]:
     A `KeyboardInterrupt` that the code at that point would swallow is raised a moment later instead.
     """
     event = threading.Event()
+    report_unraisable = sys.unraisablehook
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         event.set()
@@ -38,6 +39,13 @@ def track_interrupts() -> Iterator[threading.Event]:
         if not swallowed:
             signal.default_int_handler(number, frame)
 
+    def interrupt_again(unraisable: Any) -> None:
+        """Called for an exception that Python swallows, for example in a callback of a weak reference."""
+        if isinstance(unraisable.exc_value, KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
+        else:
+            report_unraisable(unraisable)
+
     is_main = threading.current_thread() is threading.main_thread()
     handler = signal.getsignal(signal.SIGINT)
     if not (is_main and hasattr(signal, "setitimer") and handler is signal.default_int_handler):
@@ -45,9 +53,11 @@ def track_interrupts() -> Iterator[threading.Event]:
         return
     signal.signal(signal.SIGALRM, interrupt)
     signal.signal(signal.SIGINT, interrupt)
+    sys.unraisablehook = interrupt_again
     try:
         yield event
     finally:
+        sys.unraisablehook = report_unraisable
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
         if signal.getsignal(signal.SIGINT) is interrupt:
