@@ -16,6 +16,7 @@ from trace_ves.video.bitstream import (
     avc_length_bytes,
     avc_parameter_sets,
     flags_can_be_checked,
+    h264_head_is_complete,
     hevc_has_one_layer,
     start_check,
     units,
@@ -319,10 +320,16 @@ def unit(kind: int, bits: str) -> bytes:
 
 
 def sps(
-    *, profile: int = 66, colours: str = "", number_bits: int = 4, order: str = golomb(2), gaps_allowed: bool = False
+    *,
+    profile: int = 66,
+    colours: str = "",
+    number_bits: int = 4,
+    order: str = golomb(2),
+    gaps_allowed: bool = False,
+    rest: str = "",
 ) -> bytes:
     bits = f"{profile:08b}{0:016b}" + golomb(0) + colours + golomb(number_bits - 4) + order + golomb(1)
-    return unit(7, bits + f"{gaps_allowed:b}" + golomb(5) + golomb(3))
+    return unit(7, bits + f"{gaps_allowed:b}" + golomb(5) + golomb(3) + rest)
 
 
 PPS = unit(8, golomb(2) + golomb(0) + "00")
@@ -385,6 +392,53 @@ def test_numbers_are_found_behind_every_kind_of_head(choices: dict[str, object],
     stream = [picture(number, number_bits=bits, plane=plane) for number in (0, 1, 2, 5, 6)]
     assert gaps(sps(**choices) + PPS, stream) == [3]  # type: ignore[arg-type]
     assert gaps(sps(**choices, gaps_allowed=True) + PPS, stream) == []  # type: ignore[arg-type]
+
+
+FRAMES, FIELDS, WHOLE = "10", "010", "0"  # whether a picture may be of fields, and one that shows all of it
+
+NOTHING = "00000"  # of aspect, overscan, colours, chroma and rate; buffers and reordering follow
+SMALL = (96, 64)
+
+
+@pytest.mark.parametrize(
+    ("rest", "size", "complete"),
+    [
+        (FRAMES + WHOLE + "1" + NOTHING + "0001", SMALL, True),
+        (FRAMES + WHOLE + "1" + NOTHING + "0001", (96, 65), False),
+        (FRAMES + WHOLE + "1" + NOTHING + "0001", (95, 64), False),
+        (FIELDS + WHOLE + "1" + NOTHING + "0001", (96, 128), True),
+        (FIELDS + WHOLE + "1" + NOTHING + "0001", SMALL, False),
+        (FRAMES + "1" + "".join(map(golomb, (1, 2, 3, 4))) + "1" + NOTHING + "0001", (90, 50), True),
+        (FIELDS + "1" + "".join(map(golomb, (1, 2, 3, 4))) + "1" + NOTHING + "0001", (90, 100), True),
+        (FRAMES + WHOLE + "0", SMALL, False),
+        (FRAMES + WHOLE + "1" + NOTHING + "0011", SMALL, True),
+        (FRAMES + WHOLE + "1" + NOTHING + "0010", SMALL, False),
+        *((FRAMES + WHOLE + "1" + NOTHING + buffers + "01" * 40, SMALL, False) for buffers in ("01", "10", "11")),
+        *((FRAMES + WHOLE + f"11{shape:08b}" + NOTHING[1:] + "0001", SMALL, shape < 2) for shape in (0, 1, 2, 255)),
+        *((FRAMES + WHOLE + "10" + f"1{shown}000" + "0001", SMALL, True) for shown in "01"),
+        (FRAMES + WHOLE + "100" + "11110" + "00" + "0001", SMALL, True),
+        (FRAMES + WHOLE + "100" + "11111" + "1" * 24 + "00" + "0001", SMALL, True),
+        (FRAMES + WHOLE + "1000" + "1" + golomb(6) * 2 + "0" + "0001", SMALL, True),
+        (FRAMES + WHOLE + "10000" + "1" + "1" * 65 + "0001", SMALL, True),
+    ],
+)
+def test_a_head_of_h264_is_complete_or_a_frame_must_be_decoded(
+    rest: str, size: tuple[int, int], complete: bool
+) -> None:
+    first = sps(rest=rest)[3:]
+
+    def head(*sets: bytes) -> bytes:
+        return bytes([1, 66, 0, 30, 255, 224 | len(sets)]) + b"".join(len(each).to_bytes(2) + each for each in sets)
+
+    assert h264_head_is_complete(head(first) + b"\1" + head(PPS[3:])[6:], size) == complete
+    assert not h264_head_is_complete(head(first, first), size)
+    assert not h264_head_is_complete(head(PPS[3:]), size)
+    assert not h264_head_is_complete(b"\0" + head(first)[1:], size)
+
+
+def test_no_head_is_complete_without_a_parameter_set() -> None:
+    assert not h264_head_is_complete(None, SMALL)
+    assert not h264_head_is_complete(bytes([1, 66, 0, 30, 255, 225, 0, 0, 0]), SMALL)
 
 
 @pytest.mark.parametrize("size", range(0, 60, 4))

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import video_footage
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +21,7 @@ from trace_ves import video
 from trace_ves.core import Frame, MissingExtraError, VideoError
 from trace_ves.core.files import cache_dir
 from trace_ves.records import disk_cache
-from trace_ves.video import CachedVideo
+from trace_ves.video import CachedVideo, container
 from trace_ves.video.container import Deadline, PacketTable
 from trace_ves.video.survey import Survey, load_survey, save_survey, survey
 
@@ -108,6 +109,40 @@ def assert_same(stored: Survey, found: Survey) -> None:
     for column in fields(PacketTable):
         before, after = (getattr(each.index.packets, column.name) for each in (found, stored))
         assert after.dtype == before.dtype
+
+
+OF_MP4 = [name for name in (*video_footage.PLAIN, *video_footage.SPECIAL) if name.endswith((".mp4", ".mov"))]
+CHANGED = [
+    "",
+    "h264_metadata=sample_aspect_ratio=4/3",
+    "h264_metadata=sample_aspect_ratio=1",
+    "h264_metadata=crop_top=6",
+]
+
+
+@pytest.mark.parametrize("name", [*OF_MP4, *(f"b-frames.mp4 {change}" for change in CHANGED)])
+def test_a_head_that_is_complete_says_what_decoding_would(
+    name: str, footage: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, _, change = name.partition(" ")
+    path = footage(name)
+    if change:
+        video_footage.remux(path, path := tmp_path / "changed.mp4", lambda *_: True, by=change)
+    found = surveyed(path)
+    monkeypatch.setattr(container, "_is_mp4", lambda _: False)
+    assert_same(found, surveyed(path))
+
+
+@pytest.mark.parametrize("at", [29, 31])  # the lower bytes of width and height
+def test_a_head_that_contradicts_the_stream_is_not_believed(
+    at: int, footage: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, path = bytearray(footage("b-frames.mp4").read_bytes()), tmp_path / "changed.mp4"
+    data[data.rindex(b"avc1") + at] += 3
+    path.write_bytes(data)
+    found = surveyed(path)
+    monkeypatch.setattr(container, "_is_mp4", lambda _: False)
+    assert_same(found, surveyed(path))
 
 
 @pytest.mark.parametrize(

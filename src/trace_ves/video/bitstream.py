@@ -386,13 +386,39 @@ def head_gives_size(codec: str, extradata: bytes | None, packet: Callable[[], me
 def _crops_left(codec: str, bits: _Bits) -> bool:
     """Whether columns on the left are not shown: FFmpeg shows some of them, so that rows stay aligned in memory."""
     if codec == "h264":
-        _read_sps(bits)
-        bits.pass_golombs(2)  # the size
-        bits.take(1 if bits.take(1) else 2)  # whether pictures may be fields, and how they are predicted
-    else:
-        if bits.take(104) >> 97 & 7:  # before nesting, profile and level
-            return True  # or not: profiles of further layers come first
-        bits.pass_golombs(1)
-        bits.take(1 if bits.golomb() == _PLANES_444 else 0)
-        bits.pass_golombs(2)  # the size
+        return _read_h264_size(bits)[1] > 0
+    if bits.take(104) >> 97 & 7:  # before nesting, profile and level
+        return True  # or not: profiles of further layers come first
+    bits.pass_golombs(1)
+    bits.take(1 if bits.golomb() == _PLANES_444 else 0)
+    bits.pass_golombs(2)  # the size
     return bool(bits.take(1) and bits.golomb())
+
+
+def _read_h264_size(bits: _Bits) -> tuple[tuple[int, int], int]:
+    """Read a sequence parameter set up to its size as columns and rows, and what is cropped on the left."""
+    _read_sps(bits)
+    columns, rows = 16 * bits.golomb() + 16, 16 * bits.golomb() + 16
+    fields = 1 if bits.take(1) else 2
+    bits.take(fields)  # how fields and motion are predicted
+    left, right, top, bottom = (bits.golomb() for _ in range(4)) if bits.take(1) else (0, 0, 0, 0)
+    return (columns - 2 * (left + right), fields * (rows - 2 * (top + bottom))), left
+
+
+def h264_head_is_complete(extradata: bytes | None, size: tuple[int, int]) -> bool:
+    """Whether the head of an MP4 file gives this size, square pixels, and how far pictures are reordered."""
+    length_bytes = avc_length_bytes(extradata)
+    sets = list(avc_parameter_sets(memoryview(extradata or b""))) if length_bytes else []
+    heads = [_Bits(unit[1:]) for unit in sets if len(unit) and unit[0] & 31 == _SPS]
+    if len(heads) != 1 or _read_h264_size(bits := heads[0])[0] != size or not bits.take(1):
+        return False
+    if bits.take(1) and bits.take(8) > 1:  # pixels of a shape other than unknown and square
+        return False
+    bits.take(1 if bits.take(1) else 0)  # overscan
+    if bits.take(1):  # colours
+        bits.take(4)
+        bits.take(24 if bits.take(1) else 0)
+    bits.pass_golombs(2 if bits.take(1) else 0)  # place of chroma samples
+    bits.take(65 if bits.take(1) else 0)  # frame rate
+    has_buffer_sizes = bits.take(2) > 0
+    return not has_buffer_sizes and bits.take(2) & 1 == 1

@@ -17,6 +17,7 @@ import numpy as np
 from av.stream import Discard, Disposition, Stream
 
 from trace_ves.core import VideoError
+from trace_ves.video.bitstream import h264_head_is_complete
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -47,7 +48,32 @@ def open_container(path: Path, deadline: Deadline) -> InputContainer:
         raise VideoError(f"{path}: this is not a regular file; give the path of a video file.")
     if path.stat().st_size == 0:
         raise VideoError(f"{path}: the file is empty.")
-    options = {"protocol_whitelist": "file", "format_whitelist": f"{_VIDEO_FORMATS},{_AUDIO_FORMATS}"}
+    if _is_mp4(path):
+        container = _open(path, deadline, skip_frame="all")
+        if all(_needs_no_frame(stream) for stream in container.streams.video):
+            return container
+        container.close()
+    return _open(path, deadline)
+
+
+def _is_mp4(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(8)[4:] == b"ftyp"
+    except OSError:  # opening it will say why
+        return False
+
+
+def _needs_no_frame(stream: VideoStream) -> bool:
+    """Whether the head of an MP4 file says all that FFmpeg would find out by decoding the first frames."""
+    codec, name = stream.codec_context, codec_name(stream)
+    if name == "h264":
+        return h264_head_is_complete(codec.extradata, (codec.width, codec.height))
+    return name in {"hevc", "libdav1d"} and codec.pix_fmt is not None
+
+
+def _open(path: Path, deadline: Deadline, **options: str) -> InputContainer:
+    options |= {"protocol_whitelist": "file", "format_whitelist": f"{_VIDEO_FORMATS},{_AUDIO_FORMATS}"}
     options |= {"skip_loop_filter": "all"}  # of the frames that FFmpeg decodes to find out about streams, not of ours
     try:
         return av.open(
