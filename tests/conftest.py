@@ -1,10 +1,12 @@
 """What every test shares: no network but loopback, and no folder of the person who runs the tests is touched."""
 
+import gc
 import io
 import os
 import signal
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +71,16 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         reporter.write_line(f"{'skipped' if fine else 'SKIPPED, which fails here'}: {count} x {reason}")
         if not fine:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    """Collect garbage between tests only: finalizers cannot run in the depths of nested JSON, and then a test fails."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def text_encoding(encoding: str | None, stacklevel: int = 2, real: Any = io.text_encoding) -> str:
