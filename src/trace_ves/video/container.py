@@ -50,7 +50,7 @@ def open_container(path: Path, deadline: Deadline) -> InputContainer:
         raise VideoError(f"{path}: the file is empty.")
     if _is_mp4(path):
         container = _open(path, deadline, skip_frame="all")
-        if all(_needs_no_frame(stream) for stream in container.streams.video):
+        if all(needs_no_frame(stream) for stream in container.streams.video):
             return container
         container.close()
     return _open(path, deadline)
@@ -64,7 +64,7 @@ def _is_mp4(path: Path) -> bool:
         return False
 
 
-def _needs_no_frame(stream: VideoStream) -> bool:
+def needs_no_frame(stream: VideoStream) -> bool:
     """Whether the head of an MP4 file says all that FFmpeg would find out by decoding the first frames."""
     codec, name = stream.codec_context, codec_name(stream)
     if name == "h264":

@@ -26,6 +26,7 @@ from trace_ves.video.container import (
     Deadline,
     PacketTable,
     choose_stream,
+    needs_no_frame,
     open_container,
     read_packets,
 )
@@ -90,7 +91,7 @@ def survey(path: Path, deadline: Deadline) -> tuple[Survey, Reader]:
         on_failure.callback(reader.close)
         try:
             codec = stream.codec_context
-            is_known = is_upright and packets.is_key[0]
+            is_known = is_upright and packets.is_key[0] and (codec.pix_fmt is not None or needs_no_frame(stream))
             is_known = is_known and head_gives_size(facts.codec, codec.extradata, lambda: reader.first_packet(deadline))
             first = None if is_known else _first_frame(reader, packets, path, deadline)
             index, output = _index(reader, packets, facts, deadline)
