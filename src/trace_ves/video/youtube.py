@@ -88,6 +88,10 @@ def download_film(
             left.unlink()
         raise InputError(f"{film}: {too_large(int(error.args[0]), rules)}") from None
     except yt_dlp.utils.YoutubeDLError as error:
+        cause: Any = error
+        while cause := cause.__cause__ or cause.__context__:
+            if isinstance(cause, yt_dlp.networking.exceptions.HTTPError):
+                cause.close()  # it keeps the connection open
         raise InputError(f"{film}: yt-dlp could not fetch it: {_words(error)}.") from None
     return f"{film[-11:]}.{info.get('ext') or 'mp4'}", Version(bytes=part.stat().st_size)
 
