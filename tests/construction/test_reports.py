@@ -68,7 +68,7 @@ def test_the_numbers_of_the_paper() -> None:
         ("inter-annotator IoU", "0.83"),
         ("human/model agreement without one interval", "100.0 %"),
         ("mean time per item and annotator", "13.7 minutes"),
-        ("time of all people", "116.9 hours"),  # a quarter of the paper's 470
+        ("total working time", "116.9 hours"),  # a quarter of the paper's 470
     ]
     assert "adjudicator" not in closure_statement(paper)
 

@@ -93,9 +93,9 @@ def _invitations(ledger: Ledger, items: list[JudgedItem], queue: AssignmentQueue
         yield f"Invite {people}{why}: trace-ves build invite {folder} NAME..."
         if not queue.settings.allow_not_blind:
             yield (
-                f"To need fewer, propose fewer items per video, use more videos, or set allow_not_blind = true in"
-                f" {folder}/build.toml (then {2 * VERDICTS_NEEDED} are enough, and the report counts the answers of"
-                " annotators who had seen other clips of the video)"
+                f"To need fewer annotators, propose fewer items per video, use more videos, or set allow_not_blind ="
+                f" true in {folder}/build.toml (then {2 * VERDICTS_NEEDED} are enough, and the report counts the"
+                " answers of annotators who had seen other clips of the video)"
             )
     if stuck := [item for item, _ in queue.stuck() if item not in names]:
         yield f"Invite annotators for {_items(len(stuck))} that no current annotator may judge: {_names(stuck)}"
