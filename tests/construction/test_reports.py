@@ -220,12 +220,6 @@ def test_the_closure_statement_word_by_word() -> None:
     assert every == "The statement is withheld for 1 accepted item: x (1)."
 
 
-def test_an_empty_build_has_no_numbers() -> None:
-    found = make_report(Pen().ledger)
-    assert (found.accept_rate, found.iou, found.agreement, found.minutes_per_item) == (None, None, None, None)
-    assert found.after[Stage.ADJUDICATION] == 0
-
-
 @pytest.mark.parametrize(
     ("looking", "reason"),
     [
