@@ -1,7 +1,7 @@
 """A bench on one GPU: questions a minute with `hf:` when 1, 8 and 32 questions are asked at once.
 
     python perf/bench_gpu.py record requests.json.gz           # every request of TRACE on 32 questions of a twin
-    python perf/bench_gpu.py run requests.json.gz [--tiny]     # answered by a local model, schemas on
+    python perf/bench_gpu.py run requests.json.gz [--tiny]     # answered by a local model, schemas on; the extra hf
 
 Recording needs no GPU and no model: the requests are those that TRACE makes when `lab` answers, all stages of it. The
 run builds the Qwen3-VL-8B architecture with random weights (nothing is downloaded), shows it noise of the recorded

@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,8 @@ from decoding_films import WARM_UP, Film, films, make, read_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+DISTRIBUTIONS = ("trace-ves", "av", "torchcodec", "decord", "opencv-python-headless")
 
 
 @dataclass(frozen=True)
@@ -207,6 +210,8 @@ def main() -> None:
     chosen.folder.mkdir(parents=True, exist_ok=True)
     if not (warm_up := chosen.folder / WARM_UP.name).exists():
         make(WARM_UP, warm_up)
+    installed = {d.name.lower(): d.version for d in distributions() if d.name}
+    print(", ".join(f"{name} {installed.get(name, 'not installed')}" for name in DISTRIBUTIONS), flush=True)
     wanted = chosen.approaches.split(",")
     names = [name for name in APPROACHES if name in {"trace-ves", LIMIT} or any(part in name for part in wanted)]
     measured: dict[str, dict[str, list[dict[str, Any]]]] = {}

@@ -158,7 +158,7 @@ class Person:
         for span in data["spans"]:
             await asyncio.sleep((span[1] - span[0]) / RATE)
             await self.ask("POST", "/api/watched", json={"item": item, "spans": [span]})
-        body = {"item": item, "revision": data["revision"], "evidence": data["spans"], "seconds": 5}
+        body = {"item": item, "revision": data["revision"], "evidence": data["spans"]}
         await self.ask("POST", "/api/verification", json=body)
 
     async def answer(self, data: dict[str, Any]) -> None:
@@ -169,7 +169,7 @@ class Person:
         for clip in data["clips"]:
             await asyncio.sleep((clip["span"][1] - clip["span"][0]) / RATE)
             await self.ask("POST", "/api/watched", json={"item": item, "part": clip["part"], "spans": [[0, 1]]})
-        body = {"item": item, "revision": data["revision"], "left_out": left_out, "answer": None, "seconds": 5}
+        body = {"item": item, "revision": data["revision"], "left_out": left_out, "answer": None}
         await self.ask("POST", "/api/answer", json=body)
 
 

@@ -7,7 +7,7 @@ Prints medians over frames of noise, and the ratio to copying the same pixels 10
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 from pathlib import Path
 from statistics import median
@@ -26,7 +26,9 @@ COPIES = 100
 
 
 def main() -> None:
-    path = Path(sys.argv[1]) if len(sys.argv) > 1 else None
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("eyes", type=Path, nargs="?", help="another model than the one in the package")
+    path = parser.parse_args().eyes
     print(f"{'rows x columns':>16}{'threads':>9}{'median ms':>11}{'vs copies':>11}")
     for rows, columns in ((224, 398), (360, 640), (448, 448), (448, 796), (1080, 1920)):
         pictures = np.random.default_rng(rows).integers(0, 256, (8, rows, columns, 3), dtype=np.uint8)

@@ -1,7 +1,7 @@
 """A standing campaign against all that is written and read: kills, full disks, clocks, mutants, lying servers.
 
     python perf/fire.py                  # minutes; --kills 1000 --mutants 10000 is the long one of docs/measurements.md
-    python perf/fire.py --short          # what CI runs: a fixed seed, about a minute
+    python perf/fire.py --short          # what `make fire` and CI run: about three minutes
     python perf/fire.py --only videos --seed 7
 
 Uses only a temporary folder and servers on loopback. Prints how often each attack was

@@ -21,7 +21,7 @@ from tests.lab_over_http import Replies, drawn
 
 from trace_ves.backbone.model_settings import ModelSettings, ReplyFormat
 from trace_ves.backbone.prompt_caches import PrefixCache
-from trace_ves.backbone.provider import ImagePart
+from trace_ves.backbone.provider import CompletionRequest, ImagePart
 from trace_ves.backbone.registry import BackboneOptions
 from trace_ves.backbone.remote import RemoteBackbone
 from trace_ves.backbone.secret import Key
@@ -68,13 +68,14 @@ class Recorder:
 class AllTogether(RemoteBackbone):
     """As it was before: no request waits, and Anthropic's last four clips are marked where there are several."""
 
-    def _prefix_cache(self) -> PrefixCache:
-        self._features -= {"cache_key", "cache_marks"}
+    def _detect_prefix_cache(self) -> PrefixCache:
         return PrefixCache()
 
-    def _kept_ends(self, task, parts):  # noqa: ARG002  as above it
-        ends = [place + 1 for place, part in enumerate(parts) if isinstance(part, ImagePart) and part.ends_clip]
-        return tuple(ends[-4:]) if len(ends) > 1 else ()
+    def _completion_request(self, request: Request[Any], shared_ends: tuple[int, ...]) -> CompletionRequest:  # noqa: ARG002
+        call = super()._completion_request(request, ())
+        ends = [place for place, part in enumerate(call.parts, 1) if isinstance(part, ImagePart) and part.ends_clip]
+        marks = tuple(ends[-4:]) if len(ends) > 1 and self.name.startswith("anthropic") else ()
+        return replace(call, shared_ends=marks, cache_key=None)
 
 
 def record(method: str, videos: Sequence[TwinVideo]) -> list[list[tuple[Request[Any], str]]]:

@@ -3,7 +3,7 @@
 Builds the Qwen3-VL-8B architecture with random weights on the GPU (nothing is downloaded), makes bundles of frames as
 the agent does, and prints seconds, ratios and peak memory. `--tiny` runs the same on a small model, on the CPU too.
 
-    PYTHONPATH=src python perf/trajectory_gpu.py --out OUT
+    python perf/trajectory_gpu.py --out OUT [--tiny] [--no-naive]            needs the extra hf
 """
 
 from __future__ import annotations

@@ -13,10 +13,10 @@ from trace_ves.agent.claims import (
     make_claims,
     make_counting_claims,
     make_ordering_claims,
-    parse_number,
 )
 from trace_ves.backbone.protocol import ModelFault
 from trace_ves.core import Question
+from trace_ves.core.question import parse_count
 from trace_ves.records.search import Claim, ClaimKind
 
 
@@ -77,9 +77,9 @@ def test_numbers_give_a_count_and_whether_it_is_complete() -> None:
 
 def test_numbers_in_words() -> None:
     words = ("never", "Once.", "twice", "zero", "one", "Twenty times")
-    assert [parse_number(each) for each in words] == [0, 1, 2, 0, 1, 20]
-    assert [parse_number(each) for each in ("exactly 3", "at least 12 times", "1234")] == [3, 12, 1234]
-    assert {parse_number(each) for each in ("12345", "a few", "twenty-one")} == {None}
+    assert [parse_count(each) for each in words] == [0, 1, 2, 0, 1, 20]
+    assert [parse_count(each) for each in ("exactly 3", "at least 12 times", "1234")] == [3, 12, 1234]
+    assert {parse_count(each) for each in ("12345", "a few", "twenty-one")} == {None}
 
 
 def test_questions_that_parse_cost_no_call_and_others_one_of_text_alone() -> None:

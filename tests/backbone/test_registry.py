@@ -177,7 +177,7 @@ def test_the_system_keyring_keeps_keys_and_its_failures_are_sentences(
     keyring.state = "good"
     assert keys("remove", "groq").output == "GROQ_API_KEY is removed.\n"
     assert ("trace-ves", "GROQ_API_KEY") not in keyring.stored
-    assert keys("list").output == ""
+    assert keys("list").output == "No key is set; `trace-ves keys set NAME` stores one.\n"
 
 
 OWN = """

@@ -425,8 +425,9 @@ def test_what_is_undone_comes_back_before_what_was_taken_since(team: Team) -> No
 
 INVITE = "trace-ves build invite DIR NAME"
 OTHERWISE = (
-    "To need fewer, propose fewer items per video, use more videos, or set allow_not_blind = true in DIR/build.toml"
-    " (then 4 are enough, and the report counts the answers of annotators who had seen other clips of the video)"
+    "To need fewer annotators, propose fewer items per video, use more videos, or set allow_not_blind = true in"
+    " DIR/build.toml (then 4 are enough, and the report counts the answers of annotators"
+    " who had seen other clips of the video)"
 )
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise, permutations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trace_ves.benches.bench import construction_warnings, overlap_warning
@@ -35,11 +35,6 @@ from trace_ves.core import Interval, Question
 from trace_ves.core.interval import union_length
 
 from .histories import EVIDENCE, Pen, moved
-
-
-def test_windows_of_30_seconds_overlap_by_5() -> None:
-    for duration, spans in ((30, [(0, 30)]), (30.5, [(0, 30), (25, 30.5)]), (70, [(0, 30), (25, 55), (50, 70)])):
-        assert proposal.list_windows(duration) == [Interval(*span) for span in spans]
 
 
 def draft(**changes: object) -> ItemDraft:
@@ -347,11 +342,13 @@ def test_what_stands_is_what_a_plain_stack_says(actions: list[tuple[str, str, st
 
 
 @given(st.floats(0.5, 2e4))
+@example(30.0)
 def test_windows_cover_the_video_with_the_overlap_of_the_paper(duration: float) -> None:
     found = proposal.list_windows(duration)
     assert union_length(found) == pytest.approx(duration)
     assert (found[0].start, found[-1].end) == (0, duration)
     assert all(span.length == proposal.WINDOW_SECONDS for span in found[:-1])
+    assert len(found) == 1 or found[-1].length > proposal.OVERLAP_SECONDS  # else the one before shows it
     for earlier, later in pairwise(found):
         assert earlier.end - later.start == pytest.approx(proposal.OVERLAP_SECONDS)
 

@@ -132,20 +132,6 @@ def test_one_revision_is_written_once_even_past_the_lock(store: Store, url: str)
     engine.dispose()
 
 
-def test_writers_in_many_threads_lose_nothing(open_store: Callable[[], Store]) -> None:
-    stores = [open_store() for _ in range(4)]
-
-    def work(store: Store, name: str) -> None:
-        for number in range(25):
-            store.append([Change(f"c{number % 5}", "s", name, {"n": number})])
-
-    run_threads(*(partial(work, store, f"p{n}") for n, store in enumerate(stores)))
-    for store in stores:
-        entries = store.ledger().entries
-        assert [entry.number for entry in entries] == list(range(1, 101))
-        assert Counter(entry.who for entry in entries) == {f"p{n}": 25 for n in range(4)}
-
-
 def test_the_queue_gives_each_item_to_two(open_store: Callable[[], Store]) -> None:
     stores = {name: open_store() for name in ("ann", "bob", "cat")}
     for n in range(6):

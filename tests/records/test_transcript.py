@@ -116,7 +116,7 @@ def test_a_sidecar_that_another_process_writes_is_left_to_it(tmp_path: Path, cap
     with JsonlAppender(transcripts_path(run)) as other:
         other.append(TRANSCRIPT.to_json())
         write(run, Transcript("mine"), Transcript("mine too"))
-    assert read_transcript(run, "q1") == TRANSCRIPT
+    assert read_transcript(str(run), "q1") == TRANSCRIPT
     assert read_transcript(run, "mine") is None
     assert caplog.text.count("another process is writing there") == 1  # said once; the run continues
 

@@ -39,17 +39,6 @@ def test_audit_and_cost_are_printed_and_a_second_time_nothing_is_asked(bench_fol
     assert "$0.7200" in full  # 800 tokens less 80 cached ones, at a thousand dollars a million
 
 
-def test_a_bench_without_evidence_gives_accuracy_overall_and_by_its_groups(bench_folder: Path, workplace: Path) -> None:
-    lines = [json.loads(line) for line in (bench_folder / "questions.jsonl").read_text().splitlines()]
-    for number, line in enumerate(lines):
-        group = "short" if number < 4 else "long"
-        line |= {"evidence": [], "video": str(bench_folder / line["video"]), "duration_group": group}
-    (workplace / "plain.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    done = run("plain.jsonl", "--full")
-    assert all(words in done.stdout for words in ("Answers only", "Accuracy by duration group", "n = 4"))
-    assert "EP" not in done.stdout
-
-
 def test_errors_end_with_status_1_and_say_how_to_go_on(bench_folder: Path, workplace: Path) -> None:
     done = run(bench_folder, method="blind", model="Failing", status=1)
     assert "8 of the 12 questions of blind ended in an error, the first 'q0" in done.stderr

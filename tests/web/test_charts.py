@@ -60,6 +60,9 @@ def test_a_name_between_two_points_is_above_them_and_a_long_one_is_cut() -> None
     first, second, _ = figure.marks
     assert rounded(first.label_x, first.label_y) == rounded(first.x - 8 - 90.2, first.y)
     assert rounded(second.label_x, second.label_y) == rounded(second.x, second.y + 8 + 7)
+    at_zero = [run(name, 16.0, 0.0) for name in ("a", "b")]
+    first, second = make_frontier(report(*at_zero, run("c", 64.0, 8.0)), {each.name: "" for each in at_zero}).marks
+    assert rounded(first.label_x, first.label_y, second.label_y) == rounded(first.x + 8 + 5.15, first.y, second.y - 15)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from trace_ves.agent.anchors import load_prompt
 from trace_ves.agent.reply_fields import LISTED, Words
 from trace_ves.backbone.protocol import ModelFault, Request
 from trace_ves.backbone.replies import question_variables, up_to
+from trace_ves.core.question import ASKS_FOR_COUNT, parse_count
 from trace_ves.records.search import Claim, ClaimKind
 
 if TYPE_CHECKING:
@@ -33,14 +34,6 @@ COMPLETE: Final = Claim("complete", "whether every occurrence in the video has b
 
 _SEPARATOR: Final = re.compile(r"\s*(?:→|⇒|[-=]+>|>|;|,|\b(?:and )?then\b|\bfollowed by\b)\s*", re.IGNORECASE)
 _LABEL: Final = re.compile(r"\(?([A-Za-z]|\d{1,2})\)?")
-_NUMBER: Final = re.compile(r"(?:exactly |only |at least )?(\d{1,4}|[a-z-]+)(?: times?)?\.?", re.IGNORECASE)
-_NUMBER_WORDS: Final = {
-    word: number
-    for number, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "  # noqa: SIM905  shorter than a list
-        "seventeen eighteen nineteen twenty".split()
-    )
-} | {"never": 0, "once": 1, "twice": 2}
 
 
 class ClaimReply(BaseModel):
@@ -93,9 +86,9 @@ def make_ordering_claims(question: Question) -> tuple[Claim, ...]:
 
 def make_counting_claims(question: Question) -> tuple[Claim, ...]:
     """The claims of a count if the question asks for a number and every option is a number; else none."""
-    if not re.search(r"\bhow (?:many|often)\b|\bnumber of\b|\bcount\b", question.text, re.IGNORECASE):
+    if not ASKS_FOR_COUNT.search(question.text):
         return ()
-    if not question.options or any(parse_number(option) is None for option in question.options):
+    if not question.options or any(parse_count(option) is None for option in question.options):
         return ()
     return (Claim("count", question.text, ClaimKind.COUNT), COMPLETE)
 
@@ -109,11 +102,3 @@ def _resolve_label(event: str, question: str) -> str:
         rf"(?:^|[\s(;,]){name}[).:]\s*(.+?)(?=[;,\n]|\s\(?(?:[A-Za-z]|\d{{1,2}})[).:]\s|[?.]?$)", question
     )
     return f"{event} ({legend[1].strip(' .')})" if legend else event
-
-
-def parse_number(words: str) -> int | None:
-    """The number in words or digits; None if there is none."""
-    match = _NUMBER.fullmatch(words.strip())
-    if match is None:
-        return None
-    return int(match[1]) if match[1].isdigit() else _NUMBER_WORDS.get(match[1].lower())

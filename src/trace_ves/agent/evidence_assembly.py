@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import BaseModel, Field, create_model
 
 from trace_ves.agent.anchors import Inquiry, PrefixBundle, load_prompt
-from trace_ves.agent.claims import parse_number
 from trace_ves.agent.comparison import match_value
 from trace_ves.agent.exploration import overlaps_mostly
 from trace_ves.agent.reply_fields import LISTED, Seconds, Words
 from trace_ves.backbone.protocol import ModelFault, Request
 from trace_ves.backbone.replies import AnswerReply, answer_reply, up_to
 from trace_ves.core import Clip, Interval
+from trace_ves.core.interval import union
+from trace_ves.core.question import parse_count
 from trace_ves.records.search import AtLeast, Claim, ClaimKind, FactValue, PrefixRecord, Status
 
 if TYPE_CHECKING:
@@ -127,16 +128,10 @@ def _parse_time(fact: FactReply, _: Claim) -> FactValue | None:
 def _parse_count(fact: FactReply, _: Claim) -> FactValue | None:
     """The occurrences: adjoining ones are merged, simultaneous ones are not. Without spans, only the number."""
     if not (spans := _parse_spans(fact)):
-        number = parse_number(fact.value)
+        number = parse_count(fact.value)
         return None if number is None else AtLeast(number)
-    apart: list[Interval] = []
-    for span in sorted(spans):
-        last = apart[-1] if apart else None
-        if last is None or span.start - last.end > SAME_OCCURRENCE_SECONDS or overlaps_mostly(last, span):
-            apart.append(span)
-        else:
-            apart[-1] = Interval(last.start, max(last.end, span.end))
-    return AtLeast(len(apart), tuple(apart))
+    apart = union(spans, gap=SAME_OCCURRENCE_SECONDS, differ=overlaps_mostly)
+    return AtLeast(len(apart), apart)
 
 
 def _parse_fact(fact: FactReply, claim: Claim) -> FactValue | None:

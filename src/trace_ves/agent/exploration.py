@@ -26,14 +26,7 @@ def find_unexplored(whole: Interval, moments: Iterable[float], spacing_seconds: 
 
 def merge_spans(evidence: Iterable[Interval], elsewhere: Sequence[float], gap_seconds: float) -> tuple[Interval, ...]:
     """Merge the spans of a count that are close together, unless a frame between them shows something else."""
-    merged: list[Interval] = []
-    for span in sorted(evidence):
-        last = merged[-1] if merged else None
-        if last is None or span.start - last.end > gap_seconds or any(last.end < t < span.start for t in elsewhere):
-            merged.append(span)
-        else:
-            merged[-1] = Interval(last.start, max(last.end, span.end))
-    return tuple(merged)
+    return union(evidence, gap=gap_seconds, differ=lambda a, b: any(a.end < t < b.start for t in elsewhere))
 
 
 def pick_spacing(occurrences: Iterable[Interval], settings: TraceSettings) -> float:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from trace_ves.agent.anchors import BundleKey, Look, PrefixBundle, VisualAnchor, bundle_key
 from trace_ves.agent.refinement import refine
 from trace_ves.agent.settings import STRATEGIES, LookFor, TraceSettings
 from trace_ves.agent.temporal_proposal import make_candidate, split_span, update_notes
 from trace_ves.records.search import Action, Candidate, Drop, Expand, Refine, Relevance, SegmentNote
 
 if TYPE_CHECKING:
+    from trace_ves.agent.anchors import BundleKey, Look, PrefixBundle, VisualAnchor
     from trace_ves.core import Interval
 
 
@@ -51,10 +51,6 @@ class State:
             pending=(),
             rebuild=False,
         )
-
-    def with_refuted(self, bundle: PrefixBundle) -> State:
-        """The state after a replay over this bundle disagreed."""
-        return replace(self, refuted=self.refuted | {bundle_key(bundle)})
 
     def after(self, action: Action, settings: TraceSettings) -> State:
         """The state after DROP, REFINE or EXPAND."""

@@ -185,7 +185,7 @@ class Search:
                 self.note(replay=replay)
                 if replay.agrees:
                     return self.answer(replay.answer, Termination.STABLE_PREFIX_FOUND, bundle)
-                self.state = self.state.with_refuted(bundle)
+                self.state = replace(self.state, refuted=self.state.refuted | {bundle_key(bundle)})
                 action = self.reconcile(stopping=False)  # a mismatch is a conflict signal
             if action is None:
                 break  # no action is left

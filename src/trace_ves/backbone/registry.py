@@ -248,28 +248,24 @@ def default_spec() -> str:
     for each in _by_preference():  # not glance, which has no default model: it cannot recognise real footage
         if each.default_model and any(find_secret(variable) for variable in each.variables):
             return f"{each.scheme}:{each.default_model}"
-    raise BackboneConfigError(setup_guide())
+    raise BackboneConfigError(f"no model is set up to look at the video; {setup_guide()}")
 
 
 def setup_guide() -> str:
-    """How to set up a model."""
+    """How to set up a model, in lines of at most 80 columns."""
     keys = [
-        (f"export {each.variables[0]}=…", f"for {each.scheme}:{each.default_model}, extra {each.extra}")
+        f"  export {each.variables[0] + '=…':20}for {each.scheme}:{each.default_model}, extra {each.extra}"
         for each in _by_preference()
         if each.default_model
     ]
-    local = "for a model that vLLM serves on the GPUs of this machine, extra openai"
-    choices = [
-        *keys,
-        ("--backbone openai:MODEL@http://localhost:8000/v1", "for your own server: vLLM, SGLang, LM Studio, …"),
-        ("--backbone hf:Qwen/Qwen3-VL-8B-Instruct", "for a model on this machine, extra hf"),
-        ("--backbone vllm:Qwen/Qwen3-VL-8B-Instruct", local),
-        ("--backbone glance", "for the synthetic videos of `trace-ves synth` only, extra glance"),
-    ]
-    width = max(len(command) for command, _ in choices)
-    lines = "\n".join(f"  {command:{width}}  {purpose}" for command, purpose in choices)
-    doctor = "`trace-ves doctor` shows what is installed and set; `trace-ves doctor --try SPEC` makes one test call."
-    return f"no model is set up to look at the video. Set or name one:\n{lines}\n{doctor}"
+    specs = {
+        "openai:MODEL@http://localhost:8000/v1": "your own server, extra openai",
+        "hf:Qwen/Qwen3-VL-8B-Instruct": "this machine, extra hf",
+        "vllm:Qwen/Qwen3-VL-8B-Instruct": "run by vLLM, extra openai",
+        "glance": "videos of `trace-ves synth`",
+    }
+    lines = "\n".join([*keys, *(f"  --backbone {spec:39}{purpose}" for spec, purpose in specs.items())])
+    return f"set a key or name a model:\n{lines}\n`trace-ves doctor --try SPEC` makes one test call."
 
 
 def open_remote(provider: Provider, options: BackboneOptions, *, paid: bool) -> Backbone:

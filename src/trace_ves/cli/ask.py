@@ -248,7 +248,8 @@ def ask_command(
         return ask_in_session(file, settings)
     status = _ask_once(file, text, options, settings)
     if sample and not settings.as_json:
-        click.echo('Next: --save DIR writes the clips and a page. Your own: trace-ves ask VIDEO "QUESTION"', err=True)
+        own = 'For your own video:\n  trace-ves ask VIDEO "QUESTION"'
+        click.echo(f"Next: --save DIR writes the clips and a page. {own}", err=True)
     return status
 
 

@@ -123,7 +123,7 @@ def synth_command(
         label = f"drawing {len(twin)} videos"
         write_twin(out, twin, videos=videos, workers=workers, on_progress=partial(progress, label))
     hours = sum(video.world.frames for video in twin) / FPS / 3600
-    written = f"{len(twin)} videos of {hours:.1f} hours" if videos else "no videos"
+    written = f"{len(twin)} videos ({hours:.1f} hours)" if videos else "no videos"
     click.echo(f"{out}: {questions} questions, {written}, seed {seed}.")
 
 
@@ -238,7 +238,7 @@ def release_command(*, paths: tuple[Path, ...], with_videos: bool, license_file:
     note = (license_file or files("trace_ves.ves").joinpath("license.md")).read_bytes().decode("utf-8", "replace")
     count, missing = make_release(loaded, load_runs(runs), out, with_videos=with_videos, license_note=note)
     videos = {item.question.video for item in loaded.items}
-    click.echo(f"{count} files, {len(videos)} videos named, in {out}.")
+    click.echo(f"{out}: {count} files, {len(videos)} videos {'included' if with_videos else 'named but not included'}.")
     if missing:
         warn(f"{len(missing)} videos are not on this machine ({', '.join(missing[:3])}, …)")
     if license_file is None:

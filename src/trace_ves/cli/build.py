@@ -49,7 +49,7 @@ COMMANDS: Final = {
     "shortcut": ("build_stages", "Stage 4: ask models that see no frames, or only a summary."),
     "status": ("build_stages", "Show the progress and the guarantees."),
     "pack": ("build", "Pack a build into one archive."),
-    "unpack": ("build", "Create a build from an archive of pack."),
+    "unpack": ("build", "Create a build from an archive that pack wrote."),
     "export": ("build", "Write the accepted items as a bench."),
 }
 
@@ -356,7 +356,7 @@ def pack_command(*, build: Build, file: Path) -> None:
 
     with build.open() as (project, store), LateProgress() as progress:
         count = pack(project, store, file, on_progress=partial(progress, "videos"))
-    click.echo(f"{file}: {count} entries of the history, {file.stat().st_size / 1e6:.1f} MB.")
+    click.echo(f"{file}: {count} history entries, {file.stat().st_size / 1e6:.1f} MB.")
 
 
 @click.command("unpack")
@@ -372,7 +372,7 @@ def unpack_command(*, file: Path, folder: Path, database: str) -> None:
     from trace_ves.construction.people import list_people
 
     project = unpack(file, folder, database=database)
-    click.echo(f"{folder}: a build over {count_words(len(project.videos()), 'video')}.")
+    click.echo(f"{folder}: unpacked a build with {count_words(len(project.videos()), 'video')}.")
     store = project.open_store()
     names = [each.name for each in list_people(store.ledger()) if each.token_sha256]
     store.close()

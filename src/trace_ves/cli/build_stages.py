@@ -56,7 +56,7 @@ def init_command(*, folder: Path, **settings: Any) -> None:
     from trace_ves.construction.project import BuildSettings, create_project
 
     project = create_project(folder, BuildSettings(**settings))
-    click.echo(f"{folder}: created a build over {count_words(len(project.videos()), 'video')}.")
+    click.echo(f"{folder}: created a build from {count_words(len(project.videos()), 'video')}.")
     click.echo(f"Next: trace-ves build propose {folder} --captioner SPEC --proposer SPEC", err=True)
 
 

@@ -158,7 +158,7 @@ def _problem(item: Item, folder: Path) -> str | None:
 @dev_command.command("serve-glance")
 @click.option("--port", default=8643, type=port_type, help="0 picks a free port.")
 def serve_glance_command(*, port: int) -> None:
-    """Serve glance to OpenAI clients on this machine, until interrupted.
+    """Serve glance to OpenAI clients on this machine.
 
     It receives only rendered prompts and JPEGs, so you can test prompts and clients without a key. glance recognises
     only synthetic videos; it is not a vision-language model (see docs/twin.md).

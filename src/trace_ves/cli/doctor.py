@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 
 from trace_ves._version import __version__
 from trace_ves.backbone.protocol import ModelFault, Prompt, Request
-from trace_ves.backbone.registry import account_variables, default_spec, open_backbone, registrations
+from trace_ves.backbone.registry import account_variables, default_spec, open_backbone, registrations, setup_guide
 from trace_ves.backbone.replies import answer_reply, question_variables
 from trace_ves.backbone.secret import find_secret
 from trace_ves.cli.options import requires_extra
@@ -118,8 +118,8 @@ def _next_step() -> str:
         return f"Next: {install_command('video')}, without which no video can be opened."
     try:
         spec = default_spec()
-    except BackboneConfigError as error:
-        return f"Next: trace-ves ask --sample shows an answer without a model. For your own videos, {error}"
+    except BackboneConfigError:
+        return f"Next: trace-ves ask --sample shows an answer without a model. For your own videos,\n{setup_guide()}"
     return f"Next: trace-ves doctor --try {spec}, then trace-ves ask VIDEO QUESTION; it will use {spec}."
 
 

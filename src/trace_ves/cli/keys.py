@@ -45,12 +45,13 @@ def set_command(*, name: str, keyring: bool) -> None:
 @keys_command.command("list")
 def list_command() -> None:
     """List the keys that are set, and where. The keys themselves are never shown."""
-    stored = read_stored_keys()
-    for variable in dict.fromkeys([*account_variables(), *stored]):
-        if os.environ.get(variable, "").strip():
-            click.echo(f"{variable}  environment")
-        elif variable in stored:
-            click.echo(f"{variable}  {'file' if stored[variable] else 'keyring'}")
+    places = {variable: "file" if value else "keyring" for variable, value in read_stored_keys().items()}
+    known = dict.fromkeys([*account_variables(), *places])
+    places |= {variable: "environment" for variable in known if os.environ.get(variable, "").strip()}
+    for variable in filter(places.get, known):
+        click.echo(f"{variable}  {places[variable]}")
+    if not places:
+        click.echo("No key is set; `trace-ves keys set NAME` stores one.", err=True)
 
 
 @keys_command.command("remove")

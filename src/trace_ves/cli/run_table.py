@@ -74,7 +74,7 @@ class Tally:
             "" if rate is None else f"{60 * rate:,.1f}/min",
             "?" if self.price is None else f"${self.dollars:.2f}",
             f"{100 * self.correct / self.done:.1f}%" if self.done else "",
-            "done" if self.done == self.total else left,
+            "" if self.done == self.total else left,
         )
 
 
@@ -111,7 +111,7 @@ class RunTable(Display, Watcher):
         cells = tally.cells()
         if prediction.error is not None and tally.errors == 1:
             self.print(f"{job.name}: first error, question {item.question.id!r}: {prediction.error}")
-        if not self.console.is_terminal and (cells[-1] == "done" or self._is_due(PLAIN_EVERY_SECONDS)):
+        if not self.console.is_terminal and (tally.done == tally.total or self._is_due(PLAIN_EVERY_SECONDS)):
             labelled = {**dict(zip(COLUMNS, cells, strict=True)), "Cost": add_price_notes(cells[3], [tally.price])}
             self.print(f"{job.name}: {', '.join(f'{name} {cell}' for name, cell in labelled.items() if cell)}")
 

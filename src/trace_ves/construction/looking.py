@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import numpy as np
 from pydantic import PlainSerializer
 
+from trace_ves.core.interval import Interval, union
 from trace_ves.records.base import Flag, Number, Record
 from trace_ves.video import open as open_video
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from trace_ves.core import Interval
 
 FASTEST_RATE: Final = 4.0  # the player's highest speed
 SLACK_SECONDS: Final = 2.0  # how far a report may run ahead of the server's clock, because timers are not exact
@@ -52,13 +52,8 @@ class Looking(Record):
 
 def join_spans(spans: Iterable[Sequence[float]]) -> list[list[float]]:
     """Sort spans, and join those that touch or overlap."""
-    joined: list[list[float]] = []
-    for start, end in sorted((float(start), float(end)) for start, end in spans):
-        if joined and start <= joined[-1][1] + JOIN_SECONDS:
-            joined[-1][1] = max(joined[-1][1], end)
-        else:
-            joined.append([start, end])
-    return joined
+    joined = union((Interval(float(start), float(end)) for start, end in spans), gap=JOIN_SECONDS)
+    return [[span.start, span.end] for span in joined]
 
 
 def length(spans: Iterable[Sequence[float]]) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from trace_ves.construction.assignments import AssignmentQueue, judges_of
@@ -11,12 +12,14 @@ from trace_ves.construction.judged_item import VERDICTS_NEEDED, JudgedItem, list
 from trace_ves.construction.ledger import Ledger, Stage
 from trace_ves.construction.people import Role, active_names
 from trace_ves.construction.probes import needs_probe
+from trace_ves.core.display import count_words
 
 if TYPE_CHECKING:
     from trace_ves.construction.exposure import Exposures
     from trace_ves.construction.project import BuildSettings
 
 MOST_NAMES: Final = 5  # items and videos named in a sentence
+_items: Final = partial(count_words, noun="item")
 
 
 def next_steps(ledger: Ledger, queue: AssignmentQueue, folder: str) -> list[str]:
@@ -27,7 +30,7 @@ def next_steps(ledger: Ledger, queue: AssignmentQueue, folder: str) -> list[str]
         return [f"Propose items: trace-ves build propose {folder} --captioner SPEC --proposer SPEC"]
     steps = list(_invitations(ledger, waiting, queue, folder))
     if count := stages.count(Stage.ADJUDICATION):
-        what = f"settle {count} disagreement{'s' if count > 1 else ''}: trace-ves build"
+        what = f"settle {count_words(count, 'disagreement')}: trace-ves build"
         if active_names(ledger, Role.ADJUDICATOR):
             steps.append(f"Let an adjudicator {what} serve {folder}")
         else:
@@ -89,13 +92,12 @@ def _invitations(ledger: Ledger, items: list[JudgedItem], queue: AssignmentQueue
     if missing > 0:
         videos = _names([video for video, _, _ in shortages])
         why = f", who have seen nothing of {videos} (for {_names(names)})" if shortages else ""
-        people = "1 more annotator" if missing == 1 else f"{missing} more annotators"
-        yield f"Invite {people}{why}: trace-ves build invite {folder} NAME..."
+        yield f"Invite {count_words(missing, 'more annotator')}{why}: trace-ves build invite {folder} NAME..."
         if not queue.settings.allow_not_blind:
             yield (
-                f"To need fewer, propose fewer items per video, use more videos, or set allow_not_blind = true in"
-                f" {folder}/build.toml (then {2 * VERDICTS_NEEDED} are enough, and the report counts the answers of"
-                " annotators who had seen other clips of the video)"
+                f"To need fewer annotators, propose fewer items per video, use more videos, or set allow_not_blind ="
+                f" true in {folder}/build.toml (then {2 * VERDICTS_NEEDED} are enough, and the report counts the"
+                " answers of annotators who had seen other clips of the video)"
             )
     if stuck := [item for item, _ in queue.stuck() if item not in names]:
         yield f"Invite annotators for {_items(len(stuck))} that no current annotator may judge: {_names(stuck)}"
@@ -103,7 +105,3 @@ def _invitations(ledger: Ledger, items: list[JudgedItem], queue: AssignmentQueue
 
 def _names(names: Sequence[str]) -> str:
     return ", ".join(names[:MOST_NAMES]) + (", …" if len(names) > MOST_NAMES else "")
-
-
-def _items(count: int) -> str:
-    return "1 item" if count == 1 else f"{count} items"

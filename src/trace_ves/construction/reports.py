@@ -278,7 +278,7 @@ def list_facts(report: Report) -> list[tuple[str, str]]:
         ("inter-annotator IoU", as_value(report.iou, "{:.2f}".format).text),
         ("human/model agreement without one interval", _with_unit(report.agreement, "%")),
         ("mean time per item and annotator", _with_unit(report.minutes_per_item, "minutes")),
-        ("time of all people", f"{report.hours:.1f} hours"),
+        ("total working time", f"{report.hours:.1f} hours"),
         *(("backbone of " + stage, ", ".join(specs)) for stage, specs in report.backbones.items()),
     ]
 

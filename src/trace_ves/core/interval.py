@@ -6,7 +6,7 @@ Times are presentation times in seconds; the first frame of the stream is at 0. 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 
@@ -59,14 +59,17 @@ def iou(one: Interval, other: Interval) -> float:
     return shared / total if total > 0 else 0.0
 
 
-def union(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
-    """The same moments as disjoint intervals in order of time; touching intervals are merged."""
+def union(
+    intervals: Iterable[Interval], *, gap: float = 0.0, differ: Callable[[Interval, Interval], bool] | None = None
+) -> tuple[Interval, ...]:
+    """The intervals in order of time; those at most `gap` apart are merged, unless they `differ`."""
     merged: list[Interval] = []
     for interval in sorted(intervals):
-        if merged and interval.start <= merged[-1].end:
-            merged[-1] = Interval(merged[-1].start, max(merged[-1].end, interval.end))
-        else:
+        last = merged[-1] if merged else None
+        if last is None or interval.start > last.end + gap or (differ and differ(last, interval)):
             merged.append(interval)
+        else:
+            merged[-1] = Interval(last.start, max(last.end, interval.end))
     return tuple(merged)
 
 

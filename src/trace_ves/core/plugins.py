@@ -65,7 +65,7 @@ def source_digest(spec: str) -> str | None:
 def describe_error(error: BaseException) -> str:
     """An exception in one line, with file and line: the last of the user's own code if it passed through any."""
     frames = traceback.extract_tb(error.__traceback__)
-    user_frames = [frame for frame in frames if not _is_installed(frame.filename)]
+    user_frames = [f for f in frames if Path(f.filename).exists() and _LIBRARIES.isdisjoint(Path(f.filename).parents)]
     message = " ".join(f"{type(error).__name__}: {error}".split())
     if not frames:
         return message
@@ -85,13 +85,7 @@ def _import(spec: str, module_name: str) -> Any:
         raise InputError(f"{spec}: the module {module_name} cannot be imported: {reason}.") from error
 
 
-def _is_installed(filename: str) -> bool:
-    path = Path(filename)
-    return not path.exists() or any(library in path.parents for library in _LIBRARIES)
-
-
-_LIBRARIES: Final = (
-    Path(__file__).parents[1],
-    *{Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")},
-)
+_LIBRARIES: Final = {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")} | {
+    Path(__file__).parents[1]
+}
 """This package, the standard library, and the folders of installed packages."""

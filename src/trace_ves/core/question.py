@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,24 @@ MAX_OPTIONS: Final = len(LETTERS)
 
 TEMPORAL_ORDERING: Final = "temporal-ordering"
 EVENT_COUNTING: Final = "event-counting"
+
+ASKS_FOR_COUNT: Final = re.compile(r"\bhow (?:many|often)\b|\bnumber of\b|\bcount\b", re.IGNORECASE)
+_COUNT: Final = re.compile(r"(?:exactly |only |at least )?(\d{1,4}|[a-z-]+)(?: times?)?\.?", re.IGNORECASE)
+_COUNT_WORDS: Final = {
+    word: number
+    for number, word in enumerate(
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "  # noqa: SIM905  shorter than a list
+        "seventeen eighteen nineteen twenty".split()
+    )
+} | {"never": 0, "once": 1, "twice": 2}
+
+
+def parse_count(words: str) -> int | None:
+    """The number in words or digits; None if there is none."""
+    match = _COUNT.fullmatch(words.strip())
+    if match is None:
+        return None
+    return int(match[1]) if match[1].isdigit() else _COUNT_WORDS.get(match[1].lower())
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,9 +207,9 @@ def _question_id(raw: bytes) -> str | None:
     return None
 
 
-def read_transcript(run: Path, question_id: str) -> Transcript | None:
+def read_transcript(run: Path | str, question_id: str) -> Transcript | None:
     """The transcript of one question of a run file; None for a run without transcripts."""
-    return TranscriptIndex(run).read(question_id)
+    return TranscriptIndex(Path(run)).read(question_id)
 
 
 def read_saved_transcript(folder: Path) -> Transcript | None:

@@ -333,10 +333,10 @@ def flip_table(summary: Summary, run: str, backbone: str = "") -> Table:
             Column("Paper", "changed (%)"),
         ),
         sections=(Section("", rows),),
-        note=f"{summary.eligible} predictions are correct and covered. The clips of {summary.undetermined} do not "
-        f"decide the answer and those of {summary.not_reproduced} give another, so they cannot be checked; "
-        f"{summary.no_mask} have nothing to mask, {summary.no_control} have no control, {summary.failed} failed. No "
-        "answer counts as a changed one; the paper does not distinguish them. "
+        note=f"{summary.eligible} predictions are correct and covered. Clips that do not decide the answer: "
+        f"{summary.undetermined}; that give another: {summary.not_reproduced} (these cannot be checked). Nothing "
+        f"to mask: {summary.no_mask}; no control: {summary.no_control}; failed: {summary.failed}. A missing answer "
+        "counts as changed; the paper does not distinguish the two. "
         f"{simulation_notes([backbone])}".rstrip(),
     )
 

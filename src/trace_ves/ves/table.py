@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import count
 from typing import Final
 
 MISSING: Final = "--"
@@ -113,10 +114,8 @@ def mark_best(parts: tuple[Section, ...]) -> tuple[Section, ...]:
             for at, value in enumerate(cell)
         )
 
-    def mark_row(row: Row) -> Row:
-        return replace(row, cells=tuple(mark(column, cell) for column, cell in enumerate(row.cells)))
-
-    return tuple(replace(section, rows=tuple(map(mark_row, section.rows))) for section in parts)
+    marked = ([replace(row, cells=tuple(map(mark, count(), row.cells))) for row in part.rows] for part in parts)
+    return tuple(replace(part, rows=tuple(rows)) for part, rows in zip(parts, marked, strict=True))
 
 
 def _marks(values: Sequence[float]) -> dict[float, ValueMark]:

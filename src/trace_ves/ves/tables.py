@@ -194,7 +194,7 @@ def interval_table(report: AuditReport) -> Table:
     return Table(
         key="intervals",
         title=f"95% bootstrap intervals at k = {report.k}",
-        columns=(*(Column(name) for name in metrics), Column("± by video", "the same four")),
+        columns=(*(Column(name) for name in metrics), Column("± by video", "Acc / EP / Cov / ECA")),
         sections=make_sections(report.runs, cells),
         note="± is half of the percentile interval over questions; the last column resamples whole videos instead.",
     )

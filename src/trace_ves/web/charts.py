@@ -99,7 +99,7 @@ def make_frontier(report: AuditReport, keys: Mapping[str, str]) -> Frontier | No
         places,
         [(LETTER_WIDTH * len(name) + 4, float(LETTER_HEIGHT)) for name in names],
         [Box(across - 5, down - 5, across + 5, down + 5) for across, down in places],
-        Box(LEFT, TOP, RIGHT, BOTTOM),
+        Box(LEFT, TOP, RIGHT, BOTTOM + LETTER_HEIGHT / 2),  # a point at 0 has room for a label beside it
         gap=8,
     )
     colours = method_colours(point.run.method or point.run.name for point in points)

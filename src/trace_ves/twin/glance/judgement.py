@@ -76,10 +76,6 @@ def _judge_order(asked: ParsedQuestion, visits: Visits, complete: bool) -> Judge
     return Judgement(fitting[0], certain=not doubtful, conflicted=doubtful)
 
 
-def _fit_order(asked: ParsedQuestion, visits: Visits, letter: str) -> float:
-    return -_inversions(asked.orders[letter], _times(asked, visits))
-
-
 def _inversions(order: Sequence[str], times: Mapping[str, float]) -> int:
     """The number of pairs of seen things that an order has the wrong way round."""
     seen = [times[name] for name in order if name in times]
@@ -142,7 +138,7 @@ def _fit_choice(asked: ParsedQuestion, visits: Visits, letter: str) -> float:
 _Judge: TypeAlias = "Callable[[ParsedQuestion, Visits, bool], Judgement]"
 _Fit: TypeAlias = "Callable[[ParsedQuestion, Visits, str], float]"
 _RULES: Final[dict[Kind, tuple[_Judge, _Fit]]] = {
-    Kind.ORDER: (_judge_order, _fit_order),
+    Kind.ORDER: (_judge_order, lambda asked, visits, letter: -_inversions(asked.orders[letter], _times(asked, visits))),
     Kind.COUNT: (_judge_count, _fit_count),
     Kind.CHOICE: (_judge_choice, _fit_choice),
     Kind.UNKNOWN: (lambda _asked, _visits, _complete: Judgement(), lambda _asked, _visits, _letter: 0.0),

@@ -9,6 +9,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
+from trace_ves.core.question import ASKS_FOR_COUNT, parse_count
+
 
 class Kind(StrEnum):
     """The kinds of questions that the rules understand."""
@@ -43,14 +45,6 @@ class ParsedQuestion:
     acts: Mapping[str, str] = field(default_factory=dict)  # the act of each wanted name whose act is asked for
 
 
-_NUMBER_WORDS: Final = {
-    word: number
-    for number, word in enumerate(
-        ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
-    )
-} | {"never": 0, "once": 1, "twice": 2}
-_NUMBER: Final = re.compile(r"(?:exactly |only )?(\d{1,4}|[a-z]+)(?: times?)?\.?", re.IGNORECASE)
-_COUNTING: Final = re.compile(r"\bhow (?:many|often)\b|\bnumber of\b|\bcount\b", re.IGNORECASE)
 _READING: Final = re.compile(
     r"\b(?:words?|reads?|written|writing|text|signs?|captions?|subtitles?|labels?|titles?|logos?|spells?|spelt)\b",
     re.IGNORECASE,
@@ -93,19 +87,11 @@ def _expand_labels(option: str, legend: Mapping[str, str]) -> str:
 def _count(question: str, options: Mapping[str, str]) -> ParsedQuestion | None:
     """The number of times that the first thing in the question is seen."""
     things = lexicon().find_things(question)
-    numbers = {letter: number for letter, words in options.items() if (number := number_in(words)) is not None}
-    if not things or not _COUNTING.search(question) or len(numbers) < len(options):
+    numbers = {letter: number for letter, words in options.items() if (number := parse_count(words)) is not None}
+    if not things or not ASKS_FOR_COUNT.search(question) or len(numbers) < len(options):
         return None
     acts = lexicon().find_acts(question, things[:1])
     return ParsedQuestion(question, options, Kind.COUNT, things[:1], numbers=numbers, acts=acts)
-
-
-def number_in(words: str) -> int | None:
-    """The number in an option; None if it is not a number."""
-    match = _NUMBER.fullmatch(words.strip())
-    if match is None:
-        return None
-    return int(match[1]) if match[1].isdigit() else _NUMBER_WORDS.get(match[1].casefold())
 
 
 def _choice(question: str, options: Mapping[str, str]) -> ParsedQuestion | None:
