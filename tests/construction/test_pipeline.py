@@ -284,7 +284,7 @@ def test_an_export_never_replaces_a_part_of_its_build(project: Project, store: S
         (places[-1] / name).hardlink_to(film)
     before = {path: path.read_bytes() for path in [film, *project.files()] if path.exists()}
     for out in places:
-        with pytest.raises(InputError, match="is an input of this command"):
+        with pytest.raises(InputError, match=r"(is|contains) an input of this command"):
             export_bench(project, store.ledger(), out, force=True)
     assert {path: path.read_bytes() for path in before} == before
     assert not (project.folder / "questions.jsonl").exists()

@@ -106,13 +106,14 @@ def test_an_output_under_any_name_of_an_input_is_refused(tmp_path: Path) -> None
 
 
 OUTPUTS = {
-    "contains": ("runs", ".", "link"),
+    "contains": ("runs", ".", "link", "holds-hard", "holds-soft", "holds-companion"),
     "belongs to": (
         *("runs/a.b.run.toml", "link/a.b.transcripts", "runs/a.b.failed", "film.srt", "film.en.VTT", "world.jsonl"),
+        *("other.srt", "runs/hard"),
     ),
     "": (
         *("runs/a.b.json", "runs/a.run.toml", "runs/world.jsonl", "runs/film.srt"),
-        *("film", "film.srt/x", "films.srt", ".srt"),
+        *("film", "film.srt/x", "films.srt", ".srt", "holds-nothing"),
     ),
 }
 
@@ -121,7 +122,17 @@ OUTPUTS = {
 def test_outputs_that_contain_inputs_or_belong_to_them(tmp_path: Path, output: str, relation: str) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "link").symlink_to("runs")
-    inputs = [tmp_path / name for name in ("runs/a.b.jsonl", "film.mp4", "questions.jsonl")]
+    for name in ("holds-hard", "holds-soft", "holds-companion", "holds-nothing", "away"):
+        (tmp_path / name).mkdir()
+    for name in ("prices.toml", "film.en.srt", "away/film.mp4", "holds-nothing/x"):
+        (tmp_path / name).write_text("kept")
+    for link, target in (("holds-soft/x", "prices.toml"), ("other.mp4", "away/film.mp4"), ("film.de.srt", "nothing")):
+        (tmp_path / link).symlink_to(tmp_path / target)
+    for link, target in (("holds-hard/x", "prices.toml"), ("holds-companion/x", "film.en.srt")):
+        (tmp_path / link).hardlink_to(tmp_path / target)
+    (tmp_path / "runs/hard").hardlink_to(tmp_path / "film.en.srt")
+    names = ("runs/a.b.jsonl", "film.mp4", "questions.jsonl", "prices.toml", "other.mp4")
+    inputs = [tmp_path / name for name in names]
     words = rf"{relation} an input of this command \(.*\); write elsewhere"
     with pytest.raises(InputError, match=words) if relation else nullcontext():
         refuse_inputs([tmp_path / output], inputs=inputs)

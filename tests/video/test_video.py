@@ -16,7 +16,7 @@ import video_footage
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from video_oracle import Footage
+from video_oracle import HEIGHT, Footage, check, every_frame
 
 from trace_ves import video
 from trace_ves.core import InputError, Interval, VideoError, centred_uniform
@@ -153,11 +153,16 @@ def test_turned_videos_are_upright(name: str, turn: Callable[[Any], Any], footag
         assert (small.picture.height, small.picture.width) == (30, round(30 * opened.width / opened.height))
 
 
-def test_the_default_stream_is_taken_and_said(footage: Footage) -> None:
+def test_the_default_stream_is_taken_and_said(footage: Footage, tmp_path: Path) -> None:
     with video.open(footage("two-streams.mp4")) as opened:
         assert opened.warnings == ("stream 0 is used, one of 2 video streams",)
     with video.open(footage("with-cover.mp4")) as opened:
         assert opened.warnings == ()
+    sequence = video_footage.Recipe(codec="libsvtav1", options=video_footage.AV1, frames=20)
+    video_footage.encode(tmp_path / "sequence.avif", sequence)  # begins with a still picture
+    with video.open(tmp_path / "sequence.avif") as opened:
+        assert opened.warnings == ("stream 1 is used, one of 2 video streams",)
+        check(opened, every_frame(opened.path, stream=1, height=HEIGHT))
 
 
 def test_of_several_equal_streams_the_largest_is_taken(shared: Path) -> None:

@@ -156,6 +156,7 @@ PLAIN: dict[str, Recipe] = {
 WITHOUT_TIMES: dict[str, Recipe] = {
     "raw.h264": Recipe(options=OPEN_GOP, muxer="h264"),
     "raw.hevc": Recipe(codec="libx265", options=x265(), muxer="hevc"),
+    "raw.obu": Recipe(codec="libsvtav1", gop=24, options=AV1, muxer="obu"),
     "raw.m2v": Recipe(codec="mpeg2video", gop=12, b_frames=2, muxer="mpeg2video"),
     "b-frames.avi": Recipe(options=OPEN_GOP),
     "mpeg4-b-frames.avi": Recipe(codec="mpeg4", gop=12, b_frames=2),

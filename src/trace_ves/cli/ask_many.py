@@ -223,8 +223,7 @@ def _answer_all(
             raise InputError(f"{save} is a file; name a folder for --save.")
         if any(save.iterdir()) and not any(save.glob("*.run.toml")):
             raise InputError(f"{save} is not empty; name another folder for --save.")
-    names = (f"{job.name}.jsonl", "answers.csv", "ranking.csv", "index.html")
-    refuse_inputs([save, *(save / name for name in names)] if save else [], inputs=inputs)
+    refuse_inputs([save], inputs=inputs)
     settings.print_notice()
     with nullcontext(save) if save else TemporaryDirectory() as folder, _Progress(len(questions), settings) as progress:
         lines, file = ask_many(

@@ -23,6 +23,7 @@ from trace_ves.cli.options import (
     transcripts_option,
 )
 from trace_ves.cli.process import warn
+from trace_ves.core.files import refuse_inputs
 
 if TYPE_CHECKING:
     from trace_ves.runs.evaluate import Results
@@ -99,6 +100,7 @@ def run_command(
         runs = [(name, spec) for spec in backbones for name in names]
         durations = [item.duration for item in loaded.items[:limit]]
         return costs.show_estimate(runs, durations, options, budget=budget, as_json=as_json)
+    refuse_inputs([out], inputs=[costs.price_file])
     answer_engine: Engine | None = None
     if engine == "ray":
         from trace_ves.runs.ray_engine import answer_on_ray

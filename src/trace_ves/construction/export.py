@@ -57,7 +57,7 @@ def export_bench(project: Project, ledger: Ledger, out: Path, *, force: bool = F
     if not items:
         raise InputError(f"{project.folder}: no item is accepted yet; `trace-ves build status` shows what is waiting.")
     refuse_inputs(
-        [out, bench_file(out), out / CONSTRUCTION_FILE, out / CLOSURE_FILE],
+        [out, bench_file(out)],
         inputs=[project.folder, *project.files(), *(project.path_of(video) for video in project.videos())],
     )
     report = make_report(ledger, project.settings)
@@ -113,6 +113,7 @@ def unpack(file: Path, folder: Path, *, database: str = "") -> Project:
     if folder.exists():
         raise InputError(f"{folder} exists already; give a folder that does not.")
     partial = folder.with_name(f".{folder.name}.part")
+    refuse_inputs([partial], inputs=[file])
     shutil.rmtree(partial, ignore_errors=True)
     try:
         partial.mkdir(mode=0o700, parents=True)

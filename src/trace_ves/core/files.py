@@ -98,20 +98,30 @@ def refuse_inputs(outputs: Iterable[Path | None], *, inputs: Iterable[Path | Non
 
     Follows links. Run configurations, transcripts and subtitles belong to an input, as does the world.jsonl of a twin.
     """
-    sources = [(path, path.resolve()) for path in inputs if path is not None]
+    given = [path for path in inputs if path is not None]
+    sources = [(path, path.resolve()) for path in given]
+    sources += [(path, path.parent.resolve() / path.name) for path in given if path.is_symlink()]
     by_key = {key: path for path, place in sources for key in (place, _identity(path)) if key}
     by_parent = {folder: path for path, place in sources for folder in place.parents}
     by_stem = {place.with_name(place.stem): path for path, place in sources if place.name}
-    earlier_outputs: dict[Path | tuple[int, int], Path] = {}
-    for output in [path for path in outputs if path is not None]:
-        place, identity = output.resolve(), _identity(output)
+
+    def find_owner(place: Path) -> Path | None:
         dots = [at for at, letter in enumerate(place.name) if letter == "." and _COMPANION.fullmatch(place.name[at:])]
         owners = [by_stem.get(place.with_name(place.name[:at])) for at in dots if at]
         owners += [by_key.get(place.with_name("questions.jsonl"))] if place.name == "world.jsonl" else []
+        return next(filter(None, owners), None)
+
+    beside = [each for folder in {place.parent for _, place in sources} for each in _entries(folder)]
+    owned = {_identity(each): owner for each in beside if each.exists() and (owner := find_owner(each))}
+    known = by_key | owned
+    earlier_outputs: dict[Path | tuple[int, int], Path] = {}
+    for output in [path for path in outputs if path is not None]:
+        place, identity = output.resolve(), _identity(output)
+        within = [known[key] for each in _entries(place) if (key := _identity(each)) in known]
         for relation, path in (
             ("is", by_key.get(place) or (by_key.get(identity) if identity else None)),
-            ("contains", by_parent.get(place)),
-            ("belongs to", next(filter(None, owners), None)),
+            ("contains", by_parent.get(place) or next(iter(within), None)),
+            ("belongs to", owned.get(identity) or find_owner(place)),
         ):
             if path is not None:
                 raise InputError(f"{output} {relation} an input of this command ({path}); write elsewhere.")
@@ -119,6 +129,13 @@ def refuse_inputs(outputs: Iterable[Path | None], *, inputs: Iterable[Path | Non
         if other is not None and (output.is_file() or not output.exists()):
             raise InputError(f"{output} is another output of this command ({other}); write each to its own file.")
         earlier_outputs |= dict.fromkeys([place, *([identity] if identity else [])], output)
+
+
+def _entries(folder: Path) -> list[Path]:
+    """What is in a folder; nothing if it is none or cannot be read."""
+    with suppress(OSError):
+        return list(folder.iterdir())
+    return []
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -19,7 +19,7 @@ from trace_ves.core.plugins import source_digest
 from trace_ves.core.threads import run_in_daemons
 from trace_ves.observer import UNLIMITED
 from trace_ves.records.run_file import RunConfiguration, RunFile
-from trace_ves.records.transcript import TranscriptFile, transcripts_path
+from trace_ves.records.transcript import TranscriptFile
 from trace_ves.runs.answering import Answerer, Job, QuestionTask, RunOptions, TaskResult
 from trace_ves.runs.methods import default_budget, open_method, refuse_unread_subtitles
 from trace_ves.runs.video_pool import check_durations
@@ -82,8 +82,7 @@ def run(
     if options.subtitles:
         refuse_unread_subtitles([options.methods.get(job.method) or open_method(job.method) for job in jobs])
     configurations = {job: configuration(job, bench.path, digest, options) for job in jobs}
-    outputs = [path for name in names for path in (out / f"{name}.jsonl", transcripts_path(out / f"{name}.jsonl"))]
-    refuse_inputs([out, *outputs], inputs=[bench.path, *bench.video_files()])
+    refuse_inputs([out], inputs=[bench.path, *bench.video_files()])
     with ExitStack() as stack:
         files = {job: stack.enter_context(RunFile(out, job.name, configurations[job])) for job in jobs}
         if retry_errors:

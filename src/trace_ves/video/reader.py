@@ -219,7 +219,11 @@ class Reader:
             return self._rewind(deadline)
         if self._is_raw:
             self._is_fresh = False
-            self._container.seek(int(self._packets.position[start]), stream=self._stream, unsupported_byte_offset=True)
+            try:
+                place = int(self._packets.position[start])
+                self._container.seek(place, stream=self._stream, unsupported_byte_offset=True)
+            except av.FFmpegError:  # a file of AV1 units
+                return self._rewind(deadline)
             source = iter(self._container.demux(self._stream))
             return start, _next_packet(source), source
         for target in self._seek_targets(start):
