@@ -1,4 +1,4 @@
-"""Pages of a small bench, and what the studio sends, letter for letter as in tests/web/golden.
+"""Pages of a small bench, what the studio sends, and what its addresses take, letter for letter as in tests/web/golden.
 
 After a change that is meant: `python -m tests.web.test_golden`, then read the difference of each file.
 """
@@ -52,7 +52,9 @@ def answers(world: Path, folder: Path) -> dict[str, str]:
         studio.searches[-1].join(60)
         replies.append(view.get(f"/ask/events?search={number}&after={number - 1}").json())
     page = view.get("/").text.replace(token, "token")
-    return {"studio.html": page, "studio.json": "\n".join(map(json.dumps, replies))}
+    described = view.get("/openapi.json").json()
+    addresses = json.dumps([described["paths"], described["components"]], indent=1)
+    return {"studio.html": page, "studio.json": "\n".join(map(json.dumps, replies)), "addresses.json": addresses}
 
 
 def test_pages_are_as_they_were(own_world: Path, tmp_path: Path) -> None:

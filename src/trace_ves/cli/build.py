@@ -353,10 +353,11 @@ def pack_command(*, build: Build, file: Path) -> None:
     """
     from trace_ves.cli.progress import LateProgress
     from trace_ves.construction.export import pack
+    from trace_ves.video.download import size_words
 
     with build.open() as (project, store), LateProgress() as progress:
         count = pack(project, store, file, on_progress=partial(progress, "videos"))
-    click.echo(f"{file}: {count} entries of the history, {file.stat().st_size / 1e6:.1f} MB.")
+    click.echo(f"{file}: {count} entries of the history, {size_words(file.stat().st_size)}.")
 
 
 @click.command("unpack")
