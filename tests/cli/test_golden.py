@@ -39,9 +39,30 @@ from trace_ves.web.guard import Guard
 from trace_ves.web.serve import Address
 
 GOLDEN = Path(__file__).parent / "golden"
-TYPED = f"{QUESTION}\n/help\n/evidence\n/evidence 1\n/why\n/budget\n/budget 123456789\n/budget 60\nWhat is it?\n/history\n/cost\n"
+TYPED = f"""{QUESTION}
+/help
+/evidence
+/evidence 1
+/why
+/budget
+/budget 123456789
+/budget 60
+What is it?
+/history
+/cost
+"""
 MANY = "9" * 5000
-MISTYPED = f"/evidence\n/evidense\n/budget x\n/budget 0\n/budget 1234567890\n/budget {MANY}\nWhich? | one\n/save\n{QUESTION}\n/evidence 9\n"
+MISTYPED = f"""/evidence
+/evidense
+/budget x
+/budget 0
+/budget 1234567890
+/budget {MANY}
+Which? | one
+/save
+{QUESTION}
+/evidence 9
+"""
 PRICES = '["openai:*"]\ninput = 10\ncached = 1\noutput = 100\ndate = 2026-05-01\n'
 GOLD = {
     "video": "videos/a.mp4",
@@ -106,6 +127,10 @@ CALLED = {
     "web.studio": ("Studio",),
 }
 """What the session `calls` shows the calls of: options that change no output, such as --workers, reach it."""
+
+
+IMPORTED_FIRST = ("cli.ask_session", "cli.doctor", "ves.release", "web.open_library", "web.studio_app")
+"""Modules that import some of these when they are imported: they get the functions themselves."""
 
 
 def calling(function: Any) -> Any:
@@ -209,6 +234,8 @@ def replay(script: str, folder: Path, model: str, *, calls: bool = False) -> lis
             patch.setattr(f"trace_ves.cli.{name}.LEAST_SECONDS", 1e9)
         for name in ("people", "project", "proposal"):
             patch.setattr(f"trace_ves.construction.{name}.secrets", chance)
+        for module in IMPORTED_FIRST:
+            import_module(f"trace_ves.{module}")
         for module, names in CALLED.items() if calls else ():
             for name in names:
                 patch.setattr(home := import_module(f"trace_ves.{module}"), name, calling(getattr(home, name)))

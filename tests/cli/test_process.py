@@ -186,7 +186,7 @@ class Dropped:
         (Part(1).to_json, {"value": 1}),
         (Whole((Part(1), Part(2))).to_json, {"parts": [{"value": 1}, {"value": 2}]}),
         (lambda: str(type(Dropped())), str(Dropped)),
-        (lambda: ref(Event(), interrupted)(), None),
+        (lambda: [ref(Event(), interrupted)()], [None]),
     ],
 )
 def test_an_interrupt_that_would_be_swallowed_comes_after_it(work: Callable[[], object], result: object) -> None:
