@@ -87,7 +87,7 @@ LVBENCH = {"question_id": 1, "videoID": "v", "duration": 60, "question": "?", "o
 REGIONS = [{"value": {"start": at, "end": at + 2, "labels": ["the fox"]}} for at in (0, 20, 40)]
 MEASURED = re.compile(
     r"\d+\.\d s(?= with|,)|\d+\.\d(?= (\d\.\d\d )?(MB|\?$|\$))|(?<=version:).+"
-    r"|(?<=studio-)\w{8}(?=,)|(?<=\"seconds\": )(\{[^}]*|[^,}]+)|(?<=_checksum\": ){[^}]+}"
+    r"|(?<=studio-)\w{8}(?=,)|(?<=\.jsonl, )\d+, \d+|(?<=\"seconds\": )(\{[^}]*|[^,}]+)|(?<=_checksum\": ){[^}]+}"
 )
 """Times, and what depends on the encoder."""
 
