@@ -251,7 +251,7 @@ def replay(script: str, folder: Path, model: str, *, calls: bool = False) -> lis
             said = re.sub(r"^Usage: .*\n(Try .*\n)?\n", "", done.stderr)  # as click has it
             printed = [*done.stdout.splitlines(), *(f"! {line}" for line in said.splitlines())]
             lines += ["", f"$ {command}", *printed, *([f"? {done.returncode}"] if done.returncode else [])]
-    folders = (f"{folder}/", f"{tempfile.gettempdir()}/", f"{SAMPLE_FILM.parents[1]}/")
+    folders = (f"{folder}/", f"{SAMPLE_FILM.parents[1]}/", f"{tempfile.gettempdir()}/")
     for word, name in ((model, "MODEL"), (MANY, "MANY"), *((each, "") for each in folders)):
         lines = [line.replace(word, name).rstrip() for line in lines]
     return [

@@ -3,10 +3,12 @@
 After a change that is meant: `python -m tests.web.test_golden`, then read the difference of each file.
 """
 
+import io
 import json
 import os
 import re
 import tempfile
+import zipfile
 from pathlib import Path
 
 from starlette.testclient import TestClient
@@ -51,6 +53,11 @@ def answers(world: Path, folder: Path) -> dict[str, str]:
             replies.append(view.post(path, json=body | more, headers={"X-CSRF-Token": token}).json())
         studio.searches[-1].join(60)
         replies.append(view.get(f"/ask/events?search={number}&after={number - 1}").json())
+    for place in ("/ask/video?video=one.mp4", *["/ask/download?search=2"] * 2, "/ask/download?search=9"):
+        reply = view.get(place)
+        packed = zipfile.ZipFile(io.BytesIO(reply.content)).namelist() if "zip" in reply.headers["content-type"] else []
+        shown = {name: reply.headers.get(name) for name in ("content-type", "content-disposition", "cache-control")}
+        replies.append([place, reply.status_code, shown, sorted(packed)])
     page = view.get("/").text.replace(token, "token")
     described = view.get("/openapi.json").json()
     addresses = json.dumps([described["paths"], described["components"]], indent=1)

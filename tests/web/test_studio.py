@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from starlette.testclient import TestClient
 
 from tests.web.conftest import serving_app
 from tests.web.test_browser import OUTSIDE, WIDER
@@ -139,6 +140,25 @@ def test_what_goes_wrong_is_a_sentence_without_folders(world: Path, tmp_path: Pa
         assert ended(studio.begin("one.mp4", QUESTION, ORDERS, "uniform-16", None)) == "failed"
         last = json.loads(get(address, "/ask/events?search=1").body)["events"][-1]
         assert last == {"kind": "failed", "sentence": "key.txt was refused."}
+
+
+def test_events_are_waited_for(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, slept = Gate("direct-answer"), []
+    studio = make_studio(world, tmp_path / "answers", gate)
+    search = studio.begin("one.mp4", QUESTION, ORDERS, "uniform-16", None)
+    assert gate.reached.wait(60)
+    known = search.events_after(0)
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            gate.opened.set()
+            search.join(60)
+
+    monkeypatch.setattr("trace_ves.web.studio_app.asyncio.sleep", sleep)
+    view = TestClient(create_studio_app(studio, hosts=LOOPBACK_NAMES), "http://localhost")
+    news = view.get(f"/ask/events?search=1&after={len(known)}").json()["events"]
+    assert (slept, [each["kind"] for each in news]) == ([0.1] * 3, ["answered", "done"])
 
 
 @pytest.mark.parametrize(
