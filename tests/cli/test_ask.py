@@ -26,33 +26,21 @@ class SlowModel(Model):
         return super().answer(text, images)
 
 
-def test_the_answer_its_stop_its_evidence_its_cost_and_the_seconds_are_shown(cli: Call, clip: Path) -> None:
+def test_the_seconds_of_each_stage_are_shown(cli: Call, clip: Path) -> None:
     for backbone in serving(SlowModel):
         done = cli("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", backbone)
-    assert "A. red" in done.stdout
-    assert "One reading of the clip settled every claim" in unwrapped(done.stdout)
-    assert re.search(r"0:1\d\.\d-0:\d\d\.\d +\d frames of 64 px", done.stdout)
-    assert "the colour: red" in done.stdout
-    frames = int(re.search(r"(\d+) supplied", done.stdout)[1])  # type: ignore[index]
-    assert 32 < frames <= 128
-    assert f"{100 * frames:,} in" in done.stdout
     assert re.search(r"seconds .*claims \d+\.\d, .*temporal proposal \d", unwrapped(done.stdout))
 
 
-def test_json_is_one_object_that_a_run_file_could_hold(cli: Call, clip: Path, backbone: str) -> None:
-    done = cli("ask", clip, "-", *OPTIONS, "--backbone", backbone, "--json", stdin="Which colour is seen?\n")
+def test_python_answers_as_the_command_does(cli: Call, clip: Path, backbone: str) -> None:
+    asked = ("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", backbone, "--json")
+    done = cli(*asked, FORCE_COLOR="1")
     record = json.loads(done.stdout)
-    assert (record["answer"], record["text"], record["stable"]) == ("A", "red", True)
-    assert record["question"] == "Which colour is seen?"
-    assert record["video"] == str(clip)
     assert record["video_checksum"]["bytes"] == clip.stat().st_size
-    assert record["frames_supplied"] == sum(len(call["timestamps"]) for call in record["observations"])
-    assert record["cost"]["total"]["calls"] == len(record["observations"])
-    assert record["cost"]["total"]["input_tokens"] == record["usage"]["input_tokens"]
-    assert set(record["cost"]["by_stage"]) == {call["stage"] for call in record["observations"]}
-    assert done.stderr == ""
+    assert done.stderr == ""  # on a terminal, too
     result = ask(clip, "Which colour is seen?", options=["red", "blue"], backbone=backbone)
-    assert (result.answer, result.text, result.stable) == ("A", "red", True)  # Python speaks the same
+    same = ("answer", "text", "stable", "frames_supplied", "timestamps", "bundle", "trajectory")
+    assert [result.to_json()[key] for key in same] == [record[key] for key in same]
     assert "stable-prefix-found" in str(result)
     assert all(10 <= span.start <= span.end <= 26 for span in result.evidence)
 

@@ -2,45 +2,31 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
-import click
 import pytest
 from tests.cli.conftest import Call
+from tests.cli.test_golden import GOLDEN
 
 import trace_ves as package
-from trace_ves import Results, evaluate
 from trace_ves.agent.settings import DEFAULT_BUDGET
 from trace_ves.cli import doctor, main
-from trace_ves.cli.main import COMMANDS, COMMON_OPTIONS, GROUPS, group
+from trace_ves.cli.build import COMMANDS as BUILD
+from trace_ves.cli.dev import dev_command
+from trace_ves.cli.main import COMMANDS, group
 
 
-def test_help_names_every_command_by_group_on_one_screen(cli: Call) -> None:
-    lines = cli("--help").stdout.splitlines()
-    assert len(lines) <= 30
+def test_the_golden_help_has_every_command_and_the_list_fits_one_screen(cli: Call) -> None:
+    shown = (GOLDEN / "help.txt").read_text(encoding="utf-8")
+    everything = [*COMMANDS, *(f"build {name}" for name in BUILD), *(f"dev {name}" for name in dev_command.commands)]
+    assert {f"$ {name} --help" for name in everything} <= {*shown.splitlines()}
+    lines = shown.partition("\n\n$ ")[0].splitlines()
+    assert len(lines) <= 32
     assert max(map(len, lines)) <= 80
-    listed = [name for title in GROUPS for name in GROUPS[title]]
-    assert sorted(listed) == sorted(COMMANDS)
-    assert [line.split()[0] for line in lines[lines.index("Ask:") :] if line.startswith("  ")] == listed
-
-
-@pytest.mark.parametrize("name", COMMON_OPTIONS)
-def test_common_options_come_first(cli: Call, name: str) -> None:
-    first, _, rest = cli(name, "--help").stdout.partition("\nOptions:\n")[2].partition("\nAdvanced:\n")
-    command = group.get_command(click.Context(group), name)
-    assert command is not None
-    options = {each.name: each.opts[-1] for each in command.params}
-    assert all(options[each] in first for each in COMMON_OPTIONS[name])
-    assert rest
-
-
-def test_every_command_has_help_and_the_program_a_version(cli: Call) -> None:
-    assert all(cli(name, "--help").stdout.startswith(f"Usage: trace-ves {name}") for name in COMMANDS)
+    assert f"[default: {DEFAULT_BUDGET} for trace;" in shown
     assert cli("--version") == (0, f"trace-ves {package.__version__}\n", "")
 
 
@@ -67,25 +53,10 @@ def test_doctor_survives_a_silent_driver(cli: Call, tmp_path: Path, monkeypatch:
     assert {"name": "GPU", "present": False, "detail": "nvidia-smi does not respond; restart the driver"} in found
 
 
-@pytest.mark.skipif(not hasattr(click.exceptions, "NoSuchCommand"), reason="an older click suggests no commands")
-@pytest.mark.parametrize(("words", "meant"), [(("asks",), "ask"), (("build", "statu"), "status")])
-def test_a_misspelt_command_gets_the_one_that_was_meant(cli: Call, words: tuple[str, ...], meant: str) -> None:
-    assert f"No such command {words[-1]!r}. Did you mean {meant!r}?" in cli(*words, status=2).stderr
-
-
 def test_a_fault_of_the_program_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group, "main", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         main(["--version"])
-
-
-def test_help_keeps_its_lines_and_tells_defaults(cli: Call) -> None:
-    lines = [line.strip() for line in cli("dev", "completion", "--help").stdout.splitlines()]
-    assert "bash: trace-ves dev completion bash >> ~/.bashrc" in lines
-    assert "zsh:  trace-ves dev completion zsh >> ~/.zshrc" in lines
-    told = " ".join(cli("ask", "--help").stdout.split())
-    assert "[default: the first provider whose key is set]" in told
-    assert f"[default: {DEFAULT_BUDGET} for trace;" in told
 
 
 def test_a_demo_that_lacks_a_part_says_so_first(cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,34 +65,6 @@ def test_a_demo_that_lacks_a_part_says_so_first(cli: Call, tmp_path: Path, monke
     err = cli("demo", "--out", tmp_path / "demo", status=2).stderr
     assert err == "trace-ves: The demo needs an optional part: pip install '.[glance,figures]' in the checkout.\n"
     assert not (tmp_path / "demo").exists()
-
-
-def test_the_demo_shows_methods_beside_the_paper(cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lab answers like glance, from the same world, without looking at pictures."""
-    drawn: list[Path] = []
-
-    def evaluate_with_lab(bench: Any, methods: Any, backbone: str, **options: Any) -> Results:
-        assert backbone == "glance"
-        return evaluate(bench, methods, "lab", **options)
-
-    monkeypatch.setattr("trace_ves.runs.evaluate.evaluate", evaluate_with_lab)
-    monkeypatch.setattr("trace_ves.ves.figures.draw_figures", lambda _report, _items, folder: drawn.append(folder))
-    monkeypatch.chdir(tmp_path)
-    first = cli("demo", "--questions", 2, "--seed", 44).stdout
-    before = {file.name: file.read_bytes() for file in Path("demo/runs").glob("*.jsonl")}
-    assert cli("demo", "--questions", 2, "--seed", 44).stdout == first
-    assert {
-        file.name: file.read_bytes() for file in Path("demo/runs").glob("*.jsonl")
-    } == before  # nothing new is asked
-    for method in ("blind", "uniform-32", "uniform-128", "vca", "avp", "trace"):
-        assert re.search(rf"^{method} .* / ", first, re.MULTILINE), method
-    steps = ["1/4  generating a", "2/4  6 methods", "3/4  the audit", "4/4  figures and"]
-    assert re.findall(r"^\d/4  \w+ \w+", first, re.MULTILINE) == steps
-    assert "ours / the paper's" in first
-    assert "glance is a small stand-in" in " ".join(first.split())
-    assert f"file://{tmp_path}/demo/story.html" in first
-    assert "<svg" in Path("demo/story.html").read_text(encoding="utf-8")
-    assert drawn == [Path("demo/figures")] * 2
 
 
 def test_completion_has_scripts_and_completes(cli: Call) -> None:

@@ -7,22 +7,27 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from typing import Annotated, Any
 from weakref import ref
 
+import click
 import pytest
 from pydantic import PlainSerializer
+from tests import program
 from tests.cli.conftest import Call
 from tests.films import write_film
 
 from trace_ves.benches import write_bench
-from trace_ves.cli.process import tidy_sentence, track_interrupts
-from trace_ves.core import Interval, Question
+from trace_ves.cli.main import group
+from trace_ves.cli.process import exit_process, silence_stdout, tidy_sentence, track_interrupts
+from trace_ves.core import InputError, Interval, Question
 from trace_ves.records import Item
 from trace_ves.records.base import Record, SparseRecord
 
@@ -200,6 +205,66 @@ def test_an_interrupt_that_would_be_swallowed_comes_after_it(work: Callable[[], 
         long_work()
     assert noted.is_set()
     assert done == [result]
+
+
+STOPPED = "trace-ves: interrupted; everything saved so far is kept.\n"
+
+
+@pytest.mark.parametrize(
+    ("ending", "status", "said"),
+    [
+        (KeyboardInterrupt(), 130, STOPPED),
+        (click.Abort(), 130, STOPPED),
+        (BrokenPipeError(), 141, ""),
+        (OSError(28, "full"), 2, "trace-ves: cannot be read or written: full.\n"),
+        (OSError(28, "full", "a.txt"), 2, "trace-ves: a.txt: cannot be read or written: full.\n"),
+        (OSError("odd"), 2, "trace-ves: cannot be read or written: odd.\n"),
+        (InputError("Is it?."), 2, "trace-ves: Is it?\n"),
+        (ImportError("half imported"), 130, STOPPED),  # by an interrupt
+        (InputError("half read"), 130, STOPPED),
+    ],
+)
+def test_how_a_command_ends(monkeypatch: pytest.MonkeyPatch, ending: BaseException, status: int, said: str) -> None:
+    def end(*_: object, **__: object) -> None:
+        if "half" in str(ending):
+            with suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        raise ending
+
+    ignored: list[bool] = []
+    monkeypatch.setattr(group, "main", end)
+    monkeypatch.setattr(sys.modules["trace_ves.cli.main"], "ignore_interrupts", lambda: ignored.append(True))
+    assert program.run("ask") == (status, "", said)
+    assert ignored == [True] * (status == 130)
+
+
+def test_a_daemon_thread_ends_with_the_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without the shutdown of Python, which native code in such a thread may not survive."""
+    ended: list[int] = []
+    own, daemon, other = threading.current_thread(), threading.Thread(daemon=True), threading.Thread(daemon=False)
+    monkeypatch.setattr("os._exit", ended.append)
+    monkeypatch.setattr("trace_ves.cli.process.ignore_interrupts", lambda: ended.append(-1))
+    with (tmp_path / "out").open("w", encoding="utf-8") as out, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", out)
+        for others, at_once, expected in (
+            ([daemon, other], True, [3]),
+            ([other], True, []),
+            ([], True, [-1]),
+            ([daemon], False, []),
+            ([], False, []),
+        ):
+            patch.setattr("threading.enumerate", lambda others=others: [own, *others])
+            out.write("it says\n")
+            with pytest.raises(SystemExit, match="3"):
+                exit_process(3, at_once=at_once)
+            assert ended == expected
+            if at_once and others == [daemon, other]:
+                assert (tmp_path / "out").read_text() == "it says\n"
+            ended.clear()
+        silence_stdout()
+        out.write("nobody reads this\n")
+        out.flush()
+    assert "nobody" not in (tmp_path / "out").read_text()
 
 
 def test_an_interrupt_after_the_end_does_not_spoil_the_status(tmp_path: Path) -> None:
