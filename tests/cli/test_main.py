@@ -6,6 +6,7 @@ import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.cli.conftest import Call
@@ -51,6 +52,33 @@ def test_doctor_survives_a_silent_driver(cli: Call, tmp_path: Path, monkeypatch:
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     found = json.loads(cli("doctor", "--json", PATH=path).stdout)["machine"]
     assert {"name": "GPU", "present": False, "detail": "nvidia-smi does not respond; restart the driver"} in found
+
+
+def test_doctor_on_other_machines(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: name)
+    for status, printed, finding in (
+        (0, "A, 9 MiB\nB, 9 MiB\n", (True, "A, 9 MiB; B, 9 MiB")),
+        (0, "\n", (False, "nvidia-smi reports no GPU")),
+        (9, "A\n", (False, "A")),
+    ):
+        done = SimpleNamespace(returncode=status, stdout=printed)
+        monkeypatch.setattr(doctor.subprocess, "run", lambda *_, done=done, **__: done)
+        assert doctor._machine()[1] == ("GPU", *finding)
+    monkeypatch.setattr(doctor.shutil, "which", lambda _: None)
+    assert doctor._machine()[1] == ("GPU", False, "none found; only local models (hf:, vllm:) need one")
+    monkeypatch.setattr(doctor.os, "access", lambda *_: False)
+    cache = doctor.cache_dir()
+    assert doctor._package()[2] == ("cache", False, f"{cache} cannot be written; set TRACE_VES_CACHE_DIR")
+    monkeypatch.setitem(sys.modules, "av", None)
+    missing = ("ffmpeg libraries", False, "come with the extra video; no ffmpeg program is needed")
+    assert doctor._decoders() == [missing]
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    ready = cli("doctor").stdout.splitlines()[-1]
+    assert re.fullmatch(
+        r"Next: trace-ves doctor --try (\S+), then trace-ves ask VIDEO QUESTION; it will use \1\.", ready
+    )
+    monkeypatch.setattr(doctor, "missing_extras", lambda *_: ["video"])
+    assert doctor._next_step().endswith(", without which no video can be opened.")
 
 
 def test_a_fault_of_the_program_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,6 +127,16 @@ def test_a_forced_answer_shows_no_storyboard_and_lists_what_was_read(plain: AskR
     assert [clip.span for clip in view.others]
 
 
+def test_the_last_reading_of_a_bundle_counts(plain: AskResult) -> None:
+    record = plain.prediction.to_json()
+    [first] = record["trajectory"]["rounds"]
+    again = [each | {"answer": letter} for each, letter in zip(first["records"], "BCD", strict=True)]
+    record["trajectory"]["rounds"].append(first | {"number": 2, "records": again})
+    view = view_answer(result_of(plain.question, record))
+    readings = [view.reading_of(tuple(names)) for names in (*first["bundles"], ["a9"])]
+    assert [each and each.answer for each in readings] == ["B", "C", "D", None]
+
+
 def counted(answer: str) -> AskResult:
     """The plain search as if it had counted."""
     plain = results("trace")["plain"]
