@@ -14,6 +14,7 @@ from tests.cli.test_golden import GOLDEN
 
 import trace_ves as package
 from trace_ves.agent.settings import DEFAULT_BUDGET
+from trace_ves.backbone.registry import default_spec
 from trace_ves.cli import doctor, main
 from trace_ves.cli.build import COMMANDS as BUILD
 from trace_ves.cli.dev import dev_command
@@ -74,9 +75,8 @@ def test_doctor_on_other_machines(cli: Call, monkeypatch: pytest.MonkeyPatch) ->
     assert doctor._decoders() == [missing]
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     ready = cli("doctor").stdout.splitlines()[-1]
-    assert re.fullmatch(
-        r"Next: trace-ves doctor --try (\S+), then trace-ves ask VIDEO QUESTION; it will use \1\.", ready
-    )
+    spec = default_spec()
+    assert ready == f"Next: trace-ves doctor --try {spec}, then trace-ves ask VIDEO QUESTION; it will use {spec}."
     monkeypatch.setattr(doctor, "missing_extras", lambda *_: ["video"])
     assert doctor._next_step().endswith(", without which no video can be opened.")
 
