@@ -48,7 +48,7 @@ def answers(world: Path, folder: Path) -> dict[str, str]:
     film = (world / "bench" / "videos" / "one.mp4").read_bytes()
     replies = [view.post("/ask/upload?name=own.mp4", content=film, headers={"X-CSRF-Token": token}).json()]
     for number, method in enumerate(("trace", "uniform-16"), 1):
-        body = {"video": "one.mp4", "method": method, "budget": 112}
+        body = {"video": "one.mp4", "method": method, "budget": 96}
         for path, more in (("/ask/estimate", {}), ("/ask", {"question": QUESTION, "options": [*ORDERS, " "]})):
             replies.append(view.post(path, json=body | more, headers={"X-CSRF-Token": token}).json())
         studio.searches[-1].join(60)

@@ -142,6 +142,30 @@ def test_what_goes_wrong_is_a_sentence_without_folders(world: Path, tmp_path: Pa
         assert last == {"kind": "failed", "sentence": "key.txt was refused."}
 
 
+def test_what_a_question_says_reaches_the_estimate_and_the_search(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+
+    def note(*given: Any, **named: Any) -> None:
+        seen.append((given, {name: value for name, value in named.items() if name != "listener"}))
+        raise InputError("enough")
+
+    for name in ("estimate", "ask"):
+        monkeypatch.setattr(f"trace_ves.web.studio.{name}", note)
+    model = Model("scripted", ScriptedBackbone(Gate()), {"detail": "low"})
+    studio = Studio(VideoFolders([world / "bench" / "videos"]), model, tmp_path / "answers", PRICES)
+    with pytest.raises(InputError, match="enough"):
+        studio.estimate("one.mp4", "trace", 9)
+    assert ended(studio.begin("one.mp4", QUESTION, ORDERS, "trace", 9, subtitles=True)) == "failed"
+    film = (world / "bench" / "videos" / "one.mp4").resolve()
+    asked = {"backbone": model.backbone, "method": "trace", "budget": 9, "subtitles": True}
+    assert seen == [
+        (("trace", "scripted", [120.0], PRICES.of("scripted")), {"budget": 9, "model_options": model.options}),
+        ((film, QUESTION, ORDERS), asked),
+    ]
+
+
 def test_events_are_waited_for(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gate, slept = Gate("direct-answer"), []
     studio = make_studio(world, tmp_path / "answers", gate)
