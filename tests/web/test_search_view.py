@@ -450,4 +450,5 @@ def test_an_answer_with_calls_has_a_lane_for_each_stage() -> None:
     [lane] = make_timeline(INFO, Prediction("q", "A", timestamps=(4.0, 5.0)), None).lanes
     assert (lane.title, lane.ticks, lane.count) == ("frames", (4, 5), 2)
     assert make_timeline(INFO, None, None).duration == 1.0
+    assert make_timeline(INFO, Prediction("q", "A", timestamps=(0.25, 0.5)), None).duration == 0.5
     assert make_timeline(QuestionInfo(INFO.question, duration=30.0), prediction, None).duration == 30.0
