@@ -7,6 +7,7 @@ from dataclasses import replace
 from html import unescape
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,8 @@ from rich.console import Console
 from tests.fakes import Still
 from tests.web.web_bench import FACTS
 from trace_ves.benches import load_bench
-from trace_ves.cli.answer_panel import SearchScreen, show_result
+from trace_ves.cli.answer_panel import SearchScreen, show_clip, show_result
+from trace_ves.cli.progress import LateProgress
 from trace_ves.core import Clip, Frame, Interval, Question, Termination
 from trace_ves.observer import UNLIMITED, Decided, Event, Progress, RoundStarted, StageStarted
 from trace_ves.records import Call, Item, ObservationLog, Prediction
@@ -149,22 +151,51 @@ def counted(answer: str) -> AskResult:
     return result_of(question, record | {"answer": answer})
 
 
-def printed(result: AskResult, **options: Any) -> str:
+def printed(result: AskResult, width: int = 100, seconds: Any = None, **options: Any) -> str:
     out = io.StringIO()
-    show_result(result, console=Console(file=out, width=100, **options))
+    show_result(result, console=Console(file=out, width=width, **options), seconds=seconds)
     return out.getvalue()
+
+
+def without_colours(text: str) -> str:
+    return re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", text)
 
 
 def test_a_terminal_with_colours_gets_pictures_and_a_file_does_not(plain: AskResult) -> None:
     coloured = printed(plain, force_terminal=True, color_system="truecolor")
     assert coloured.count("▀") == 3 * 24 * 7  # two rows of pixels in each row of a picture
     assert "90;90;90" in coloured  # the grey of the frames
-    text = printed(plain)
+    assert "▀" in printed(plain, 80, force_terminal=True, color_system="256")
+    assert "▀" not in printed(plain, 79, force_terminal=True, color_system="truecolor")
+    text = printed(plain, seconds={"short": 0.049, "long": 0.05})
+    assert re.search(r"seconds +long 0\.1 +│", text)
     assert "▀" not in text
     assert FACTS[1] in text
     assert "The answer counts 5, with 3 clips as evidence: a clip may show several" in printed(counted("D"))
     opened = printed(unsettled(None))
     assert re.search(r"still open +a blue van passes +│\n│ +a yellow door opens", opened), opened
+
+
+def test_a_clip_frame_by_frame(plain: AskResult) -> None:
+    out = io.StringIO()
+    [clip, *_] = view_answer(plain).clips
+    show_clip(clip, console=Console(file=out, width=100, force_terminal=True, color_system="truecolor"))
+    heading, fact, *shown = [line.rstrip() for line in without_colours(out.getvalue()).splitlines()]
+    assert (heading, fact) == ("0:21.0-0:26.0  3 frames of 36 px", FACTS[0])
+    assert shown == ["  ".join(f"{at:<24}" for at in ("22.00 s", "24.00 s", "26.00 s")).rstrip(), *PICTURES, ""]
+    out = io.StringIO()
+    show_clip(clip, console=Console(file=out, width=100))
+    assert out.getvalue() == f"{heading}\n{fact}\nframes at 22.00 s, 24.00 s, 26.00 s\n"
+
+
+PICTURES = ["  ".join(["▀" * 24] * 3)] * 7
+
+
+def test_three_other_clips_are_listed(plain: AskResult, monkeypatch: pytest.MonkeyPatch) -> None:
+    view = view_answer(plain)
+    others = tuple(replace(view.clips[0], span=Interval(at, at + 1)) for at in range(5))
+    monkeypatch.setattr("trace_ves.cli.answer_panel.view_answer", lambda _: replace(view, others=others))
+    assert re.findall(r"also seen +(\S+)", printed(plain)) == ["0:00.0-0:01.0", "0:01.0-0:02.0", "0:02.0-0:03.0"]
 
 
 def test_what_models_say_is_not_markup(plain: AskResult) -> None:
@@ -182,16 +213,41 @@ def shown(*events: Event, budget: int = 128) -> str:
     with SearchScreen(Console(file=out, width=100, force_terminal=True)) as screen:
         for event in events:
             screen(Progress(event, 40, budget))
-    return re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", out.getvalue())
+    return without_colours(out.getvalue())
 
 
 def test_a_stage_is_named_with_its_round_its_spans_and_the_budget() -> None:
     text = shown(RoundStarted(2), StageStarted("anchor-extraction", (Interval(60, 75.5),)))
-    assert "round 2: looking closely 1:00.0-1:15.5" in text
-    assert "40 of 128 frames" in text
+    bar = f"{'━' * 12}╸{'━' * 27}"
+    assert re.search(
+        rf"^\S round 2: looking closely 1:00\.0-1:15\.5\n  budget {bar} 40 of 128 frames$", text, re.MULTILINE
+    )
     assert "my-check" in shown(StageStarted("my-check"))
     assert "40 frames" in shown(StageStarted("direct-answer"), budget=UNLIMITED)
     assert "nothing is left to look at" in shown(Decided(Decision(None)))
+
+
+def test_a_bar_appears_after_two_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [5.0]
+    monkeypatch.setattr("trace_ves.cli.progress.time", SimpleNamespace(monotonic=lambda: now[0]))
+    for seconds, quiet, calls, expected in (
+        (1.9, False, [("drawing", 1, 4)], "^$"),
+        (2.0, True, [("drawing", 1, 4)], "^$"),
+        (2.0, False, [("drawing", 1, 4), ("drawing", 3, 4, "soon")], r"drawing ━{30}╺?━+  75% soon \S+\n+\r$"),
+        (2.0, False, [("drawing", 9, 9), ("saving", 1, 4)], r"saving ━{10}╺?━+  25%  \S+\n+\r$"),
+    ):
+        out = io.StringIO()
+        with LateProgress(Console(file=out, width=100, force_terminal=True, quiet=quiet)) as progress:
+            now[0] += seconds
+            for call in calls:
+                progress(*call)
+        assert re.search(expected, without_colours(out.getvalue()))
+    out = io.StringIO()
+    with LateProgress(Console(file=out)) as progress:
+        now[0] += 9
+        progress("drawing", 1, 4)
+        progress.print("[red] " + "x" * 99)
+    assert out.getvalue() == "[red] " + "x" * 99 + "\n"
 
 
 def test_the_time_before_a_stage_is_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
