@@ -134,16 +134,5 @@ def test_without_evidence_the_sheet_is_a_storyboard(cli: Call, clip: Path, chatt
     assert "no evidence" in page
 
 
-def test_a_model_whose_replies_cannot_be_used_is_named_with_a_sample(cli: Call, clip: Path, chatterbox: str) -> None:
-    asked = ("ask", clip, "Which colour is seen?", *OPTIONS, "--backbone", chatterbox)
-    done = cli(*asked, "--json", status=1)
-    calls = len(json.loads(done.stdout)["observations"])
-    said = (f"{calls} of {calls} replies of {chatterbox} could not be used", "I would be happy", "Try a larger model")
-    assert all(words in done.stderr for words in said)
-    shown = cli(*asked, status=1)
-    assert "not found" in shown.stdout
-    assert f"{calls} of {calls} replies could not be used" in shown.stdout
-
-
 def test_a_test_call_tells_what_a_model_said_that_talks(cli: Call, chatterbox: str) -> None:
     assert "I would be happy" in cli("doctor", "--try", chatterbox, status=1).stdout

@@ -53,6 +53,17 @@ def answers(world: Path, folder: Path) -> dict[str, str]:
             replies.append(view.post(path, json=body | more, headers={"X-CSRF-Token": token}).json())
         studio.searches[-1].join(60)
         replies.append(view.get(f"/ask/events?search={number}&after={number - 1}").json())
+    for wrong in (
+        {"video": "../one.mp4"},
+        {"question": " "},
+        {"options": ["a"]},
+        {"options": ["a", "a"]},
+        {"method": "os:system"},
+        {"backbone": "openai:m"},
+        {"budget": 0},
+    ):
+        body = {"video": "one.mp4", "question": QUESTION, "options": ORDERS, "method": "trace"}
+        replies.append(view.post("/ask", json=body | wrong, headers={"X-CSRF-Token": token}).json())
     for place in ("/ask/video?video=one.mp4", *["/ask/download?search=2"] * 2, "/ask/download?search=9"):
         reply = view.get(place)
         packed = zipfile.ZipFile(io.BytesIO(reply.content)).namelist() if "zip" in reply.headers["content-type"] else []

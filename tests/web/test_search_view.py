@@ -16,6 +16,7 @@ from rich.console import Console
 from tests.fakes import Still
 from tests.web.web_bench import FACTS
 from trace_ves.benches import load_bench
+from trace_ves.cli import answer_panel
 from trace_ves.cli.answer_panel import SearchScreen, show_clip, show_result
 from trace_ves.cli.progress import LateProgress
 from trace_ves.core import Clip, Frame, Interval, Question, Termination
@@ -186,6 +187,7 @@ def test_a_clip_frame_by_frame(plain: AskResult) -> None:
     out = io.StringIO()
     show_clip(clip, console=Console(file=out, width=100))
     assert out.getvalue() == f"{heading}\n{fact}\nframes at 22.00 s, 24.00 s, 26.00 s\n"
+    assert answer_panel._draw_thumbnail(Frame(0, 1.0, Still(90, height=2))).plain == "▀" * 24
 
 
 PICTURES = ["  ".join(["▀" * 24] * 3)] * 7
@@ -218,10 +220,7 @@ def shown(*events: Event, budget: int = 128) -> str:
 
 def test_a_stage_is_named_with_its_round_its_spans_and_the_budget() -> None:
     text = shown(RoundStarted(2), StageStarted("anchor-extraction", (Interval(60, 75.5),)))
-    bar = f"{'━' * 12}╸{'━' * 27}"
-    assert re.search(
-        rf"^\S round 2: looking closely 1:00\.0-1:15\.5\n  budget {bar} 40 of 128 frames$", text, re.MULTILINE
-    )
+    assert f" round 2: looking closely 1:00.0-1:15.5\n  budget {'━' * 12}╸{'━' * 27} 40 of 128 frames\n" in text
     assert "my-check" in shown(StageStarted("my-check"))
     assert "40 frames" in shown(StageStarted("direct-answer"), budget=UNLIMITED)
     assert "nothing is left to look at" in shown(Decided(Decision(None)))

@@ -112,7 +112,7 @@ BAD = [
     *(f"/run?name=trace@scripted&{query}" for query in ("page=0", "page=x", "bucket=%3Cscript%3E")),
     *(f"/question?run={query}" for query in ("nobody&id=q000", "trace@scripted&id=nobody")),
     "/question?run=trace@scripted&id=q000&beside=nobody",
-    *("/?on=everything", "/nothing", "/%ff%fe", "//etc/passwd"),
+    *("/costs?by=person", "/costs?run=nobody", "/?on=everything", "/nothing", "/%ff%fe", "//etc/passwd"),
 ]
 
 

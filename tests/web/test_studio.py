@@ -185,24 +185,6 @@ def test_events_are_waited_for(world: Path, tmp_path: Path, monkeypatch: pytest.
     assert (slept, [each["kind"] for each in news]) == ([0.1] * 3, ["answered", "done"])
 
 
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"name": "../one.mp4"}, "there is no video"),
-        ({"text": " "}, "the question is empty"),
-        ({"options": ["a"]}, "2 to 26 options"),
-        ({"options": ["a", "a"]}, "appears twice"),
-        ({"method": "os:system"}, "the method must be one of"),
-    ],
-)
-def test_what_a_person_gets_wrong(world: Path, tmp_path: Path, change: dict[str, Any], sentence: str) -> None:
-    studio = make_studio(world, tmp_path / "answers", Gate())
-    given: dict[str, Any] = {"name": "one.mp4", "text": QUESTION, "options": ORDERS, "method": "trace", "budget": None}
-    with pytest.raises(InputError, match=sentence):
-        studio.begin(**{**given, **change})
-    assert studio.searches == []
-
-
 def test_a_session_stops_at_its_limit(world: Path, tmp_path: Path) -> None:
     """A call costs $0.001: one for the first question, and one of the second is within the limit."""
     found, model = VideoFolders([world / "bench" / "videos"]), Model("scripted", Paid(Gate()))
