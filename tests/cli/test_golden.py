@@ -60,7 +60,7 @@ MISTYPED = f"""/evidence
 /budget {MANY}
 Which? | one
 /save
-{QUESTION}
+{QUESTION.replace("?", " in this clip or in any other one" * 4 + "?")}
 /evidence 9
 """
 PRICES = '["openai:*"]\ninput = 10\ncached = 1\noutput = 100\ndate = 2026-05-01\n'
@@ -111,21 +111,13 @@ MACHINE = {
 """What `doctor` finds; the program of the driver prints how it was called."""
 
 
-CALLED = {
-    "backbone.registry": ("open_backbone",),
-    "benches": ("load_bench",),
-    "benches.importers": ("import_bench",),
-    "cli.ask_many": ("ask_many",),
-    "construction.probes": ("probe_leave_one_out", "probe_shortcuts"),
-    "construction.proposal": ("caption_video", "propose_items"),
-    "runs.asking": ("AskSession",),
-    "runs.counterfactual": ("run_check", "summarise"),
-    "runs.estimate": ("estimate",),
-    "twin.synthetic.bench": ("make_twin", "write_twin"),
-    "ves": ("audit", "score_files"),
-    "web.open_library": ("open_library",),
-    "web.studio": ("Studio",),
-}
+CALLED = """
+backbone.registry.open_backbone benches.load_bench benches.importers.import_bench cli.ask_many.ask_many
+construction.probes.probe_leave_one_out construction.probes.probe_shortcuts construction.proposal.caption_video
+construction.proposal.propose_items runs.asking.AskSession runs.counterfactual.run_check runs.counterfactual.summarise
+runs.estimate.estimate twin.synthetic.bench.make_twin twin.synthetic.bench.write_twin ves.audit ves.score_files
+web.open_library.open_library web.studio.Studio
+"""
 """What the session `calls` shows the calls of: options that change no output, such as --workers, reach it."""
 
 
@@ -236,9 +228,9 @@ def replay(script: str, folder: Path, model: str, *, calls: bool = False) -> lis
             patch.setattr(f"trace_ves.construction.{name}.secrets", chance)
         for module in IMPORTED_FIRST:
             import_module(f"trace_ves.{module}")
-        for module, names in CALLED.items() if calls else ():
-            for name in names:
-                patch.setattr(home := import_module(f"trace_ves.{module}"), name, calling(getattr(home, name)))
+        for each in CALLED.split() if calls else ():
+            module, _, name = f"trace_ves.{each}".rpartition(".")
+            patch.setattr(import_module(module), name, calling(getattr(import_module(module), name)))
         if calls:
             patch.setattr(LateProgress, "__call__", calling(LateProgress.__call__))
             patch.setattr("trace_ves.ves.figures.draw_figures", calling(draw_figures))
