@@ -116,7 +116,7 @@ backbone.registry.open_backbone benches.load_bench benches.importers.import_benc
 construction.probes.probe_leave_one_out construction.probes.probe_shortcuts construction.proposal.caption_video
 construction.proposal.propose_items runs.asking.AskSession runs.counterfactual.run_check runs.counterfactual.summarise
 runs.estimate.estimate twin.synthetic.bench.make_twin twin.synthetic.bench.write_twin ves.audit ves.score_files
-web.open_library.open_library web.studio.Studio
+web.export.write_story web.open_library.open_library web.studio.Studio
 """
 """What the session `calls` shows the calls of: options that change no output, such as --workers, reach it."""
 

@@ -240,31 +240,23 @@ def test_how_a_command_ends(monkeypatch: pytest.MonkeyPatch, ending: BaseExcepti
 
 def test_a_daemon_thread_ends_with_the_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Without the shutdown of Python, which native code in such a thread may not survive."""
-    ended: list[int] = []
+    ended: list[object] = []
+    file = tmp_path / "out"
     own, daemon, other = threading.current_thread(), threading.Thread(daemon=True), threading.Thread(daemon=False)
-    monkeypatch.setattr("os._exit", ended.append)
-    monkeypatch.setattr("trace_ves.cli.process.ignore_interrupts", lambda: ended.append(-1))
-    with (tmp_path / "out").open("w", encoding="utf-8") as out, monkeypatch.context() as patch:
+    monkeypatch.setattr("os._exit", lambda status: ended.append((status, file.read_text())))
+    monkeypatch.setattr("trace_ves.cli.process.ignore_interrupts", lambda: ended.append("ignored"))
+    with file.open("w", encoding="utf-8") as out, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", out)
-        for others, at_once, expected in (
-            ([daemon, other], True, [3]),
-            ([other], True, []),
-            ([], True, [-1]),
-            ([daemon], False, []),
-            ([], False, []),
-        ):
+        out.write("it says")
+        for others, at_once in (([daemon, other], True), ([other], True), ([], True), ([daemon], False), ([], False)):
             patch.setattr("threading.enumerate", lambda others=others: [own, *others])
-            out.write("it says\n")
             with pytest.raises(SystemExit, match="3"):
                 exit_process(3, at_once=at_once)
-            assert ended == expected
-            if at_once and others == [daemon, other]:
-                assert (tmp_path / "out").read_text() == "it says\n"
-            ended.clear()
+            ended.append(len(others))
         silence_stdout()
-        out.write("nobody reads this\n")
-        out.flush()
-    assert "nobody" not in (tmp_path / "out").read_text()
+        out.write("nobody reads this")
+    assert ended == [(3, "it says"), 2, 1, "ignored", 0, 1, 0]
+    assert file.read_text() == "it says"
 
 
 def test_an_interrupt_after_the_end_does_not_spoil_the_status(tmp_path: Path) -> None:
