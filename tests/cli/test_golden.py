@@ -34,6 +34,7 @@ from trace_ves.cli.progress import LateProgress
 from trace_ves.runs.answering import Job, RunOptions
 from trace_ves.runs.evaluate import evaluate as run_methods
 from trace_ves.twin.synthetic.world import Hints
+from trace_ves.video.download import FetchRules
 from trace_ves.video.folders import VideoFolders
 from trace_ves.web.guard import Guard
 from trace_ves.web.serve import Address
@@ -114,7 +115,8 @@ MACHINE = {
 CALLED = """
 backbone.registry.open_backbone benches.load_bench benches.importers.import_bench cli.ask_many.ask_many
 construction.probes.probe_leave_one_out construction.probes.probe_shortcuts construction.proposal.caption_video
-construction.proposal.propose_items runs.asking.AskSession runs.counterfactual.run_check runs.counterfactual.summarise
+construction.proposal.propose_items construction.interchange.import_intervals video.fetching.fetch_video
+runs.asking.AskSession runs.counterfactual.run_check runs.counterfactual.summarise
 runs.estimate.estimate twin.synthetic.bench.make_twin twin.synthetic.bench.write_twin ves.audit ves.score_files
 web.export.write_story web.open_library.open_library web.studio.Studio
 """
@@ -141,7 +143,7 @@ def describe(value: object) -> str:
     match value:
         case partial():
             return describe(value.args)
-        case Hints() | Job() | RunOptions():
+        case FetchRules() | Hints() | Job() | RunOptions():
             return describe({each.name: getattr(value, each.name) for each in fields(value)})
         case list() | tuple():
             return f"[{', '.join(map(describe, value))}]"

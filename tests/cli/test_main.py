@@ -7,7 +7,9 @@ import sys
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import click
 import pytest
 from tests.cli.conftest import Call
 from tests.cli.test_golden import GOLDEN
@@ -15,7 +17,7 @@ from tests.cli.test_golden import GOLDEN
 import trace_ves as package
 from trace_ves.agent.settings import DEFAULT_BUDGET
 from trace_ves.backbone.registry import default_spec
-from trace_ves.cli import doctor, main
+from trace_ves.cli import doctor, keys, main
 from trace_ves.cli.build import COMMANDS as BUILD
 from trace_ves.cli.dev import dev_command
 from trace_ves.cli.main import COMMANDS, group
@@ -53,6 +55,22 @@ def test_doctor_survives_a_silent_driver(cli: Call, tmp_path: Path, monkeypatch:
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     found = json.loads(cli("doctor", "--json", PATH=path).stdout)["machine"]
     assert {"name": "GPU", "present": False, "detail": "nvidia-smi does not respond; restart the driver"} in found
+
+
+def test_a_key_is_typed_unseen(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+    monkeypatch.setattr(keys, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
+    monkeypatch.setattr(click, "prompt", lambda *words, **options: given.append((words, options)) or " a-key\n")
+    monkeypatch.setattr(keys, "store_key", lambda *words, **options: given.append((words, options)))
+    assert cli("keys", "set", "gemini", "--keyring").stdout == "GEMINI_API_KEY is stored in the system keyring.\n"
+    assert given == [
+        (("GEMINI_API_KEY",), {"hide_input": True}),
+        (("GEMINI_API_KEY", "a-key"), {"keyring": True}),
+    ]
+    stored = {"GEMINI_API_KEY": True, "MINE": False}
+    monkeypatch.setattr(keys, "read_stored_keys", lambda: stored)
+    listed = cli("keys", "list", OPENAI_API_KEY="x", GROQ_API_KEY=" ").stdout.splitlines()
+    assert listed == ["GEMINI_API_KEY  file", "OPENAI_API_KEY  environment", "MINE  keyring"]
 
 
 def test_doctor_on_other_machines(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:

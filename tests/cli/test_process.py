@@ -26,7 +26,7 @@ from tests.films import write_film
 
 from trace_ves.benches import write_bench
 from trace_ves.cli.main import group
-from trace_ves.cli.process import exit_process, silence_stdout, tidy_sentence, track_interrupts
+from trace_ves.cli.process import ESCAPE, exit_process, silence_stdout, tidy_sentence, track_interrupts
 from trace_ves.core import InputError, Interval, Question
 from trace_ves.records import Item
 from trace_ves.records.base import Record, SparseRecord
@@ -220,6 +220,7 @@ STOPPED = "trace-ves: interrupted; everything saved so far is kept.\n"
         (OSError(28, "full", "a.txt"), 2, "trace-ves: a.txt: cannot be read or written: full.\n"),
         (OSError("odd"), 2, "trace-ves: cannot be read or written: odd.\n"),
         (InputError("Is it?."), 2, "trace-ves: Is it?\n"),
+        (InputError("a\udc80"), 2, "trace-ves: a\\udc80\n"),
         (ImportError("half imported"), 130, STOPPED),  # by an interrupt
         (InputError("half read"), 130, STOPPED),
     ],
@@ -236,6 +237,9 @@ def test_how_a_command_ends(monkeypatch: pytest.MonkeyPatch, ending: BaseExcepti
     monkeypatch.setattr(sys.modules["trace_ves.cli.main"], "ignore_interrupts", lambda: ignored.append(True))
     assert program.run("ask") == (status, "", said)
     assert ignored == [True] * (status == 130)
+    assert "a😀é".encode("ascii", ESCAPE) == rb"a\ud83d\ude00\u00e9"
+    with pytest.raises(UnicodeDecodeError):
+        b"\xff".decode("ascii", ESCAPE)
 
 
 def test_a_daemon_thread_ends_with_the_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -338,7 +338,7 @@ def import_intervals_command(*, build: Build, file: Path, video: str, fps: float
         result = import_intervals(project, store, file, video=video, fps=fps, question=question or QUESTION)
     warn(*(f"left out: {reason}" for reason in result.refused))
     click.echo(
-        f"{build}: {len(result.proposed)} new items, {len(result.replaced)} with changed intervals,"
+        f"{build}: {count_words(len(result.proposed), 'new item')}, {len(result.replaced)} with changed intervals,"
         f" {result.unchanged} unchanged."
     )
 
