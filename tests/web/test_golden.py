@@ -26,6 +26,7 @@ PAGES = {
     "run.html": "/run?name=strange&sort=-frames&text=scenes",
     "trace.html": "/question?run=trace@scripted&id=q002&beside=avp@scripted&bucket=covered",
     "vca.html": "/question?run=vca@scripted&id=q001&beside=strange",
+    "replay.html": "/question?run=trace@scripted&id=q003",
     "costs.html": "/costs?by=stage",
 }
 
