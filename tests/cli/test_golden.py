@@ -7,6 +7,7 @@ a change that is meant: `python -m tests.cli.test_golden`, then read the differe
 import json
 import re
 import shlex
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -23,10 +24,6 @@ import click
 import pytest
 from tests import program
 from tests.cli.conftest import Model, serving
-from tests.cli.test_ask_many import TABLE
-from tests.cli.test_ask_session import QUESTION
-from tests.cli.test_audit import QUESTION as BENCH_LINE
-from tests.cli.test_audit import ROW
 from tests.films import write_film
 
 from trace_ves.cli.ask import SAMPLE_FILM
@@ -40,52 +37,21 @@ from trace_ves.web.guard import Guard
 from trace_ves.web.serve import Address
 
 GOLDEN = Path(__file__).parent / "golden"
-TYPED = f"""{QUESTION}
-/help
-/evidence
-/evidence 1
-/why
-/budget
-/budget 123456789
-/budget 60
-What is it?
-/history
-/cost
-"""
+PLACE = GOLDEN.with_name("place")
 MANY = "9" * 5000
-MISTYPED = f"""/evidence
-/evidense
-/budget x
-/budget 0
-/budget 1234567890
-/budget {MANY}
-Which? | one
-/save
-{QUESTION.replace("?", " in this clip or in any other one" * 4 + "?")}
-/evidence 9
-"""
-PRICES = '["openai:*"]\ninput = 10\ncached = 1\noutput = 100\ndate = 2026-05-01\n'
-GOLD = {
-    "video": "videos/a.mp4",
-    "question": "How many?",
-    "options": ["1", "2", "3", "4"],
-    "answer": "B",
-    "evidence": [[4, 6], [10, 12]],
-    "rationales": ["one", "two"],
-}
 ANSWERS = {"unseen": "unknown", "green": "no"}
 
 
 class Drafting(Model):
     def answer(self, text: str, images: int) -> dict[str, Any]:
         if "rationale" in text:
-            return {"items": [GOLD, GOLD | {"answer": "C"}]}
+            gold = json.loads((PLACE / "gold.jsonl").read_text().splitlines()[0])
+            del gold["accept"]
+            return {"items": [gold, gold | {"answer": "C"}]}
         words = next((words for asked, words in ANSWERS.items() if asked in text), None)
         return {"answer": words} if words else super().answer(text, images)
 
 
-LVBENCH = {"question_id": 1, "videoID": "v", "duration": 60, "question": "?", "options": ["a", "b"], "answer": "A"}
-REGIONS = [{"value": {"start": at, "end": at + 2, "labels": ["the fox"]}} for at in (0, 20, 40)]
 MEASURED = re.compile(
     r"\d+\.\d s(?= with|,)|\d+\.\d(?= (\d\.\d\d )?(MB|\?$|\$))|(?<=version:).+"
     r"|(?<=studio-)\w{8}(?=,)|(?<=\.jsonl, )\d+, \d+|(?<=\"seconds\": )(\{[^}]*|[^,}]+)|(?<=_checksum\": ){[^}]+}"
@@ -187,22 +153,14 @@ class Assistant:
 @contextmanager
 def place(folder: Path) -> Iterator[str]:
     """Films, tables and answers in a folder, and the spec of a model behind a server."""
+    shutil.copytree(PLACE, folder, dirs_exist_ok=True)
     for name in ("film.mp4", "films/a.mp4", "new/videos/a.mp4"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         write_film(folder / name, [(255, 0, 0)] * 300 + [(0, 0, 255)] * 300, fps=5, size=(96, 64))
     (folder / "films" / "broken.mp4").touch()
     (folder / "text.mp4").write_text("not a video at all")
     (folder / "empty").mkdir()
-    (folder / "questions.jsonl").write_text(json.dumps(BENCH_LINE) + "\n")
-    (folder / "table.csv").write_text(TABLE)
-    (folder / "typed").write_text(TYPED)
-    (folder / "mistyped").write_text(f"{MISTYPED}/evidence {MANY}\n/quit\nnever asked\n")
-    (folder / "prices.toml").write_text(PRICES)
-    (folder / "question").write_text("Où? Which colour is seen?\n")
-    (folder / "cg.json").write_text(json.dumps([ROW, ROW | {"qid": 2, "clue_intervals": [[3, 1]]}, ROW | {"qid": 3}]))
-    (folder / "lvbench.json").write_text(json.dumps([LVBENCH | {"time_reference": "00:50-00:20"}]))
-    (folder / "gold.jsonl").write_text("".join(json.dumps(GOLD | {"accept": each}) + "\n" for each in (True, False)))
-    (folder / "regions.json").write_text(json.dumps([{"annotations": [{"result": REGIONS}]}]))
+    (folder / "mistyped").write_text((PLACE / "mistyped").read_text().replace("MANY", MANY))
     (folder / "key").write_text("a-secret\n")
     yield from serving(Drafting)
 
