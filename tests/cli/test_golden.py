@@ -197,8 +197,10 @@ def replay(script: str, folder: Path, model: str, *, calls: bool = False) -> lis
             patch.setattr("trace_ves.runs.evaluate.evaluate", calling(evaluate))
         for command in re.findall(r"^\$ (.+)", script, re.MULTILINE):
             words = shlex.split(command.replace("MODEL", model).replace("MANY", MANY))
-            typed = (folder / words.pop()).read_text() if words[-2:-1] == ["<"] and not words.remove("<") else ""
             own = {f"TRACE_VES_{each}_DIR": f"{folder}-{each}" for each in ("CACHE", "CONFIG")}
+            while re.match("[A-Z_]+=", words[0]):
+                own |= dict([words.pop(0).split("=")])
+            typed = (folder / words.pop()).read_text() if words[-2:-1] == ["<"] and not words.remove("<") else ""
             done = program.run(*words, stdin=typed, cwd=folder, COLUMNS="120", **own)
             said = re.sub(r"^Usage: .*\n(Try .*\n)?\n", "", done.stderr)  # as click has it
             printed = [*done.stdout.splitlines(), *(f"! {line}" for line in said.splitlines())]

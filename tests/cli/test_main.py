@@ -1,5 +1,6 @@
 """The shell around all commands: help, version, doctor, completion, the cost of importing; and the demo."""
 
+import io
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ from typing import Any
 
 import click
 import pytest
+from rich.console import Console
 from tests.cli.conftest import Call
 from tests.cli.test_golden import GOLDEN
 
@@ -21,6 +23,12 @@ from trace_ves.cli import doctor, keys, main
 from trace_ves.cli.build import COMMANDS as BUILD
 from trace_ves.cli.dev import dev_command
 from trace_ves.cli.main import COMMANDS, group
+from trace_ves.cli.run_table import RunTable
+from trace_ves.core import Question
+from trace_ves.records import Item, Prediction
+from trace_ves.runs.answering import Job
+from trace_ves.runs.prices import Prices
+from trace_ves.runs.run import Plan
 
 
 def test_the_golden_help_has_every_command_and_the_list_fits_one_screen(cli: Call) -> None:
@@ -55,6 +63,31 @@ def test_doctor_survives_a_silent_driver(cli: Call, tmp_path: Path, monkeypatch:
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     found = json.loads(cli("doctor", "--json", PATH=path).stdout)["machine"]
     assert {"name": "GPU", "present": False, "detail": "nvidia-smi does not respond; restart the driver"} in found
+
+
+def test_a_run_is_reported_every_thirty_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, out, job = [100.0], io.StringIO(), Job("trace", "lab")
+    monkeypatch.setattr("trace_ves.cli.run_table.time", SimpleNamespace(monotonic=lambda: now[0]))
+    items = tuple(Item(Question(f"q{number}", "v", "?", ("a", "b")), "A", (), 9.0) for number in range(5))
+    with RunTable(Prices({}), Console(file=out, width=120)) as table:
+        for done, seconds in enumerate((29.9, 0.1, 29.9)):
+            now[0] += seconds
+            table.checking(done, 9)
+        now[0] += 5
+        took, errors = (10.0, 20.0, 29.9, 0.1, 1.0), (None, "down", "off", None, None)
+        table.begin(Plan(items, (job,), {job: {}}))
+        for each, seconds, error in zip(
+            items, (10.0, 20.0, 29.9, 0.1, 1.0), (None, "down", "off", None, None), strict=True
+        ):
+            now[0] += seconds
+            table.finished(job, each, Prediction(each.question.id, "A", seconds=seconds, error=error))
+    assert out.getvalue().splitlines() == [
+        "checked the durations of 1 of 9 videos",
+        "trace@lab: first error, question 'q1': down",
+        "trace@lab: Done 2/5, Errors 1, Rate 4.0/min, Cost ?, Acc so far 100.0%, Left 45 s",
+        "trace@lab: Done 4/5, Errors 2, Rate 4.0/min, Cost ?, Acc so far 100.0%, Left 15 s",
+        "trace@lab: Done 5/5, Errors 2, Rate 4.9/min, Cost ?, Acc so far 100.0%, Left done",
+    ]
 
 
 def test_a_key_is_typed_unseen(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
