@@ -4,13 +4,17 @@ import json
 import re
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from tests.cli.conftest import Call, Model, serving
 from tests.fakes import OPENAI, Received, Response
 
 from trace_ves import ask
 from trace_ves.cli.answer_panel import LEAST_SECONDS
+from trace_ves.cli.ask import _describe_rejected
+from trace_ves.observer import ReplyRejected
 
 OPTIONS = ("-o", "red", "-o", "blue")
 
@@ -132,6 +136,21 @@ def test_without_evidence_the_sheet_is_a_storyboard(cli: Call, clip: Path, chatt
     page = (tmp_path / "out" / "answer.md").read_text()
     assert "not found" in page
     assert "no evidence" in page
+
+
+@pytest.mark.parametrize(
+    ("raw", "quote"),
+    [
+        (" ", "It said nothing."),
+        ("x" * 200, f'It said: "{"x" * 200}".'),
+        ("x " * 200, f'It said: "{"x " * 100}…".'),
+    ],
+)
+def test_a_reply_that_cannot_be_used_is_quoted_in_part(raw: str, quote: str) -> None:
+    result: Any = SimpleNamespace(log=SimpleNamespace(calls=[1, 2, 3]), prediction=SimpleNamespace(backbone="a:b"))
+    said = _describe_rejected(result, [ReplyRejected("claims", "No JSON.", raw)] * 2)
+    assert said.startswith("2 of 3 replies of a:b could not be used, so the answer has little support. ")
+    assert f"of the stage claims: No JSON. {quote} Try a larger" in said
 
 
 def test_a_test_call_tells_what_a_model_said_that_talks(cli: Call, chatterbox: str) -> None:

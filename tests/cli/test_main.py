@@ -12,19 +12,21 @@ from typing import Any
 
 import click
 import pytest
+from pydantic import ValidationError
 from rich.console import Console
 from tests.cli.conftest import Call
 from tests.cli.test_golden import GOLDEN
 
 import trace_ves as package
 from trace_ves.agent.settings import DEFAULT_BUDGET
+from trace_ves.backbone.protocol import ModelFault, ScriptedBackbone
 from trace_ves.backbone.registry import default_spec
 from trace_ves.cli import doctor, keys, main
 from trace_ves.cli.build import COMMANDS as BUILD
 from trace_ves.cli.dev import dev_command
 from trace_ves.cli.main import COMMANDS, group
 from trace_ves.cli.run_table import RunTable
-from trace_ves.core import Question
+from trace_ves.core import Interval, Question
 from trace_ves.records import Item, Prediction
 from trace_ves.runs.answering import Job
 from trace_ves.runs.prices import Prices
@@ -56,6 +58,30 @@ def test_doctor_shows_a_red_square_on_white() -> None:
     assert int((picture == 255).all(axis=2).sum()) == 96 * 128 - 48 * 48
 
 
+def test_a_test_call_shows_one_frame_and_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    replies = iter(
+        ({"colour": "Red"}, {"colour": "g" * 40}, ModelFault("No JSON.", f"<{'x' * 200}>"), {"colour": "g" * 41})
+    )
+
+    def answer(request: Any) -> Any:
+        asked.append(
+            [request.prompt, [(clip.span, [frame.seconds for frame in clip.frames]) for clip in request.clips]]
+        )
+        return next(replies)
+
+    monkeypatch.setattr(doctor, "open_backbone", lambda *g, **n: asked.append((g, n)) or ScriptedBackbone(answer))
+    note = "(0.0 s, 0 tokens in, 0 out)"
+    assert doctor.try_backbone("a:b") == (True, f"a:b works: it saw that the square is Red. {note}")
+    assert asked == [(("a:b",), {"cache": False}), (doctor.PROMPT, Interval(0, 1), [0.0])]
+    blind = f"a:b called a red square '{'g' * 40}': this model may not see pictures. {note}"
+    assert doctor.try_backbone("a:b") == (False, blind)
+    unusable = f'a:b replied, but the reply cannot be used: No JSON. It said: "<{"x" * 199}". {note}'
+    assert doctor.try_backbone("a:b") == (False, unusable)
+    with pytest.raises(ValidationError):
+        doctor.try_backbone("a:b")
+
+
 def test_doctor_survives_a_silent_driver(cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexec sleep 600\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
@@ -76,9 +102,7 @@ def test_a_run_is_reported_every_thirty_seconds(monkeypatch: pytest.MonkeyPatch)
         now[0] += 5
         took, errors = (10.0, 20.0, 29.9, 0.1, 1.0), (None, "down", "off", None, None)
         table.begin(Plan(items, (job,), {job: {}}))
-        for each, seconds, error in zip(
-            items, (10.0, 20.0, 29.9, 0.1, 1.0), (None, "down", "off", None, None), strict=True
-        ):
+        for each, seconds, error in zip(items, took, errors, strict=True):
             now[0] += seconds
             table.finished(job, each, Prediction(each.question.id, "A", seconds=seconds, error=error))
     assert out.getvalue().splitlines() == [

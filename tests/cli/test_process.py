@@ -194,8 +194,13 @@ class Dropped:
         (lambda: [ref(Event(), interrupted)()], [None]),
     ],
 )
-def test_an_interrupt_that_would_be_swallowed_comes_after_it(work: Callable[[], object], result: object) -> None:
+def test_an_interrupt_that_would_be_swallowed_comes_after_it(
+    monkeypatch: pytest.MonkeyPatch, work: Callable[[], object], result: object
+) -> None:
     done: list[object] = []
+    delays: list[float] = []
+    set_timer = signal.setitimer
+    monkeypatch.setattr(signal, "setitimer", lambda which, delay: delays.append(delay) or set_timer(which, delay))
 
     def long_work() -> None:
         done.append(work())
@@ -205,6 +210,7 @@ def test_an_interrupt_that_would_be_swallowed_comes_after_it(work: Callable[[], 
         long_work()
     assert noted.is_set()
     assert done == [result]
+    assert {*delays} == {0, 0.001}
 
 
 STOPPED = "trace-ves: interrupted; everything saved so far is kept.\n"
