@@ -65,9 +65,8 @@ def test_a_test_call_shows_one_frame_and_is_not_cached(monkeypatch: pytest.Monke
     )
 
     def answer(request: Any) -> Any:
-        asked.append(
-            [request.prompt, [(clip.span, [frame.seconds for frame in clip.frames]) for clip in request.clips]]
-        )
+        [clip] = request.clips
+        asked.append((request.prompt, clip.span, [frame.seconds for frame in clip.frames]))
         return next(replies)
 
     monkeypatch.setattr(doctor, "open_backbone", lambda *g, **n: asked.append((g, n)) or ScriptedBackbone(answer))
