@@ -144,32 +144,10 @@ def test_tables_of_several_kinds_are_read(tmp_path: Path, name: str, content: st
     assert row.question.text.split() == ["Which", "one?"]
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "sentence"),
-    [
-        ("q.csv", b"", "q.csv:1: the first row must name the columns"),
-        ("q.csv", b"what\nWhich?\n", "q.csv:1: the first row must name the columns"),
-        ("q.csv", b"question\n", "the table has no questions"),
-        ("q.csv", b"question,id\nWhich?,1\n,2\n", "q.csv:3: the question is empty"),
-        ("q.csv", b"question,id\nWhich?,1\nWho?,1\n", "q.csv:3: the id '1' appears twice"),
-        ("q.csv", b"question\nWhich, or who?\n", "q.csv:2: the row has more cells"),
-        ("q.csv", b"question,options\nWhich?,one\n", "q.csv:2: a question needs 2 to 26 options"),
-        ("q.csv", b"question,options\nWhich?,c|a|a\n", "q.csv:2: the option 'a' appears twice"),
-        ("q.csv", b'question\n"Which?\n', "q.csv: not a row of CSV"),
-        ("q.csv", b"question\nCaf\xe9?\n", "q.csv: not UTF-8 text"),
-        ("q.csv", b"question\n" + b"x" * 140_000, "q.csv: not a row of CSV (field larger than field limit"),
-        ("q.jsonl", b'{"question": 5}\n', "q.jsonl:1: the key 'question' must be a string"),
-        ("q.jsonl", b'{"question": "Why?", "options": 5}\n', "q.jsonl:1: the key 'options' must be a list"),
-        ("q.jsonl", b"[]\n", "q.jsonl:1: expected a JSON object"),
-        ("missing.csv", None, "missing.csv: cannot be read"),
-    ],
-)
-def test_a_useless_table_is_one_sentence(tmp_path: Path, name: str, content: bytes | None, sentence: str) -> None:
-    if content is not None:
-        (tmp_path / name).write_bytes(content)
-    with pytest.raises(InputError) as error:
-        read_questions(tmp_path / name, "v.mp4")
-    assert sentence in str(error.value)
+def test_a_cell_may_be_too_long(tmp_path: Path) -> None:
+    (tmp_path / "q.csv").write_bytes(b"question\n" + b"x" * 140_000)
+    with pytest.raises(InputError, match=r"q\.csv: not a row of CSV \(field larger than field limit"):
+        read_questions(tmp_path / "q.csv", "v.mp4")
 
 
 def line(video: str, text: str | None, *, stable: bool = False, clips: int = 1, error: str | None = None) -> Prediction:

@@ -1,7 +1,8 @@
 """What commands print and how they end, letter for letter as in tests/cli/golden.
 
 A file holds the commands of a session, each with what it printed: `!` marks standard error, `?` an exit status. `cat`
-and `ls` show the files that the commands wrote. After a change that is meant: `python -m tests.cli.test_golden`, then read the difference of each file.
+and `ls` show the files that the commands wrote. After a change that is meant: `python -m tests.cli.test_golden`, then
+read the difference of each file.
 """
 
 import json
