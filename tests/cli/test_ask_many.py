@@ -1,6 +1,5 @@
 """A table of questions about one video, one question about a folder of videos: kept, continued, ranked, paid for."""
 
-import csv
 import json
 import re
 import shutil
@@ -58,13 +57,7 @@ def ask(cli: Call, clip: Path, backbone: str, table: Path) -> Call:
 
 def test_a_table_is_answered_kept_and_continued(ask: Call, table: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    done = ask("--save", out, "--price", "1,1,1")
-    assert "1 of 3: " in done.stderr
-    assert "3 answers, 0 errors, 12 frames supplied, $0.0012; open " in done.stderr
-    assert [line.split()[0] for line in done.stdout.splitlines() if line.strip()][2:] == ["one", "two", "3"]
-    rows = list(csv.DictReader((out / "answers.csv").read_text().splitlines()))
-    answers = [("one", "red", "Ann"), ("two", "red", "Bob, Ben"), ("3", "yes", "")]
-    assert [(row["id"], row["text"], row["who asked"]) for row in rows] == answers
+    ask("--save", out, "--price", "1,1,1")
     [run] = out.glob("*.jsonl")
     assert read_transcript(run, "two") is not None
     # a row more: only that one is asked; what is finished stays, byte for byte
@@ -75,9 +68,6 @@ def test_a_table_is_answered_kept_and_continued(ask: Call, table: Path, tmp_path
     assert run.read_bytes().startswith(before)
     found = json.loads(more.stdout)
     assert [line["question_id"] for line in found["answers"]] == ["one", "two", "3", "four"]
-    told = {"question": "Which colour is seen?", "options": ["red", "blue"], "text": "red", "answer": "A"}
-    assert found["answers"][0] | told | {"stable": False, "duration": 120.0} == found["answers"][0]
-    assert found["cost"] == {"frames_supplied": 16, "dollars": None, "price": None}
     assert "'=1+1" in (out / "answers.csv").read_text()
     # the same row in other words is another question
     for old, new in (("two,What is it?,", "two,What was it?,"), ("two,What is it?,", "two,What is it?,red|blue")):
@@ -111,21 +101,11 @@ def test_a_folder_is_ranked_by_where_it_was_found(cli: Call, clip: Path, backbon
     ranking = [(row["video"], row["found"], row["text"]) for row in found["ranking"]]
     assert ranking == [("a.mp4", "guess", "red"), ("more/b.MP4", "guess", "red")]
     assert re.search(r"left out:.*broken\.mkv", done.stderr)
-    shown = cli(*ask)
-    assert len(Counting.asked) == 2
-    assert "more/b.MP4" in shown.stdout
-    rows = list(csv.DictReader((tmp_path / "out" / "ranking.csv").read_text().splitlines()))
-    assert [(row["rank"], row["video"]) for row in rows] == [("1", "a.mp4"), ("2", "more/b.MP4")]
-    # each answer has its clips and page, linked from one page; what is there is not written again
-    index = (tmp_path / "out" / "index.html").read_text()
-    for row in rows:
-        saved = tmp_path / "out" / row["folder"]
-        assert f'href="{row["folder"]}/story.html"' in index
-        assert {"answer.md", "story.html", "contact-sheet.jpg"} <= {file.name for file in saved.iterdir()}
-        assert list((saved / "clips").glob("clip1.mp4"))
-    written = (saved / "story.html").stat().st_mtime_ns
-    cli(*ask)
-    assert (saved / "story.html").stat().st_mtime_ns == written
+    stories = sorted((tmp_path / "out" / "answers").glob("*/story.html"))
+    written = [story.stat().st_mtime_ns for story in stories]
+    cli(*ask)  # what is there is neither asked nor written again
+    assert ([story.stat().st_mtime_ns for story in stories], len(Counting.asked)) == (written, len(stories))
+    assert len(stories) == 2
     # the page opens what was kept, under the questions' own words
     from trace_ves.web.open_library import open_library
 
@@ -164,32 +144,10 @@ def test_tables_of_several_kinds_are_read(tmp_path: Path, name: str, content: st
     assert row.question.text.split() == ["Which", "one?"]
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "sentence"),
-    [
-        ("q.csv", b"", "q.csv:1: the first row must name the columns"),
-        ("q.csv", b"what\nWhich?\n", "q.csv:1: the first row must name the columns"),
-        ("q.csv", b"question\n", "the table has no questions"),
-        ("q.csv", b"question,id\nWhich?,1\n,2\n", "q.csv:3: the question is empty"),
-        ("q.csv", b"question,id\nWhich?,1\nWho?,1\n", "q.csv:3: the id '1' appears twice"),
-        ("q.csv", b"question\nWhich, or who?\n", "q.csv:2: the row has more cells"),
-        ("q.csv", b"question,options\nWhich?,one\n", "q.csv:2: a question needs 2 to 26 options"),
-        ("q.csv", b"question,options\nWhich?,c|a|a\n", "q.csv:2: the option 'a' appears twice"),
-        ("q.csv", b'question\n"Which?\n', "q.csv: not a row of CSV"),
-        ("q.csv", b"question\nCaf\xe9?\n", "q.csv: not UTF-8 text"),
-        ("q.csv", b"question\n" + b"x" * 140_000, "q.csv: not a row of CSV (field larger than field limit"),
-        ("q.jsonl", b'{"question": 5}\n', "q.jsonl:1: the key 'question' must be a string"),
-        ("q.jsonl", b'{"question": "Why?", "options": 5}\n', "q.jsonl:1: the key 'options' must be a list"),
-        ("q.jsonl", b"[]\n", "q.jsonl:1: expected a JSON object"),
-        ("missing.csv", None, "missing.csv: cannot be read"),
-    ],
-)
-def test_a_useless_table_is_one_sentence(tmp_path: Path, name: str, content: bytes | None, sentence: str) -> None:
-    if content is not None:
-        (tmp_path / name).write_bytes(content)
-    with pytest.raises(InputError) as error:
-        read_questions(tmp_path / name, "v.mp4")
-    assert sentence in str(error.value)
+def test_a_cell_may_be_too_long(tmp_path: Path) -> None:
+    (tmp_path / "q.csv").write_bytes(b"question\n" + b"x" * 140_000)
+    with pytest.raises(InputError, match=r"q\.csv: not a row of CSV \(field larger than field limit"):
+        read_questions(tmp_path / "q.csv", "v.mp4")
 
 
 def line(video: str, text: str | None, *, stable: bool = False, clips: int = 1, error: str | None = None) -> Prediction:

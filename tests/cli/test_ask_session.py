@@ -10,10 +10,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Self
 
 import pytest
 from tests.cli.conftest import Call, Model, serving
+
+from trace_ves.cli.ask_session import _Prompt
 
 OWN_TERMINAL = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
@@ -98,6 +101,33 @@ def test_subtitles_are_shown_or_missed_before_asking(cli: Call, clip: Path, back
     assert {stage for stage, lines in shown.items() if lines} == {"temporal-proposal", "evidence-assembly"}
     other = cli(*ask, "--method", "uniform-4", stdin=QUESTION, status=2)
     assert "the method does not read subtitles; trace and its variants do" in other.stderr
+
+
+def test_a_prompt_survives_what_is_typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    typed = iter((KeyboardInterrupt(), "# a remark", "  What\udc80? ", "/quit", EOFError()))
+    prompts: list[str] = []
+
+    def read(prompt: str) -> str:
+        prompts.append(prompt)
+        if isinstance(each := next(typed), BaseException):
+            raise each
+        return each
+
+    def interrupt(line: str) -> None:
+        assert line == "What??"
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("builtins.input", read)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
+    settings: Any = SimpleNamespace(costs=SimpleNamespace(limit=None))
+    prompt: Any = _Prompt(SimpleNamespace(video=Path("a/film.mp4")), settings)  # type: ignore[arg-type]
+    prompt._handle = interrupt
+    assert prompt.run() == 1
+    assert [*prompt._lines()] == []
+    greeting = "film.mp4: ask a question. /help lists the commands.\n"
+    said = f"{greeting}\nTo leave, type /quit or press Ctrl-D.\nstopped; earlier answers are kept.\n{greeting}"
+    assert capsys.readouterr() == ("\n", said)
+    assert prompts == ["ask> "] * 5
 
 
 class Terminal:

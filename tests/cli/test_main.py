@@ -1,46 +1,46 @@
 """The shell around all commands: help, version, doctor, completion, the cost of importing; and the demo."""
 
+import io
 import json
 import os
-import re
 import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
 import pytest
+from pydantic import ValidationError
+from rich.console import Console
 from tests.cli.conftest import Call
+from tests.cli.test_golden import GOLDEN
 
 import trace_ves as package
-from trace_ves import Results, evaluate
 from trace_ves.agent.settings import DEFAULT_BUDGET
-from trace_ves.cli import doctor, main
-from trace_ves.cli.main import COMMANDS, COMMON_OPTIONS, GROUPS, group
+from trace_ves.backbone.protocol import ModelFault, ScriptedBackbone
+from trace_ves.backbone.registry import default_spec
+from trace_ves.cli import doctor, keys, main
+from trace_ves.cli.build import COMMANDS as BUILD
+from trace_ves.cli.dev import dev_command
+from trace_ves.cli.main import COMMANDS, group
+from trace_ves.cli.run_table import RunTable
+from trace_ves.core import Interval, Question
+from trace_ves.records import Item, Prediction
+from trace_ves.runs.answering import Job
+from trace_ves.runs.prices import Prices
+from trace_ves.runs.run import Plan
 
 
-def test_help_names_every_command_by_group_on_one_screen(cli: Call) -> None:
-    lines = cli("--help").stdout.splitlines()
-    assert len(lines) <= 30
+def test_the_golden_help_has_every_command_and_the_list_fits_one_screen(cli: Call) -> None:
+    shown = (GOLDEN / "help.txt").read_text(encoding="utf-8")
+    everything = [*COMMANDS, *(f"build {name}" for name in BUILD), *(f"dev {name}" for name in dev_command.commands)]
+    assert {f"$ {name} --help" for name in everything} <= {*shown.splitlines()}
+    lines = shown.partition("\n\n$ ")[0].splitlines()
+    assert len(lines) <= 32
     assert max(map(len, lines)) <= 80
-    listed = [name for title in GROUPS for name in GROUPS[title]]
-    assert sorted(listed) == sorted(COMMANDS)
-    assert [line.split()[0] for line in lines[lines.index("Ask:") :] if line.startswith("  ")] == listed
-
-
-@pytest.mark.parametrize("name", COMMON_OPTIONS)
-def test_common_options_come_first(cli: Call, name: str) -> None:
-    first, _, rest = cli(name, "--help").stdout.partition("\nOptions:\n")[2].partition("\nAdvanced:\n")
-    command = group.get_command(click.Context(group), name)
-    assert command is not None
-    options = {each.name: each.opts[-1] for each in command.params}
-    assert all(options[each] in first for each in COMMON_OPTIONS[name])
-    assert rest
-
-
-def test_every_command_has_help_and_the_program_a_version(cli: Call) -> None:
-    assert all(cli(name, "--help").stdout.startswith(f"Usage: trace-ves {name}") for name in COMMANDS)
+    assert f"[default: {DEFAULT_BUDGET} for trace;" in shown
     assert cli("--version") == (0, f"trace-ves {package.__version__}\n", "")
 
 
@@ -58,6 +58,29 @@ def test_doctor_shows_a_red_square_on_white() -> None:
     assert int((picture == 255).all(axis=2).sum()) == 96 * 128 - 48 * 48
 
 
+def test_a_test_call_shows_one_frame_and_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    replies = iter(
+        ({"colour": "Red"}, {"colour": "g" * 40}, ModelFault("No JSON.", f"<{'x' * 200}>"), {"colour": "g" * 41})
+    )
+
+    def answer(request: Any) -> Any:
+        [clip] = request.clips
+        asked.append((request.prompt, clip.span, [frame.seconds for frame in clip.frames]))
+        return next(replies)
+
+    monkeypatch.setattr(doctor, "open_backbone", lambda *g, **n: asked.append((g, n)) or ScriptedBackbone(answer))
+    note = "(0.0 s, 0 tokens in, 0 out)"
+    assert doctor.try_backbone("a:b") == (True, f"a:b works: it saw that the square is Red. {note}")
+    assert asked == [(("a:b",), {"cache": False}), (doctor.PROMPT, Interval(0, 1), [0.0])]
+    blind = f"a:b called a red square '{'g' * 40}': this model may not see pictures. {note}"
+    assert doctor.try_backbone("a:b") == (False, blind)
+    unusable = f'a:b replied, but the reply cannot be used: No JSON. It said: "<{"x" * 199}". {note}'
+    assert doctor.try_backbone("a:b") == (False, unusable)
+    with pytest.raises(ValidationError):
+        doctor.try_backbone("a:b")
+
+
 def test_doctor_survives_a_silent_driver(cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexec sleep 600\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
@@ -67,10 +90,69 @@ def test_doctor_survives_a_silent_driver(cli: Call, tmp_path: Path, monkeypatch:
     assert {"name": "GPU", "present": False, "detail": "nvidia-smi does not respond; restart the driver"} in found
 
 
-@pytest.mark.skipif(not hasattr(click.exceptions, "NoSuchCommand"), reason="an older click suggests no commands")
-@pytest.mark.parametrize(("words", "meant"), [(("asks",), "ask"), (("build", "statu"), "status")])
-def test_a_misspelt_command_gets_the_one_that_was_meant(cli: Call, words: tuple[str, ...], meant: str) -> None:
-    assert f"No such command {words[-1]!r}. Did you mean {meant!r}?" in cli(*words, status=2).stderr
+def test_a_run_is_reported_every_thirty_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, out, job = [100.0], io.StringIO(), Job("trace", "lab")
+    monkeypatch.setattr("trace_ves.cli.run_table.time", SimpleNamespace(monotonic=lambda: now[0]))
+    items = tuple(Item(Question(f"q{number}", "v", "?", ("a", "b")), "A", (), 9.0) for number in range(5))
+    with RunTable(Prices({}), Console(file=out, width=120)) as table:
+        for done, seconds in enumerate((29.9, 0.1, 29.9)):
+            now[0] += seconds
+            table.checking(done, 9)
+        now[0] += 5
+        took, errors = (10.0, 20.0, 29.9, 0.1, 1.0), (None, "down", "off", None, None)
+        table.begin(Plan(items, (job,), {job: {}}))
+        for each, seconds, error in zip(items, took, errors, strict=True):
+            now[0] += seconds
+            table.finished(job, each, Prediction(each.question.id, "A", seconds=seconds, error=error))
+    assert out.getvalue().splitlines() == [
+        "checked the durations of 1 of 9 videos",
+        "trace@lab: first error, question 'q1': down",
+        "trace@lab: Done 2/5, Errors 1, Rate 4.0/min, Cost ?, Acc so far 100.0%, Left 45 s",
+        "trace@lab: Done 4/5, Errors 2, Rate 4.0/min, Cost ?, Acc so far 100.0%, Left 15 s",
+        "trace@lab: Done 5/5, Errors 2, Rate 4.9/min, Cost ?, Acc so far 100.0%, Left done",
+    ]
+
+
+def test_a_key_is_typed_unseen(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+    monkeypatch.setattr(keys, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
+    monkeypatch.setattr(click, "prompt", lambda *words, **options: given.append((words, options)) or " a-key\n")
+    monkeypatch.setattr(keys, "store_key", lambda *words, **options: given.append((words, options)))
+    assert cli("keys", "set", "gemini", "--keyring").stdout == "GEMINI_API_KEY is stored in the system keyring.\n"
+    assert given == [
+        (("GEMINI_API_KEY",), {"hide_input": True}),
+        (("GEMINI_API_KEY", "a-key"), {"keyring": True}),
+    ]
+    stored = {"GEMINI_API_KEY": True, "MINE": False}
+    monkeypatch.setattr(keys, "read_stored_keys", lambda: stored)
+    listed = cli("keys", "list", OPENAI_API_KEY="x", GROQ_API_KEY=" ").stdout.splitlines()
+    assert listed == ["GEMINI_API_KEY  file", "OPENAI_API_KEY  environment", "MINE  keyring"]
+
+
+def test_doctor_on_other_machines(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: name)
+    for status, printed, finding in (
+        (0, "A, 9 MiB\nB, 9 MiB\n", (True, "A, 9 MiB; B, 9 MiB")),
+        (0, "\n", (False, "nvidia-smi reports no GPU")),
+        (9, "A\n", (False, "A")),
+    ):
+        done = SimpleNamespace(returncode=status, stdout=printed)
+        monkeypatch.setattr(doctor.subprocess, "run", lambda *_, done=done, **__: done)
+        assert doctor._machine()[1] == ("GPU", *finding)
+    monkeypatch.setattr(doctor.shutil, "which", lambda _: None)
+    assert doctor._machine()[1] == ("GPU", False, "none found; only local models (hf:, vllm:) need one")
+    monkeypatch.setattr(doctor.os, "access", lambda *_: False)
+    cache = doctor.cache_dir()
+    assert doctor._package()[2] == ("cache", False, f"{cache} cannot be written; set TRACE_VES_CACHE_DIR")
+    monkeypatch.setitem(sys.modules, "av", None)
+    missing = ("ffmpeg libraries", False, "come with the extra video; no ffmpeg program is needed")
+    assert doctor._decoders() == [missing]
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    ready = cli("doctor").stdout.splitlines()[-1]
+    spec = default_spec()
+    assert ready == f"Next: trace-ves doctor --try {spec}, then trace-ves ask VIDEO QUESTION; it will use {spec}."
+    monkeypatch.setattr(doctor, "missing_extras", lambda *_: ["video"])
+    assert doctor._next_step().endswith(", without which no video can be opened.")
 
 
 def test_a_fault_of_the_program_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,49 +161,12 @@ def test_a_fault_of_the_program_keeps_its_traceback(monkeypatch: pytest.MonkeyPa
         main(["--version"])
 
 
-def test_help_keeps_its_lines_and_tells_defaults(cli: Call) -> None:
-    lines = [line.strip() for line in cli("dev", "completion", "--help").stdout.splitlines()]
-    assert "bash: trace-ves dev completion bash >> ~/.bashrc" in lines
-    assert "zsh:  trace-ves dev completion zsh >> ~/.zshrc" in lines
-    told = " ".join(cli("ask", "--help").stdout.split())
-    assert "[default: the first provider whose key is set]" in told
-    assert f"[default: {DEFAULT_BUDGET} for trace;" in told
-
-
 def test_a_demo_that_lacks_a_part_says_so_first(cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installed, missing = metadata.version, {"onnxruntime", "matplotlib"}
     monkeypatch.setattr(metadata, "version", lambda name: installed("not-there" if name in missing else name))
     err = cli("demo", "--out", tmp_path / "demo", status=2).stderr
     assert err == "trace-ves: The demo needs an optional part: pip install '.[glance,figures]' in the checkout.\n"
     assert not (tmp_path / "demo").exists()
-
-
-def test_the_demo_shows_methods_beside_the_paper(cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lab answers like glance, from the same world, without looking at pictures."""
-    drawn: list[Path] = []
-
-    def evaluate_with_lab(bench: Any, methods: Any, backbone: str, **options: Any) -> Results:
-        assert backbone == "glance"
-        return evaluate(bench, methods, "lab", **options)
-
-    monkeypatch.setattr("trace_ves.runs.evaluate.evaluate", evaluate_with_lab)
-    monkeypatch.setattr("trace_ves.ves.figures.draw_figures", lambda _report, _items, folder: drawn.append(folder))
-    monkeypatch.chdir(tmp_path)
-    first = cli("demo", "--questions", 2, "--seed", 44).stdout
-    before = {file.name: file.read_bytes() for file in Path("demo/runs").glob("*.jsonl")}
-    assert cli("demo", "--questions", 2, "--seed", 44).stdout == first
-    assert {
-        file.name: file.read_bytes() for file in Path("demo/runs").glob("*.jsonl")
-    } == before  # nothing new is asked
-    for method in ("blind", "uniform-32", "uniform-128", "vca", "avp", "trace"):
-        assert re.search(rf"^{method} .* / ", first, re.MULTILINE), method
-    steps = ["1/4  generating a", "2/4  6 methods", "3/4  the audit", "4/4  figures and"]
-    assert re.findall(r"^\d/4  \w+ \w+", first, re.MULTILINE) == steps
-    assert "ours / the paper's" in first
-    assert "glance is a small stand-in" in " ".join(first.split())
-    assert f"file://{tmp_path}/demo/story.html" in first
-    assert "<svg" in Path("demo/story.html").read_text(encoding="utf-8")
-    assert drawn == [Path("demo/figures")] * 2
 
 
 def test_completion_has_scripts_and_completes(cli: Call) -> None:

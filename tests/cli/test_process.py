@@ -7,22 +7,27 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from typing import Annotated, Any
 from weakref import ref
 
+import click
 import pytest
 from pydantic import PlainSerializer
+from tests import program
 from tests.cli.conftest import Call
 from tests.films import write_film
 
 from trace_ves.benches import write_bench
-from trace_ves.cli.process import tidy_sentence, track_interrupts
-from trace_ves.core import Interval, Question
+from trace_ves.cli.main import group
+from trace_ves.cli.process import ESCAPE, exit_process, silence_stdout, tidy_sentence, track_interrupts
+from trace_ves.core import InputError, Interval, Question
 from trace_ves.records import Item
 from trace_ves.records.base import Record, SparseRecord
 
@@ -186,11 +191,16 @@ class Dropped:
         (Part(1).to_json, {"value": 1}),
         (Whole((Part(1), Part(2))).to_json, {"parts": [{"value": 1}, {"value": 2}]}),
         (lambda: str(type(Dropped())), str(Dropped)),
-        (lambda: ref(Event(), interrupted)(), None),  # noqa: PLW0108  (the callback runs here)
+        (lambda: [ref(Event(), interrupted)()], [None]),
     ],
 )
-def test_an_interrupt_that_would_be_swallowed_comes_after_it(work: Callable[[], object], result: object) -> None:
+def test_an_interrupt_that_would_be_swallowed_comes_after_it(
+    monkeypatch: pytest.MonkeyPatch, work: Callable[[], object], result: object
+) -> None:
     done: list[object] = []
+    delays: list[float] = []
+    set_timer = signal.setitimer
+    monkeypatch.setattr(signal, "setitimer", lambda which, delay: delays.append(delay) or set_timer(which, delay))
 
     def long_work() -> None:
         done.append(work())
@@ -200,6 +210,63 @@ def test_an_interrupt_that_would_be_swallowed_comes_after_it(work: Callable[[], 
         long_work()
     assert noted.is_set()
     assert done == [result]
+    assert {*delays} == {0, 0.001}
+
+
+STOPPED = "trace-ves: interrupted; everything saved so far is kept.\n"
+
+
+@pytest.mark.parametrize(
+    ("ending", "status", "said"),
+    [
+        (KeyboardInterrupt(), 130, STOPPED),
+        (click.Abort(), 130, STOPPED),
+        (BrokenPipeError(), 141, ""),
+        (OSError(28, "full"), 2, "trace-ves: cannot be read or written: full.\n"),
+        (OSError(28, "full", "a.txt"), 2, "trace-ves: a.txt: cannot be read or written: full.\n"),
+        (OSError("odd"), 2, "trace-ves: cannot be read or written: odd.\n"),
+        (InputError("Is it?."), 2, "trace-ves: Is it?\n"),
+        (InputError("a\udc80"), 2, "trace-ves: a\\udc80\n"),
+        (ImportError("half imported"), 130, STOPPED),  # by an interrupt
+        (InputError("half read"), 130, STOPPED),
+    ],
+)
+def test_how_a_command_ends(monkeypatch: pytest.MonkeyPatch, ending: BaseException, status: int, said: str) -> None:
+    def end(*_: object, **__: object) -> None:
+        if "half" in str(ending):
+            with suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        raise ending
+
+    ignored: list[bool] = []
+    monkeypatch.setattr(group, "main", end)
+    monkeypatch.setattr(sys.modules["trace_ves.cli.main"], "ignore_interrupts", lambda: ignored.append(True))
+    assert program.run("ask") == (status, "", said)
+    assert ignored == [True] * (status == 130)
+    assert "a😀é".encode("ascii", ESCAPE) == rb"a\ud83d\ude00\u00e9"
+    with pytest.raises(UnicodeDecodeError):
+        b"\xff".decode("ascii", ESCAPE)
+
+
+def test_a_daemon_thread_ends_with_the_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without the shutdown of Python, which native code in such a thread may not survive."""
+    ended: list[object] = []
+    file = tmp_path / "out"
+    own, daemon, other = threading.current_thread(), threading.Thread(daemon=True), threading.Thread(daemon=False)
+    monkeypatch.setattr("os._exit", lambda status: ended.append((status, file.read_text())))
+    monkeypatch.setattr("trace_ves.cli.process.ignore_interrupts", lambda: ended.append("ignored"))
+    with file.open("w", encoding="utf-8") as out, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", out)
+        out.write("it says")
+        for others, at_once in (([daemon, other], True), ([other], True), ([], True), ([daemon], False), ([], False)):
+            patch.setattr("threading.enumerate", lambda others=others: [own, *others])
+            with pytest.raises(SystemExit, match="3"):
+                exit_process(3, at_once=at_once)
+            ended.append(len(others))
+        silence_stdout()
+        out.write("nobody reads this")
+    assert ended == [(3, "it says"), 2, 1, "ignored", 0, 1, 0]
+    assert file.read_text() == "it says"
 
 
 def test_an_interrupt_after_the_end_does_not_spoil_the_status(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.web.conftest import library_in, serving
 from tests.web.test_server import get, item, line, write
-from tests.web.web_bench import BITS, BLOCK, EVENTS, HEIGHT, WIDTH, write_video
+from tests.web.web_bench import BITS, BLOCK, HEIGHT, WIDTH, write_video
 
 NUMBER_ON_SCREEN = """([bits, block, width, height]) => {
   const still = document.querySelector('#player .still');
@@ -69,39 +69,6 @@ def test_from_the_audit_to_a_story(page: Any, address: str) -> None:
     assert page.locator("#count").inner_text() == "12 of 12 questions"
     page.get_by_role("link", name="q002").click()
     assert page.locator("h1").inner_text().startswith("Which option names the scenes")
-
-
-def test_every_part_of_a_trace_story(page: Any, address: str) -> None:
-    open_question(page, address, "trace", "q002")
-    assert page.locator(".options li.gold b").inner_text() == "A"
-    shown = {".interval": len(EVENTS), ".span.candidate": 4, ".span.answer": 3, ".span.dropped": 1}
-    assert {part: page.locator(f".timeline {part}").count() for part in shown} == shown
-    ticks = page.locator(".timeline svg.ticks").all()
-    stages = {each.get_attribute("class"): each.get_attribute("data-count") for each in ticks}
-    assert stages["ticks sky"] == "32"  # the storyboard
-    assert len(stages) == 5  # each stage that saw frames in a colour of its own
-    rounds = page.locator(".round h3").all_inner_texts()
-    assert [re.sub(r"\s+", " ", each) for each in rounds] == ["Round 1 DROP", "Round 2 EXPAND", "Round 3 STOP", "End"]
-    last = page.locator("#round-3 .growth tbody tr").last
-    assert last.locator("th .anchor").all_inner_texts() == ["a1", "a2", "a4"]
-    assert last.locator(".mark-stable").count() == 1
-    assert last.locator("td.answer").inner_text() == "A"
-    assert last.locator(".status").inner_text() == "answerable"
-    assert last.locator("td.fact").all_inner_texts() == ["✓ 1:03.0-1:08.0", "✓ 0:21.0-0:26.0", "✓ 1:37.0-1:43.0"]
-    assert page.locator("#round-1 td.open").count() == 4
-    assert "agrees" in page.locator("#round-3 .replay").inner_text()
-    assert "neither in the conflict set" in page.locator("#round-1 .refused").inner_text()
-    assert "stable prefix found" in page.locator(".termination").inner_text()
-
-
-def test_a_replay_that_disagrees_and_a_forced_answer(page: Any, address: str) -> None:
-    open_question(page, address, "trace", "q003")
-    told = re.sub(r"\s+", " ", page.locator("#round-1 .replay").inner_text())
-    assert "answered D : disagrees with the reading of the same clips, which answered A" in told
-    assert "no stable prefix" in page.locator(".termination").inner_text()
-    assert page.locator("#end .replay b").inner_text() == "D"
-    assert page.locator("#round-2 h3").inner_text().split()[-1] == "REFINE"
-    assert page.get_by_label("Compare with").is_visible()
 
 
 def test_frames_of_a_call_at_full_size(page: Any, address: str) -> None:

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -56,40 +55,6 @@ def fetch(url: str) -> str:
     """A page as a browser gets it: the token in the address becomes a cookie."""
     with build_opener(HTTPCookieProcessor()).open(url, timeout=60) as response:
         return response.read().decode()
-
-
-EXPORT = "view {runs} --bench {bench} --export x.html"
-
-
-@pytest.mark.parametrize(
-    ("command", "sentence"),
-    [
-        ("view nowhere", "nowhere: no such folder"),
-        ("view empty", "no run in this folder"),
-        ("view {runs} --bench nowhere", "nowhere: no bench here"),
-        ("view {runs} --question q000", "add --export"),
-        (EXPORT, "give --question"),
-        (f"{EXPORT} --question q000", "say which one with --run"),
-        (f"{EXPORT} --question q000 --run no", "no run 'no'"),
-        (f"{EXPORT} --question no --run avp@scripted", "'no'"),
-        ("view {runs} --host host.invalid", "could not listen"),
-        ("studio nowhere", "nowhere: no such file or folder"),
-        ("studio empty", "there is no video in this folder"),
-        ("studio text.mp4", "text.mp4"),
-        ("studio one.mp4 --backbone lab", "the videos of lab are simulated"),
-        ("studio one.mp4 --method no-such", "no-such"),
-        ("studio one.mp4 --save one.mp4", "one.mp4 is an input of this command"),
-    ],
-)
-def test_what_a_user_gets_wrong_is_one_sentence(
-    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Call, command: str, sentence: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    shutil.copyfile(world / "bench" / "videos" / "one.mp4", "one.mp4")
-    (tmp_path / "text.mp4").write_text("not a video")
-    (tmp_path / "empty").mkdir()
-    code, _, said = call(*command.format(runs=world / "runs", bench=world / "bench").split(), "--no-browser")
-    assert (code, sentence in said) == (2, True), said
 
 
 def check_token(address: str) -> None:

@@ -89,17 +89,6 @@ def test_a_run_that_grows_costs_more(runs: Path) -> None:
     assert (before and before.questions, after and after.questions) == (2, 3)
 
 
-def test_the_page_of_costs(runs: Path) -> None:
-    with serving(open_library(runs)) as address:
-        shown = get(address, "/costs?by=stage").text
-        text = " ".join(re.sub(r"<[^>]+>", " ", shown).split())
-        assert "temporal proposal 2 2 4 2,000 40 % 100 4.0 0 ? ?" in text
-        assert "evidence assembly 1 1 1 500 0 % 20 1.5 1 ? ?" in text
-        assert get(address, page("costs", by="question", run="trace@priced")).text.count('href="/question?') == 2
-        assert get(address, "/costs?by=person").status == 422
-        assert get(address, "/costs?run=nobody").status == 404
-
-
 def test_prompts_and_replies_stand_with_their_calls(runs: Path) -> None:
     with serving(open_library(runs)) as address:
         shown = get(address, page("question", run="trace@priced", id="q2")).text

@@ -1,12 +1,14 @@
-"""Pages of a small bench, and what the studio sends, letter for letter as in tests/web/golden.
+"""Pages of a small bench, what the studio sends, and what its addresses take, letter for letter as in tests/web/golden.
 
 After a change that is meant: `python -m tests.web.test_golden`, then read the difference of each file.
 """
 
+import io
 import json
 import os
 import re
 import tempfile
+import zipfile
 from pathlib import Path
 
 from starlette.testclient import TestClient
@@ -24,6 +26,7 @@ PAGES = {
     "run.html": "/run?name=strange&sort=-frames&text=scenes",
     "trace.html": "/question?run=trace@scripted&id=q002&beside=avp@scripted&bucket=covered",
     "vca.html": "/question?run=vca@scripted&id=q001&beside=strange",
+    "replay.html": "/question?run=trace@scripted&id=q003",
     "costs.html": "/costs?by=stage",
 }
 
@@ -46,13 +49,31 @@ def answers(world: Path, folder: Path) -> dict[str, str]:
     film = (world / "bench" / "videos" / "one.mp4").read_bytes()
     replies = [view.post("/ask/upload?name=own.mp4", content=film, headers={"X-CSRF-Token": token}).json()]
     for number, method in enumerate(("trace", "uniform-16"), 1):
-        body = {"video": "one.mp4", "method": method, "budget": 112}
+        body = {"video": "one.mp4", "method": method, "budget": 96}
         for path, more in (("/ask/estimate", {}), ("/ask", {"question": QUESTION, "options": [*ORDERS, " "]})):
             replies.append(view.post(path, json=body | more, headers={"X-CSRF-Token": token}).json())
         studio.searches[-1].join(60)
         replies.append(view.get(f"/ask/events?search={number}&after={number - 1}").json())
+    for wrong in (
+        {"video": "../one.mp4"},
+        {"question": " "},
+        {"options": ["a"]},
+        {"options": ["a", "a"]},
+        {"method": "os:system"},
+        {"backbone": "openai:m"},
+        {"budget": 0},
+    ):
+        body = {"video": "one.mp4", "question": QUESTION, "options": ORDERS, "method": "trace"}
+        replies.append(view.post("/ask", json=body | wrong, headers={"X-CSRF-Token": token}).json())
+    for place in ("/ask/video?video=one.mp4", *["/ask/download?search=2"] * 2, "/ask/download?search=9"):
+        reply = view.get(place)
+        packed = zipfile.ZipFile(io.BytesIO(reply.content)).namelist() if "zip" in reply.headers["content-type"] else []
+        shown = {name: reply.headers.get(name) for name in ("content-type", "content-disposition", "cache-control")}
+        replies.append([place, reply.status_code, shown, sorted(packed)])
     page = view.get("/").text.replace(token, "token")
-    return {"studio.html": page, "studio.json": "\n".join(map(json.dumps, replies))}
+    described = view.get("/openapi.json").json()
+    addresses = json.dumps([described["paths"], described["components"]], indent=1)
+    return {"studio.html": page, "studio.json": "\n".join(map(json.dumps, replies)), "addresses.json": addresses}
 
 
 def test_pages_are_as_they_were(own_world: Path, tmp_path: Path) -> None:

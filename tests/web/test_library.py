@@ -4,7 +4,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from trace_ves.web.library import Library
 from trace_ves.web.listing import BUCKETS, DENSE, FACETS, NO_VALUE, SORTS, Filters, QuestionEntry, QuestionInfo
 from trace_ves.web.open_library import open_library
 from trace_ves.web.search_view import view_search
-from trace_ves.web.timeline import MOST_ROWS, Bar, make_timeline, pack
+from trace_ves.web.timeline import make_timeline
 from trace_ves.web.views import run_page, runs_page
 
 quiet = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -226,16 +226,6 @@ def test_a_line_keeps_its_numbers_and_not_its_frames(own_world: Path) -> None:
 
 
 # --- timelines and stories ------------------------------------------------------
-
-
-@quiet
-@given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 30)), max_size=20))
-def test_packed_bars_of_one_row_do_not_overlap(spans: list[tuple[float, float]]) -> None:
-    packed = pack([Bar(start, start + length, "", "kept", "") for start, length in spans], gap=1.0)
-    assert len(packed) == len(spans)
-    for row in range(MOST_ROWS - 1):  # whatever is left over shares the last row
-        ends = [(bar.start, bar.end) for bar in packed if bar.row == row]
-        assert all(after[0] >= before[1] + 1.0 for before, after in pairwise(ends))
 
 
 def test_the_timeline_counts_frames_in_evidence(library: Library) -> None:

@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from trace_ves.web.saving import (
     prepare_folder,
     save_line,
     save_result,
+    write_index,
     write_preview,
 )
 from trace_ves.web.search_view import EvidenceClip, view_answer
@@ -121,6 +123,19 @@ def test_the_page_of_an_answer(plain: AskResult) -> None:
     without = answer_page(result, other, [])
     assert "\nAlso seen, not used: 0:01.0-0:02.0. a \\_cow\\_\n\nAlso seen, not used: 0:03.0-0:04.0.\n" in without
     assert "![Frames of the first look over the video; no evidence](contact-sheet.jpg)" in without
+
+
+def test_without_the_extra_web_an_answer_has_no_pages(
+    plain: AskResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("export", "views"):
+        monkeypatch.delattr(f"trace_ves.web.{name}")
+        monkeypatch.delitem(sys.modules, f"trace_ves.web.{name}")
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    plain.save(tmp_path / "a")
+    write_index(tmp_path / "index.html", "", [])
+    assert not [*tmp_path.rglob("*.html")]
+    assert "story.html" not in (tmp_path / "a" / "answer.md").read_text(encoding="utf-8")
 
 
 def dark(picture: Image.Image) -> tuple[int, int, int, int] | None:

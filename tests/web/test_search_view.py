@@ -7,6 +7,7 @@ from dataclasses import replace
 from html import unescape
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,9 @@ from rich.console import Console
 from tests.fakes import Still
 from tests.web.web_bench import FACTS
 from trace_ves.benches import load_bench
-from trace_ves.cli.answer_panel import SearchScreen, show_result
+from trace_ves.cli import answer_panel
+from trace_ves.cli.answer_panel import SearchScreen, show_clip, show_result
+from trace_ves.cli.progress import LateProgress
 from trace_ves.core import Clip, Frame, Interval, Question, Termination
 from trace_ves.observer import UNLIMITED, Decided, Event, Progress, RoundStarted, StageStarted
 from trace_ves.records import Call, Item, ObservationLog, Prediction
@@ -127,6 +130,16 @@ def test_a_forced_answer_shows_no_storyboard_and_lists_what_was_read(plain: AskR
     assert [clip.span for clip in view.others]
 
 
+def test_the_last_reading_of_a_bundle_counts(plain: AskResult) -> None:
+    record = plain.prediction.to_json()
+    [first] = record["trajectory"]["rounds"]
+    again = [each | {"answer": letter} for each, letter in zip(first["records"], "BCD", strict=True)]
+    record["trajectory"]["rounds"].append(first | {"number": 2, "records": again})
+    view = view_answer(result_of(plain.question, record))
+    readings = [view.reading_of(tuple(names)) for names in (*first["bundles"], ["a9"])]
+    assert [each and each.answer for each in readings] == ["B", "C", "D", None]
+
+
 def counted(answer: str) -> AskResult:
     """The plain search as if it had counted."""
     plain = results("trace")["plain"]
@@ -139,22 +152,52 @@ def counted(answer: str) -> AskResult:
     return result_of(question, record | {"answer": answer})
 
 
-def printed(result: AskResult, **options: Any) -> str:
+def printed(result: AskResult, width: int = 100, seconds: Any = None, **options: Any) -> str:
     out = io.StringIO()
-    show_result(result, console=Console(file=out, width=100, **options))
+    show_result(result, console=Console(file=out, width=width, **options), seconds=seconds)
     return out.getvalue()
+
+
+def without_colours(text: str) -> str:
+    return re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", text)
 
 
 def test_a_terminal_with_colours_gets_pictures_and_a_file_does_not(plain: AskResult) -> None:
     coloured = printed(plain, force_terminal=True, color_system="truecolor")
     assert coloured.count("▀") == 3 * 24 * 7  # two rows of pixels in each row of a picture
     assert "90;90;90" in coloured  # the grey of the frames
-    text = printed(plain)
+    assert "▀" in printed(plain, 80, force_terminal=True, color_system="256")
+    assert "▀" not in printed(plain, 79, force_terminal=True, color_system="truecolor")
+    text = printed(plain, seconds={"short": 0.049, "long": 0.05})
+    assert re.search(r"seconds +long 0\.1 +│", text)
     assert "▀" not in text
     assert FACTS[1] in text
     assert "The answer counts 5, with 3 clips as evidence: a clip may show several" in printed(counted("D"))
     opened = printed(unsettled(None))
     assert re.search(r"still open +a blue van passes +│\n│ +a yellow door opens", opened), opened
+
+
+def test_a_clip_frame_by_frame(plain: AskResult) -> None:
+    out = io.StringIO()
+    [clip, *_] = view_answer(plain).clips
+    show_clip(clip, console=Console(file=out, width=100, force_terminal=True, color_system="truecolor"))
+    heading, fact, *shown = [line.rstrip() for line in without_colours(out.getvalue()).splitlines()]
+    assert (heading, fact) == ("0:21.0-0:26.0  3 frames of 36 px", FACTS[0])
+    assert shown == ["  ".join(f"{at:<24}" for at in ("22.00 s", "24.00 s", "26.00 s")).rstrip(), *PICTURES, ""]
+    out = io.StringIO()
+    show_clip(clip, console=Console(file=out, width=100))
+    assert out.getvalue() == f"{heading}\n{fact}\nframes at 22.00 s, 24.00 s, 26.00 s\n"
+    assert answer_panel._draw_thumbnail(Frame(0, 1.0, Still(90, height=2))).plain == "▀" * 24
+
+
+PICTURES = ["  ".join(["▀" * 24] * 3)] * 7
+
+
+def test_three_other_clips_are_listed(plain: AskResult, monkeypatch: pytest.MonkeyPatch) -> None:
+    view = view_answer(plain)
+    others = tuple(replace(view.clips[0], span=Interval(at, at + 1)) for at in range(5))
+    monkeypatch.setattr("trace_ves.cli.answer_panel.view_answer", lambda _: replace(view, others=others))
+    assert re.findall(r"also seen +(\S+)", printed(plain)) == ["0:00.0-0:01.0", "0:01.0-0:02.0", "0:02.0-0:03.0"]
 
 
 def test_what_models_say_is_not_markup(plain: AskResult) -> None:
@@ -172,16 +215,38 @@ def shown(*events: Event, budget: int = 128) -> str:
     with SearchScreen(Console(file=out, width=100, force_terminal=True)) as screen:
         for event in events:
             screen(Progress(event, 40, budget))
-    return re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", out.getvalue())
+    return without_colours(out.getvalue())
 
 
 def test_a_stage_is_named_with_its_round_its_spans_and_the_budget() -> None:
     text = shown(RoundStarted(2), StageStarted("anchor-extraction", (Interval(60, 75.5),)))
-    assert "round 2: looking closely 1:00.0-1:15.5" in text
-    assert "40 of 128 frames" in text
+    assert f" round 2: looking closely 1:00.0-1:15.5\n  budget {'━' * 12}╸{'━' * 27} 40 of 128 frames\n" in text
     assert "my-check" in shown(StageStarted("my-check"))
     assert "40 frames" in shown(StageStarted("direct-answer"), budget=UNLIMITED)
     assert "nothing is left to look at" in shown(Decided(Decision(None)))
+
+
+def test_a_bar_appears_after_two_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [5.0]
+    monkeypatch.setattr("trace_ves.cli.progress.time", SimpleNamespace(monotonic=lambda: now[0]))
+    for seconds, quiet, calls, expected in (
+        (1.9, False, [("drawing", 1, 4)], "^$"),
+        (2.0, True, [("drawing", 1, 4)], "^$"),
+        (2.0, False, [("drawing", 1, 4), ("drawing", 3, 4, "soon")], r"drawing ━{30}╺?━+  75% soon \S+\n+\r$"),
+        (2.0, False, [("drawing", 9, 9), ("saving", 1, 4)], r"saving ━{10}╺?━+  25%  \S+\n+\r$"),
+    ):
+        out = io.StringIO()
+        with LateProgress(Console(file=out, width=100, force_terminal=True, quiet=quiet)) as progress:
+            now[0] += seconds
+            for call in calls:
+                progress(*call)
+        assert re.search(expected, without_colours(out.getvalue()))
+    out = io.StringIO()
+    with LateProgress(Console(file=out)) as progress:
+        now[0] += 9
+        progress("drawing", 1, 4)
+        progress.print("[red] " + "x" * 99)
+    assert out.getvalue() == "[red] " + "x" * 99 + "\n"
 
 
 def test_the_time_before_a_stage_is_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -440,4 +505,5 @@ def test_an_answer_with_calls_has_a_lane_for_each_stage() -> None:
     [lane] = make_timeline(INFO, Prediction("q", "A", timestamps=(4.0, 5.0)), None).lanes
     assert (lane.title, lane.ticks, lane.count) == ("frames", (4, 5), 2)
     assert make_timeline(INFO, None, None).duration == 1.0
+    assert make_timeline(INFO, Prediction("q", "A", timestamps=(0.25, 0.5)), None).duration == 0.5
     assert make_timeline(QuestionInfo(INFO.question, duration=30.0), prediction, None).duration == 30.0

@@ -3,9 +3,12 @@
 import base64
 import hashlib
 import io
-import json
+import os
 import re
 import shutil
+import signal
+import socket
+from contextlib import closing, suppress
 from http.client import HTTPConnection, HTTPMessage
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +18,7 @@ from urllib.parse import urlencode, urlsplit
 
 import numpy as np
 import pytest
-from fastapi import HTTPException
+from fastapi import FastAPI, HTTPException
 from PIL import Image
 from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
@@ -30,7 +33,7 @@ from trace_ves.core.jsonl import dump_line
 from trace_ves.records import Item
 from trace_ves.records.run_index import Entry
 from trace_ves.web import serve, views
-from trace_ves.web.app import check_csrf, content_type, create_app, without_folders
+from trace_ves.web.app import add_shared_handlers, check_csrf, content_type, create_app, without_folders
 from trace_ves.web.export import write_story
 from trace_ves.web.guard import LOOPBACK_NAMES, Guard
 from trace_ves.web.library import Library
@@ -109,7 +112,7 @@ BAD = [
     *(f"/run?name=trace@scripted&{query}" for query in ("page=0", "page=x", "bucket=%3Cscript%3E")),
     *(f"/question?run={query}" for query in ("nobody&id=q000", "trace@scripted&id=nobody")),
     "/question?run=trace@scripted&id=q000&beside=nobody",
-    *("/?on=everything", "/nothing", "/%ff%fe", "//etc/passwd"),
+    *("/costs?by=person", "/costs?run=nobody", "/?on=everything", "/nothing", "/%ff%fe", "//etc/passwd"),
 ]
 
 
@@ -324,12 +327,6 @@ def test_pages_that_others_share_have_no_link_to_the_glossary(address: str) -> N
     assert 'href="/glossary"' not in get(address, "/nothing", Accept="text/html").text
 
 
-def test_the_addresses_are_described(address: str) -> None:
-    described = json.loads(get(address, "/openapi.json").body)
-    paths = {"/", "/run", "/question", "/costs", "/glossary", "/frame", "/times", "/video", "/state"}
-    assert described["paths"].keys() == paths
-
-
 # --- limits, and one step beyond them -------------------------------------------------------
 
 POLICY = (
@@ -349,6 +346,8 @@ def client(base: str = "http://localhost", **options: Any) -> TestClient:
 
 
 def test_headers_that_every_response_has() -> None:
+    with TestClient(Guard(FastAPI(), hosts=None, token="")) as started:  # what is no request passes
+        assert started.portal is not None
     found = {path: client().get(path).headers for path in ("/", "/static/page.css", "/own")}
     assert {key: found["/"][key] for key in found["/"] if key not in {"content-length", "content-type"}} == {
         "content-security-policy": POLICY,
@@ -449,10 +448,42 @@ def test_an_application_is_served_to_this_machine_or_with_a_token(tmp_path: Path
     assert served("127.0.0.9", needs_token=False) == (own | {"127.0.0.9"}, None, "http://127.0.0.9:1/", many)
     everywhere = served("0.0.0.0", needs_token=False, behind_proxy=True)
     assert everywhere == (None, "secret", "http://box:1/?token=secret", ({}, None))
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InputError, match=rf"^127.0.0.1:{port} could not listen: .*; give another --port\.$"):
+            serve.serve_app(Mock(), host="127.0.0.1", port=port, ready=Mock())
+    with pytest.raises(InputError, match=r"^host\.invalid:5 could not listen: .*; give another --host or --port\.$"):
+        serve.serve_app(Mock(), host="host.invalid", port=5, ready=Mock())
     (tmp_path / "no.pem").touch()
     with pytest.raises(InputError, match=r"no\.pem: the certificate could not be used"):
         served("localhost", certificate=tmp_path / "no.pem")
     assert serve.Address("::1", 5, None, "https").url("/a", b="c") == "https://[::1]:5/a?b=c"
+
+
+async def send_much(scope: Scope, receive: Receive, send: Send) -> None:
+    await PlainTextResponse("x" * MUCH)(scope, receive, send)
+
+
+MUCH = 64 * 1024**2
+
+
+def test_a_server_ends_although_a_client_does_not_read() -> None:
+    clients: list[socket.socket] = []
+
+    def visit(address: serve.Address) -> None:
+        clients.append(socket.create_connection((address.host, address.port), timeout=60))
+        clients[0].sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert clients[0].recv(8) == b"HTTP/1.1"
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGTERM)
+    serve.serve_app(lambda *_: send_much, host="127.0.0.1", port=0, ready=visit)
+    assert signal.getsignal(signal.SIGTERM) is before
+    read = 0
+    with clients[0], suppress(ConnectionResetError):
+        while part := clients[0].recv(1024**2):
+            read += len(part)
+    assert 0 < read < MUCH
 
 
 def connect(counts: dict[str, int]) -> Any:
@@ -501,6 +532,10 @@ def test_a_connection_that_does_nothing_is_closed(
     made.transport.abort.assert_called_once_with()
 
 
+def _lost() -> None:
+    raise OSError
+
+
 def test_words_of_errors_and_types_of_files(tmp_path: Path) -> None:
     kinds = {"mp4": "mp4", "m4v": "mp4", "MOV": "quicktime", "webm": "webm", "mkv": "x-matroska", "avi": "x-msvideo"}
     for suffix, kind in (kinds | {"ts": "mp2t", "ogv": "ogg"}).items():
@@ -508,6 +543,14 @@ def test_words_of_errors_and_types_of_files(tmp_path: Path) -> None:
     with pytest.raises(HTTPException, match=f"Files that end with '.{'x' * 19}' are only sent frame by frame") as found:
         content_type(tmp_path / f"a.{'x' * 30}")
     assert found.value.status_code == 415
+    app = FastAPI()
+    add_shared_handlers(app, home="Runs")
+    app.add_api_route("/0", (tmp_path / "gone").read_bytes)
+    app.add_api_route("/1", _lost)
+    caller = TestClient(app)
+    for number, reason in enumerate(("No such file or directory", "it was removed")):
+        said = f"A file of this page could not be read: {reason}."
+        assert (caller.get(f"/{number}").status_code, caller.get(f"/{number}").json()) == (404, {"detail": said})
     assert without_folders("/a/b c/d.txt: bad; ~/e/f and http://x/y") == "d.txt: bad; f and http://x/y"
 
 
@@ -528,14 +571,17 @@ def test_a_run_has_come_so_far(tmp_path: Path) -> None:
     assert (state.answered, state.questions, state.errors, state.frames) == (9, 10, 6, 9 + 8 * 2)
     assert state.accuracy == pytest.approx(200 / 3)
     assert state.unknown == ("x0", "x1", "x2", "x3", "x4", "…")
-    version = library.refresh(now=True)
     path = tmp_path / "runs" / "run.jsonl"
+    assert state.modified == path.stat().st_mtime
+    version = library.refresh(now=True)
     (tmp_path / "runs" / "more.jsonl").write_bytes(path.read_bytes())
     assert library.refresh(now=True) == version + 1
     assert library.refresh(now=True) == version + 1
     assert views.run_names(library) == {"run": "run", "more": "more"}
     few = small(tmp_path / "few", 1, [line(f"x{n}") for n in range(5)])
-    assert (few.states()["run"].unknown, few.states()["run"].accuracy) == (("x0", "x1", "x2", "x3", "x4"), None)
+    (tmp_path / "few" / "runs" / "run.jsonl").unlink()  # after it was read
+    state = few.states()["run"]
+    assert (state.unknown, state.accuracy, state.modified) == (("x0", "x1", "x2", "x3", "x4"), None, 0.0)
 
 
 def test_a_list_has_pages_of_two_hundred(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from starlette.testclient import TestClient
 
 from tests.web.conftest import serving_app
 from tests.web.test_browser import OUTSIDE, WIDER
@@ -141,22 +142,47 @@ def test_what_goes_wrong_is_a_sentence_without_folders(world: Path, tmp_path: Pa
         assert last == {"kind": "failed", "sentence": "key.txt was refused."}
 
 
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"name": "../one.mp4"}, "there is no video"),
-        ({"text": " "}, "the question is empty"),
-        ({"options": ["a"]}, "2 to 26 options"),
-        ({"options": ["a", "a"]}, "appears twice"),
-        ({"method": "os:system"}, "the method must be one of"),
-    ],
-)
-def test_what_a_person_gets_wrong(world: Path, tmp_path: Path, change: dict[str, Any], sentence: str) -> None:
-    studio = make_studio(world, tmp_path / "answers", Gate())
-    given: dict[str, Any] = {"name": "one.mp4", "text": QUESTION, "options": ORDERS, "method": "trace", "budget": None}
-    with pytest.raises(InputError, match=sentence):
-        studio.begin(**{**given, **change})
-    assert studio.searches == []
+def test_what_a_question_says_reaches_the_estimate_and_the_search(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+
+    def note(*given: Any, **named: Any) -> None:
+        seen.append((given, {name: value for name, value in named.items() if name != "listener"}))
+        raise InputError("enough")
+
+    for name in ("estimate", "ask"):
+        monkeypatch.setattr(f"trace_ves.web.studio.{name}", note)
+    model = Model("scripted", ScriptedBackbone(Gate()), {"detail": "low"})
+    studio = Studio(VideoFolders([world / "bench" / "videos"]), model, tmp_path / "answers", PRICES)
+    with pytest.raises(InputError, match="enough"):
+        studio.estimate("one.mp4", "trace", 9)
+    assert ended(studio.begin("one.mp4", QUESTION, ORDERS, "trace", 9, subtitles=True)) == "failed"
+    film = (world / "bench" / "videos" / "one.mp4").resolve()
+    asked = {"backbone": model.backbone, "method": "trace", "budget": 9, "subtitles": True}
+    assert seen == [
+        (("trace", "scripted", [120.0], PRICES.of("scripted")), {"budget": 9, "model_options": model.options}),
+        ((film, QUESTION, ORDERS), asked),
+    ]
+
+
+def test_events_are_waited_for(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, slept = Gate("direct-answer"), []
+    studio = make_studio(world, tmp_path / "answers", gate)
+    search = studio.begin("one.mp4", QUESTION, ORDERS, "uniform-16", None)
+    assert gate.reached.wait(60)
+    known = search.events_after(0)
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            gate.opened.set()
+            search.join(60)
+
+    monkeypatch.setattr("trace_ves.web.studio_app.asyncio.sleep", sleep)
+    view = TestClient(create_studio_app(studio, hosts=LOOPBACK_NAMES), "http://localhost")
+    news = view.get(f"/ask/events?search=1&after={len(known)}").json()["events"]
+    assert (slept, [each["kind"] for each in news]) == ([0.1] * 3, ["answered", "done"])
 
 
 def test_a_session_stops_at_its_limit(world: Path, tmp_path: Path) -> None:

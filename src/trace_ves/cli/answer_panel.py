@@ -86,7 +86,7 @@ def show_result(
     if view.remark:
         parts.append(Text(view.remark, style="yellow"))
     parts.append(_facts(result, view, seconds or {}, money))
-    console.print(Panel(Group(*parts), title=Text(title, overflow="ellipsis", no_wrap=True), title_align="left"))
+    console.print(Panel(Group(*parts), title=Text(title, overflow="ellipsis"), title_align="left"))
 
 
 def show_clip(clip: EvidenceClip, *, console: Console) -> None:

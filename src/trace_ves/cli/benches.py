@@ -22,6 +22,7 @@ from trace_ves.cli.options import (
     video_type,
 )
 from trace_ves.cli.process import warn
+from trace_ves.core.display import count_words
 from trace_ves.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -120,10 +121,10 @@ def synth_command(
 
     twin = make_twin(questions, seed, Hints(hints, decoys))
     with LateProgress() as progress:
-        label = f"drawing {len(twin)} videos"
+        label = f"drawing {count_words(len(twin), 'video')}"
         write_twin(out, twin, videos=videos, workers=workers, on_progress=partial(progress, label))
     hours = sum(video.world.frames for video in twin) / FPS / 3600
-    written = f"{len(twin)} videos ({hours:.1f} hours)" if videos else "no videos"
+    written = f"{count_words(len(twin), 'video')} ({hours:.1f} hours)" if videos else "no videos"
     click.echo(f"{out}: {questions} questions, {written}, seed {seed}.")
 
 
@@ -238,9 +239,11 @@ def release_command(*, paths: tuple[Path, ...], with_videos: bool, license_file:
     note = (license_file or files("trace_ves.ves").joinpath("license.md")).read_bytes().decode("utf-8", "replace")
     count, missing = make_release(loaded, load_runs(runs), out, with_videos=with_videos, license_note=note)
     videos = {item.question.video for item in loaded.items}
-    click.echo(f"{out}: {count} files, {len(videos)} videos {'included' if with_videos else 'named but not included'}.")
+    placed = "included" if with_videos else "named but not included"
+    click.echo(f"{out}: {count} files, {count_words(len(videos), 'video')} {placed}.")
     if missing:
-        warn(f"{len(missing)} videos are not on this machine ({', '.join(missing[:3])}, …)")
+        names = ", ".join([*missing[:3], *(["…"] if len(missing) > 3 else [])])
+        warn(f"{len(missing)} of the videos are not on this machine ({names})")
     if license_file is None:
         click.echo(f"fill in {out / 'LICENSE.md'} before you publish, or give --license.", err=True)
     return 0

@@ -338,7 +338,7 @@ def import_intervals_command(*, build: Build, file: Path, video: str, fps: float
         result = import_intervals(project, store, file, video=video, fps=fps, question=question or QUESTION)
     warn(*(f"left out: {reason}" for reason in result.refused))
     click.echo(
-        f"{build}: {len(result.proposed)} new items, {len(result.replaced)} with changed intervals,"
+        f"{build}: {count_words(len(result.proposed), 'new item')}, {len(result.replaced)} with changed intervals,"
         f" {result.unchanged} unchanged."
     )
 
@@ -353,10 +353,11 @@ def pack_command(*, build: Build, file: Path) -> None:
     """
     from trace_ves.cli.progress import LateProgress
     from trace_ves.construction.export import pack
+    from trace_ves.video.download import size_words
 
     with build.open() as (project, store), LateProgress() as progress:
         count = pack(project, store, file, on_progress=partial(progress, "videos"))
-    click.echo(f"{file}: {count} history entries, {file.stat().st_size / 1e6:.1f} MB.")
+    click.echo(f"{file}: {count} history entries, {size_words(file.stat().st_size)}.")
 
 
 @click.command("unpack")

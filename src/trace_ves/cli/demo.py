@@ -34,7 +34,7 @@ def demo_command(*, out: Path, questions: int, seed: int) -> None:
 
     from trace_ves.benches import load_bench
     from trace_ves.cli.doctor import missing_extras
-    from trace_ves.core.display import GLANCE_NOTICE
+    from trace_ves.core.display import GLANCE_NOTICE, count_words
     from trace_ves.core.errors import MissingExtraError
 
     if missing := missing_extras("video", "glance", "figures", "web"):
@@ -53,7 +53,7 @@ def demo_command(*, out: Path, questions: int, seed: int) -> None:
     console.print(f"[bold]1/4[/]  generating a synthetic benchmark with {questions} questions")
     twin = make_twin(questions, seed)
     with LateProgress() as progress:
-        label = f"drawing {len(twin)} videos"
+        label = f"drawing {count_words(len(twin), 'video')}"
         write_twin(out / "bench", twin, workers=WORKERS, on_progress=partial(progress, label))
     bench = load_bench(out / "bench")
     console.print(f"[bold]2/4[/]  {len(METHODS)} methods search for answers; every frame they see is logged")

@@ -133,6 +133,7 @@ def view_answer(result: AskResult) -> None:
 
 
 def _export(library: Library, file: Path, question: str | None, run_name: str | None) -> None:
+    from trace_ves.video.download import size_words
     from trace_ves.web.export import write_story
 
     if question is None:
@@ -145,7 +146,7 @@ def _export(library: Library, file: Path, question: str | None, run_name: str | 
             raise InputError(f"there are {len(library.runs)} runs; say which one with --run: {names}.")
         run_name = next(iter(library.runs))
     frames, size = write_story(library, run_name, question, file)
-    click.echo(f"{file}: {frames} frames, {size / 1e6:.1f} MB")
+    click.echo(f"{file}: {frames} frames, {size_words(size)}")
 
 
 @click.command("studio")

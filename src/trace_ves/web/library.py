@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import TypeAdapter
 
-from trace_ves.core import TraceVesError
 from trace_ves.records.disk_cache import Facts, identify, load_facts, save_facts
 from trace_ves.records.run_file import distinguish_runs, find_common
 from trace_ves.records.run_index import Entry, RunIndex, Score
@@ -151,10 +150,7 @@ class Library:
             return LibraryAudit()
         named = distinguish_runs(list(scored.values()))
         keys = {run.name: key for key, run in zip(scored, named, strict=True)}
-        try:
-            return LibraryAudit(audit(items, named, on_progress=on_progress), keys)
-        except TraceVesError as error:
-            return LibraryAudit(keys=keys, problem=str(error))
+        return LibraryAudit(audit(items, named, on_progress=on_progress), keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +159,6 @@ class LibraryAudit:
 
     report: AuditReport | None = None
     keys: Mapping[str, str] = field(default_factory=dict)  # the key of each run, by its name in the report
-    problem: str = ""  # the error that prevented a report
 
 
 class PageCache:

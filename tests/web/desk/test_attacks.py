@@ -20,7 +20,6 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.cli.conftest import Call
 from tests.web.conftest import serving_app
 from tests.web.desk.conftest import EVIDENCE, NAME, SPANS, Client, World, serving_process, wait_until
 from trace_ves.construction import gold, looking
@@ -293,12 +292,6 @@ def test_the_printed_address_works_and_the_scratch_folder_goes_however_the_desk_
     assert process.returncode == 0, errors
     assert "Traceback" not in errors
     assert list(scratch.iterdir()) == []
-
-
-def test_beyond_this_machine_tls_is_needed(world: World, cli: Call) -> None:
-    said = cli("build", "serve", world.project.folder, "--host", "0.0.0.0", status=2).stderr
-    assert "--tls-cert" in said
-    assert said.count("\n") == 1
 
 
 def test_a_desk_that_ends_while_a_clip_is_cut_prints_no_traceback(world: World, tmp_path: Path) -> None:
