@@ -202,7 +202,7 @@ def test_counts_of_tokens_are_believed_up_to_a_limit() -> None:
 
 
 def test_a_repair_has_the_words_of_the_call_and_no_frames() -> None:
-    call = CompletionRequest((TextPart("a"), ImagePart(b"", 36), TextPart("b")), {}, shared_ends=(2,))
+    call = CompletionRequest((TextPart("a"), ImagePart(b"", 36, 64), TextPart("b")), {}, shared_ends=(2,))
     assert call.with_repairs(()) == CompletionRequest((TextPart("a"), TextPart("b")), {})
     one, two = request_parts(make_request("Which?", make_clip(0.0, [1, 2])))[2:5:2]
     assert [(one.ends_clip, one.width_px, one.height_px), two.ends_clip] == [(False, 64, 36), True]  # type: ignore[union-attr]
@@ -211,5 +211,6 @@ def test_a_repair_has_the_words_of_the_call_and_no_frames() -> None:
 def test_a_function_answers() -> None:
     said = {"one": {"colour": "red"}, "two": Sighting(colour="blue"), "three": ModelFault("It would not say.")}
     backbone = ScriptedBackbone(lambda request: said[request.variables["question"]])
-    replies = [generation.reply for generation in backbone.generate([make_request(question) for question in said])]
-    assert replies == [Sighting(colour="red"), Sighting(colour="blue"), ModelFault("It would not say.")]
+    replies = [Sighting(colour="red"), Sighting(colour="blue"), ModelFault("It would not say.")]
+    generations = backbone.generate([make_request(question) for question in said])
+    assert generations == [Generation(reply, Usage(), 0.0, None, (), 1, False, False) for reply in replies]

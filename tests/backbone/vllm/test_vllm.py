@@ -19,7 +19,7 @@ import pytest
 from tests.fakes import Sighting, make_clip, make_request
 
 from trace_ves.backbone import open_backbone
-from trace_ves.backbone.registry import BackboneOptions, may_open_unasked
+from trace_ves.backbone.registry import BackboneOptions
 from trace_ves.backbone.vllm import backbone as server_module
 from trace_ves.backbone.vllm.backbone import VllmBackbone, VllmServer, count_gpus, serve_arguments
 from trace_ves.core import BackboneConfigError, BackboneError
@@ -173,10 +173,9 @@ def test_without_vllm_a_sentence_says_what_to_do(monkeypatch: pytest.MonkeyPatch
         open_backbone(SPEC)
 
 
-def test_an_option_is_no_model_and_no_file_starts_a_server() -> None:
+def test_an_option_is_no_model() -> None:
     with pytest.raises(BackboneConfigError, match="is an option of vLLM"):
         open_backbone("vllm:--help")
-    assert not may_open_unasked(SPEC)
 
 
 @pytest.mark.parametrize(
