@@ -7,15 +7,19 @@ from typing import Any
 
 import pytest
 import video_footage
+from hypothesis import given
+from hypothesis import strategies as st
 from video_oracle import HEIGHT, Footage, digest, every_frame, packets_of
 
 from trace_ves import video
 from trace_ves.video import decoder
 from trace_ves.video.bitstream import (
     FrameNumbers,
+    _Bits,
     avc_length_bytes,
     avc_parameter_sets,
     flags_can_be_checked,
+    head_gives_size,
     hevc_has_one_layer,
     start_check,
     units,
@@ -319,10 +323,16 @@ def unit(kind: int, bits: str) -> bytes:
 
 
 def sps(
-    *, profile: int = 66, colours: str = "", number_bits: int = 4, order: str = golomb(2), gaps_allowed: bool = False
+    *,
+    profile: int = 66,
+    colours: str = "",
+    number_bits: int = 4,
+    order: str = golomb(2),
+    gaps_allowed: bool = False,
+    crop: str = "",
 ) -> bytes:
     bits = f"{profile:08b}{0:016b}" + golomb(0) + colours + golomb(number_bits - 4) + order + golomb(1)
-    return unit(7, bits + f"{gaps_allowed:b}" + golomb(5) + golomb(3))
+    return unit(7, bits + f"{gaps_allowed:b}" + golomb(5) + golomb(3) + crop)
 
 
 PPS = unit(8, golomb(2) + golomb(0) + "00")
@@ -385,6 +395,96 @@ def test_numbers_are_found_behind_every_kind_of_head(choices: dict[str, object],
     stream = [picture(number, number_bits=bits, plane=plane) for number in (0, 1, 2, 5, 6)]
     assert gaps(sps(**choices) + PPS, stream) == [3]  # type: ignore[arg-type]
     assert gaps(sps(**choices, gaps_allowed=True) + PPS, stream) == []  # type: ignore[arg-type]
+
+
+@given(
+    data=st.binary(max_size=9) | st.lists(st.sampled_from([0, 1, 3, 64, 255])).map(bytes),
+    steps=st.lists(st.tuples(st.sampled_from(["take", "golomb", "pass_golombs"]), st.integers(0, 12)), max_size=9),
+)
+def test_bits_are_read_in_order_and_zeros_follow_the_end(data: bytes, steps: list[tuple[str, int]]) -> None:
+    plain = data.replace(b"\0\0\3", b"\0\0")
+    rest = "".join(f"{byte:08b}" for byte in plain)
+    bits = _Bits(memoryview(data))
+    for name, count in steps:
+        found = bits.golomb() if name == "golomb" else getattr(bits, name)(count)
+        if name == "take":
+            assert found == int("0" + rest[:count].ljust(count, "0"), 2)
+            rest = rest[count:]
+        for _ in range(0 if name == "take" else 1 if name == "golomb" else count):
+            zeros = len(rest) - len(rest.lstrip("0"))
+            value, rest = rest[zeros : 2 * zeros + 1].ljust(zeros + 1, "0"), rest[2 * zeros + 1 :]
+            assert found in {None, max(0, int(value, 2) - 1)}
+
+
+def in_head(codec: str, sets: list[bytes], size: int = 4) -> bytes:
+    """The head of an MP4 with these parameter sets, and how many bytes are before each unit of a packet."""
+    measured = b"".join(len(each).to_bytes(2, "big") + each for each in sets)
+    if codec == "h264":
+        return (b"\1\x64\0\x1f" + bytes([0xFB + size, 0xE0 | len(sets)]) + measured).ljust(23, b"\0")
+    return b"\1" + bytes(20) + bytes([0xFB + size, 1, 0xA1]) + len(sets).to_bytes(2, "big") + measured
+
+
+def size_of_h264(crop: str, more: str = "11") -> bytes:
+    return sps(crop=more + crop)[3:]
+
+
+def size_of_hevc(crop: str, colours: str = golomb(1), layers: str = "000") -> bytes:
+    return b"\x42\x01" + unit(0, "1111" + layers + "1" * 97 + golomb(2) + colours + golomb(5) + golomb(3) + crop)[4:]
+
+
+def gives_size(codec: str, sets: list[bytes], *packet: bytes, size: int = 4, end: int | None = None) -> bool:
+    data = b"".join(len(each).to_bytes(size, "big") + each for each in packet)
+    return head_gives_size(codec, in_head(codec, sets, size)[:end], lambda: memoryview(data))
+
+
+@pytest.mark.parametrize(
+    ("codec", "make", "more", "sei", "plain"),
+    [
+        ("h264", size_of_h264, ["10", "011", "000"], b"\x66", {1, 5, 9, 12}),
+        (
+            "hevc",
+            size_of_hevc,
+            [golomb(3) + "1", golomb(3) + "0", golomb(0)],
+            b"\x4e\1",
+            {*range(10), *range(16, 22), 35, 38},
+        ),
+    ],
+)
+def test_the_head_gives_the_size_where_nothing_else_can(
+    codec: str, make: Any, more: list[str], sei: bytes, plain: set[int]
+) -> None:
+    for others in ((), *((each,) for each in more)):
+        found = [
+            gives_size(codec, [make(crop, *others)])
+            for crop in ("0", "1" + golomb(0), "1" + golomb(1), "1" + golomb(6))
+        ]
+        assert found == [True, True, False, False]
+    good = make("0")
+    assert not any(gives_size(codec, sets) for sets in ([], [good, good], [good, sei + b"\x2f\0"]))
+    assert not gives_size("hevc", [size_of_hevc("0", layers="001")])
+    assert not head_gives_size("vp9", in_head(codec, [good]), lambda: memoryview(b""))
+    assert not head_gives_size(codec, b"\2" + in_head(codec, [good])[1:], lambda: memoryview(b""))
+    assert not gives_size(codec, [good], end=22)
+    assert len(in_head("h264", [size_of_h264("0")])) == 23
+    last = b"\x65" if codec == "h264" else b"\x26\1"
+    for size in (1, 2, 4):
+        assert gives_size(codec, [good], last, size=size)
+        assert not gives_size(codec, [good], last, good, size=size)
+    kinds = range(32 if codec == "h264" else 64)
+    heads = {kind: bytes([0xE0 | kind] if codec == "h264" else [0x81 | kind << 1, 1]) for kind in kinds}
+    sei_kinds = {6} if codec == "h264" else {39, 40}
+    assert {kind for kind in kinds if gives_size(codec, [good], heads[kind] + b"\5\2abc")} == plain | sei_kinds
+    assert not gives_size(codec, [good], b"", last)
+    for kind in sei_kinds:
+        messages = (
+            b"\x2f\2ab\x80",
+            b"\5\2ab\x80",
+            b"\5\2ab\5\0",
+            b"\5\xff\1" + bytes(256) + b"\x80",
+            b"\5\xff\1" + bytes(258),
+        )
+        said = [gives_size(codec, [good], heads[kind] + message) for message in messages]
+        assert said == [False, True, False, True, False]
 
 
 @pytest.mark.parametrize("size", range(0, 60, 4))

@@ -95,7 +95,10 @@ def test_groups_are_shared_among_readers(
         assert opened._decoder._readers.keys() == readers
 
 
-def test_a_start_that_is_none_is_tried_once(footage: Footage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["wmv2.asf", "animated.gif"])
+def test_a_start_that_is_none_is_tried_once(
+    name: str, footage: Footage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A packet is called a keyframe, and that it is none shows only in the pictures."""
     careful: list[object] = []
     decode = decoder.FrameDecoder._decode_carefully
@@ -114,7 +117,7 @@ def test_a_start_that_is_none_is_tried_once(footage: Footage, tmp_path: Path, mo
 
     monkeypatch.setattr(survey, "_read_table", with_another_key)
     monkeypatch.setattr(reader, "start_check", lambda *_: None)
-    film = shutil.copy(footage("wmv2.asf"), tmp_path / "film.asf")  # of which no survey is stored
+    film = shutil.copy(footage(name), tmp_path / name)  # of which no survey is stored
     with video.open(film) as opened:
         moment = [float(opened.timestamps[19])]
         assert pixels(opened.frames_at(moment)) == pixels(opened.frames_at(moment))

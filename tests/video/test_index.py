@@ -19,8 +19,9 @@ from trace_ves import video
 from trace_ves.core import VideoError
 from trace_ves.video import survey
 from trace_ves.video.container import NO_TIME, PacketTable, table_of
-from trace_ves.video.decoder import Group, plan, readers_pay, threads_pay
+from trace_ves.video.decoder import FrameDecoder, Group, Shown, plan, readers_pay, threads_pay
 from trace_ves.video.index import index_by_output, index_by_pts, index_by_rate, timestamps_can_be_trusted
+from trace_ves.video.picture import Orientation, Scaler
 from trace_ves.video.reader import PacketsMovedError
 
 THIRTY = Fraction(30)
@@ -167,6 +168,30 @@ def test_of_two_pictures_of_one_packet_the_last_counts() -> None:
     assert index.pts.tolist() == [0, 1, 2, 3]
     assert output is not None
     assert output.reason == "1 of its packets give no frame; they are left out"
+
+
+def test_a_careful_decode_gives_each_row_the_last_frame_at_or_before_it() -> None:
+    index = index_by_pts(table([0, 2, 1, 3, 4], {0}), Fraction(1, 30), THIRTY)
+    frames = [(number, picture(shade)) for number, shade in ((0, 10), (1, 20), (2, 30), (2, 40), (9, 50), (0, 60))]
+    scaler = Scaler(Orientation())
+    known = np.array([survey.checksum(frames[place][1]) for place in (0, 1, 3, 3, 3)])
+    for checksums, shades in ((None, {0: 60, 1: 40, 2: 20, 3: 20, 4: 20}), (known, {0: 10, 1: 40, 2: 20})):
+        facts: Any = SimpleNamespace(index=index, checksums=checksums)
+        found = FrameDecoder(Path("a.mkv"), facts, None)._last_shown(frames, range(5), scaler, None)
+        drawn = {shade: scaler.picture(picture(shade), None).digest() for shade in shades.values()}
+        assert {row: shown.picture.digest() for row, shown in found.items()} == {
+            row: drawn[shades[row]] for row in shades
+        }
+        assert [shown.row for shown in map(found.__getitem__, sorted(found))] == [min(row, 2) for row in sorted(shades)]
+
+
+def test_a_careful_decode_starts_at_earlier_keyframes_and_knows_what_depends_on_damage() -> None:
+    facts: Any = SimpleNamespace(index=index_by_pts(table([*range(12)], {0, 3, 5, 7, 9}), Fraction(1, 30), THIRTY))
+    decoder = FrameDecoder(Path("a.mkv"), facts, None)
+    assert [[*decoder._starts_before(start)] for start in (0, 3, 7, 9)] == [[0], [0, 0], [5, 3, 0], [7, 5, 0, 0]]
+    decoder._damaged = {4, 7}
+    still: Any = None
+    assert [row for row in range(12) if decoder._depends_on_damage(Shown(row, still))] == [4, 7, 8]
 
 
 def test_where_packets_moved_the_first_frame_is_found_from_the_start() -> None:

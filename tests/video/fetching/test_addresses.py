@@ -330,8 +330,10 @@ def test_a_film_that_grows_too_large_is_stopped(known: dict[str, Any], server: F
     assert [path.name for path in cache_folder(FILM).iterdir()] == ["lock"]
 
 
-def test_what_yt_dlp_says_is_one_sentence(known: dict[str, Any], server: FilmServer) -> None:
+def test_what_yt_dlp_says_is_one_sentence(
+    known: dict[str, Any], server: FilmServer, capfd: pytest.CaptureFixture[str]
+) -> None:
     server.manners = lambda handler: bool(handler.send_error(403) or True)
     with pytest.raises(InputError, match=r"yt-dlp could not fetch it: .*403.*[^.]\.$") as refusal:
         fetch_video(FILM, rules=RULES)
-    assert "\n" not in str(refusal.value)
+    assert ("\n" in str(refusal.value), *capfd.readouterr()) == (False, "", "")

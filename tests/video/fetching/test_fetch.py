@@ -232,9 +232,15 @@ def test_a_server_that_never_begins_is_given_up(server: FilmServer, manners: Cal
 
 
 def test_a_disk_without_room_is_told_of_before(server: FilmServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download.shutil, "disk_usage", lambda _: SimpleNamespace(free=1_000_000))
-    with pytest.raises(InputError, match=r"has 3\.0 MB, and 1\.0 MB are free .* TRACE_VES_CACHE_DIR"):
-        fetch_video(server.url, rules=RULES)
+    interrupted(server)
+    for free in (1_000_000, len(server.body) - 1_000_001):
+        monkeypatch.setattr(download.shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free))
+        with pytest.raises(
+            InputError, match=rf"has 3\.0 MB, and {free / 10**6:.1f} MB are free .* TRACE_VES_CACHE_DIR"
+        ):
+            fetch_video(server.url, rules=RULES)
+    monkeypatch.setattr(download.shutil, "disk_usage", lambda _: SimpleNamespace(free=len(server.body) - 1_000_000))
+    assert fetch_video(server.url, rules=RULES).path.read_bytes() == server.body
 
 
 def test_a_disk_that_fills_up_ends_with_a_sentence_and_keeps_the_part(server: FilmServer) -> None:
