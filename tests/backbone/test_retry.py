@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from rich.text import Text
 from tests.fakes import ScriptedProvider, make_request, quick_backbone
 
-from trace_ves.backbone import attempts, retry
+from trace_ves.backbone import attempts, response_cache, retry
 from trace_ves.backbone.attempts import Slots
+from trace_ves.backbone.openai import provider
 from trace_ves.backbone.provider import Completion, ServiceError
 from trace_ves.backbone.registry import BackboneOptions
 from trace_ves.backbone.retry import (
@@ -78,6 +78,7 @@ def test_why_a_call_failed_for_good(status: int | None, message: str, sentence: 
 
 def test_what_nobody_has_chosen() -> None:
     assert (RetryPolicy(), retry.SHORTEST_SECONDS, retry.SLOW_SECONDS) == (RetryPolicy(180, 600, 4, 1, 60), 1, 20)
+    assert (response_cache._BUSY_SECONDS, provider.PROBE_SECONDS) == (30, 5)
     assert RetryPolicy.of(BackboneOptions()) == RetryPolicy()
     assert RetryPolicy().wait_seconds(ServiceError(503, ""), 10**9, 1.0) == 60.0
 
@@ -109,7 +110,8 @@ def test_of_many_waits_one_is_told_in_ten_seconds_with_how_many_wait(
         assert wait(40.0, 30.0) == []  # a screen shows it instead
         assert notices.lines() == ["[m]: HTTP 503; trying again in 30 s"]
         clock.now = 69.9
-        assert notices.__rich__() == Text("  [m]: HTTP 503; trying again in 0 s", style="yellow")
+        shown = notices.__rich__()
+        assert (shown.plain, shown.style) == ("  [m]: HTTP 503; trying again in 0 s", "yellow")
         clock.now = 70.0
         assert notices.lines() == []
     assert wait(90.0, 30.0) == ["[m]: HTTP 503; trying again in 30 s."]

@@ -51,7 +51,7 @@ def test_a_frame_is_decoded_once_for_each_height() -> None:
     assert counting.decoded == [(0.0, 8), (3.0, 8), (9.0, 8)]
     cached.frames_at([3.2])
     assert counting.decoded[3:] == [(3.0, None)]
-    assert cached.duration == 10
+    assert (cached.duration, cached._frames.maxsize) == (10, 268_435_456)
 
 
 def test_the_least_recently_used_frames_are_dropped_first() -> None:

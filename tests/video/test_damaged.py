@@ -14,7 +14,7 @@ from video_oracle import HEIGHT, Footage, Truth, digest, every_frame
 
 from trace_ves import video
 from trace_ves.core import VideoError
-from trace_ves.video import Video
+from trace_ves.video import Video, container
 from trace_ves.video.container import Deadline
 from trace_ves.video.reader import Reader
 
@@ -298,7 +298,8 @@ def test_damage_changes_no_frame_before_it(tmp_path: Path) -> None:
 def test_pictures_beyond_the_limit_of_file_or_decoder_are_refused(
     footage: Footage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trace_ves.video.container.MAX_PIXELS", 96 * 64)
+    assert container.MAX_PIXELS == 134_217_728
+    monkeypatch.setattr(container, "MAX_PIXELS", 96 * 64)
     video.open(footage("one-frame.mp4")).close()
     with pytest.raises(VideoError, match=r"pictures of 96x96 are larger than the 6,144 pixels allowed"):
         video.open(footage("interlaced-h264.mp4"))

@@ -23,6 +23,7 @@ from trace_ves.video.decoder import FrameDecoder, Group, Shown, plan, readers_pa
 from trace_ves.video.index import index_by_output, index_by_pts, index_by_rate, timestamps_can_be_trusted
 from trace_ves.video.picture import Orientation, Scaler
 from trace_ves.video.reader import PacketsMovedError
+from trace_ves.video.survey import _Facts
 
 THIRTY = Fraction(30)
 
@@ -127,8 +128,7 @@ def test_readers_side_by_side_pay_where_their_shares_are_even() -> None:
 
 def test_threads_within_a_decoder_are_for_long_decodes() -> None:
     groups = [Group(0, (99,)), Group(200, (250, 299))]
-    assert not threads_pay(groups, 640 * 360)
-    assert threads_pay(groups, 1280 * 720)
+    assert [threads_pay(groups, pixels) for pixels in (319_999, 320_000)] == [False, True]
 
 
 # --- surveys whose readers meet damage: found by the campaign of perf/fire.py on mutated files -----------------------
@@ -197,8 +197,74 @@ def test_a_careful_decode_starts_at_earlier_keyframes_and_knows_what_depends_on_
 def test_where_packets_moved_the_first_frame_is_found_from_the_start() -> None:
     reader = reader_of({3: None, 0: [(0, picture(7))]})
     assert survey._first_frame(reader, table([*range(5)], {3}), Path("a.mpg"), UNUSED).width == 16
-    with pytest.raises(VideoError, match=r"^a\.mpg: none of the first 5 frames can be decoded"):
-        survey._first_frame(reader_of({3: None, 0: None}), table([*range(5)], {3}), Path("a.mpg"), UNUSED)
+    for packets, tried in ((5, 5), (301, 300)):
+        with pytest.raises(VideoError, match=rf"^a\.mpg: none of the first {tried} frames can be decoded"):
+            survey._first_frame(reader_of({3: None, 0: None}), table([*range(packets)], {3}), Path("a.mpg"), UNUSED)
+
+
+FACTS = _Facts(0, "h264", "mov", Fraction(1), THIRTY, True, False, True, 0.0, Fraction(1))
+
+
+@pytest.mark.parametrize(
+    ("facts", "first", "keys", "said"),
+    [
+        *((replace(FACTS, declared_seconds=seconds), 0, {0}, []) for seconds in (0.0, 49.0, 52.04)),
+        (replace(FACTS, declared_seconds=52.05), -9, {0}, ["it declares 52.050 s, but frames end at 50.000 s"]),
+        (replace(FACTS, declared_seconds=62.24), 10, {0}, []),
+        (replace(FACTS, declared_seconds=62.25), 10, {0}, ["it declares 62.250 s, but frames end at 60.000 s"]),
+        (
+            replace(FACTS, has_timestamps=False, declared_seconds=99.0, rate=Fraction(25, 2)),
+            0,
+            {0},
+            ["it has no timestamps; frames are placed at 12.5 a second"],
+        ),
+        (replace(FACTS, codec="h261"), 0, {0}, ["damage cannot be detected in h261 video"]),
+        (FACTS, 0, {2}, []),
+        (
+            replace(FACTS, codec="mpeg4", pixel_aspect=Fraction(4, 3)),
+            0,
+            {2},
+            [
+                "its first 2 frames, up to 2.000 s, are decoded without what they refer to",
+                "its pixels are not square (4/3); pictures are given as stored",
+            ],
+        ),
+        (
+            replace(FACTS, codec="mpeg4"),
+            0,
+            set(),
+            ["it has no keyframe; all of its frames are decoded without what they refer to"],
+        ),
+    ],
+)
+def test_what_may_surprise_is_said(facts: _Facts, first: int, keys: set[int], said: list[str]) -> None:
+    index = index_by_pts(table([*range(first, first + 50)], keys), facts.time_base, THIRTY)
+    assert list(facts.warnings(index)) == said
+
+
+@pytest.mark.parametrize(
+    ("duration", "rates", "facts"),
+    [
+        (75, (24, 12), {"declared_seconds": 2.5, "rate": Fraction(24)}),
+        (None, (None, Fraction(25, 2)), {"declared_seconds": 7.5, "rate": Fraction(25, 2)}),
+        (None, (0, 0), {"declared_seconds": 7.5, "rate": Fraction(25)}),
+    ],
+)
+def test_facts_are_read_from_the_head_of_a_file(duration: int | None, rates: Any, facts: dict[str, Any]) -> None:
+    codec = SimpleNamespace(canonical_name="h264", intra_only=False)
+    for aspect, base, reorders, format_ in (
+        (Fraction(4, 3), Fraction(1, 30), 2, "mov"),
+        (Fraction(0), None, 0, "h264"),
+    ):
+        context = SimpleNamespace(codec=codec, has_b_frames=reorders, sample_aspect_ratio=aspect)
+        stream: Any = SimpleNamespace(index=3, time_base=base, duration=duration, codec_context=context)
+        stream.guessed_rate, stream.average_rate = rates
+        file: Any = SimpleNamespace(duration=7_500_000, format=SimpleNamespace(name=format_))
+        expected = replace(FACTS, stream_index=3, format=format_, time_base=base or Fraction(1, 90_000), **facts)
+        expected = replace(expected, pixel_aspect=aspect or Fraction(1), has_timestamps=format_ == "mov")
+        if base is None and duration:
+            expected = replace(expected, declared_seconds=duration / 90_000)
+        assert _Facts.of(file, stream) == replace(expected, reorders=reorders > 0)
 
 
 @pytest.mark.parametrize(

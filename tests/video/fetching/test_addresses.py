@@ -307,6 +307,7 @@ def test_the_best_stream_up_to_720_rows_is_fetched_and_kept(known: dict[str, Any
     fetched = fetch_video(FILM, rules=RULES, on_progress=lambda done, total: heard.append((done, total)))
     assert (fetched.path.name, fetched.path.read_bytes()) == ("aqz-KE-bpKQ.mp4", server.body)
     assert {path for path, _ in server.requests} == {"/v720"}
+    assert youtube.FORMATS == "bv[height<=720][ext=mp4]/bv[height<=720]/b[height<=720]/bv/b"
     assert heard[-1] == (len(server.body), len(server.body))
     asked = len(server.requests)
     assert fetch_video("https://youtu.be/aqz-KE-bpKQ", rules=RULES) == fetched
@@ -336,4 +337,6 @@ def test_what_yt_dlp_says_is_one_sentence(
     server.manners = lambda handler: bool(handler.send_error(403) or True)
     with pytest.raises(InputError, match=r"yt-dlp could not fetch it: .*403.*[^.]\.$") as refusal:
         fetch_video(FILM, rules=RULES)
+    assert youtube._words(Exception("ERROR: \x1b[0;31mno\n\x1b[0m way. (caused by x)")) == "no way"
+    assert [len(youtube._words(Exception("x" * length))) for length in (300, 301)] == [300, 301]
     assert ("\n" in str(refusal.value), *capfd.readouterr()) == (False, "", "")

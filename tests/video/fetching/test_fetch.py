@@ -18,9 +18,26 @@ from tests.video.fetching.servers import FilmServer
 
 from trace_ves.core import InputError
 from trace_ves.video import download
-from trace_ves.video.fetching import PART, FetchRules, cache_folder, fetch_video, lock_folder
+from trace_ves.video.fetching import PART, FetchRules, _file_name, cache_folder, fetch_video, lock_folder
 
 RULES = FetchRules(allow_private=True, wait_seconds=0.0, timeout_seconds=5.0)
+
+
+def test_what_nobody_has_chosen() -> None:
+    assert FetchRules() == FetchRules(False, 8 * 10**9, 32 * 10**9, 30.0, 60.0, 65_536, 4, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/films/A film (1).mp4", "A_film_1_.mp4"),
+        (f"/{'x' * 100}.mp4", f"{'x' * 76}.mp4"),
+        *((path, "video") for path in ("", "/", "/..", "/-_.", "/ä")),
+        ("/.hidden.mp4", "hidden.mp4"),
+    ],
+)
+def test_the_name_of_a_file_resembles_its_address(path: str, name: str) -> None:
+    assert _file_name(path) == name
 
 
 def part_of(server: FilmServer) -> Path:
