@@ -1,16 +1,29 @@
 """What is sent to each provider, whole, with every option chosen and with none; and how each response is read."""
 
+import gc
 import hashlib
 import json
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import anthropic as anthropic_sdk
 import httpx
 import pytest
 from google.genai import errors, types
-from tests.fakes import GEMINI, GOOD, OPENAI, Response, Server, ask_once, make_clip, make_request, quick_backbone
+from tests.fakes import (
+    GEMINI,
+    GOOD,
+    OPENAI,
+    Dialect,
+    Response,
+    Server,
+    ask_once,
+    make_clip,
+    make_request,
+    quick_backbone,
+)
 
 from trace_ves.backbone import ModelFault, open_backbone
 from trace_ves.backbone.anthropic import provider as anthropic
@@ -35,12 +48,14 @@ from trace_ves.core import BackboneError
 from trace_ves.records import Usage
 
 KEY = Key("X_API_KEY", "k")
-SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "additionalProperties": False}
+NUMBER = {"type": "integer", "minimum": 0}
+SCHEMA = {"title": "Größe", "type": "object", "properties": {"n": NUMBER}, "additionalProperties": False}
 CLOSED = SCHEMA | {"required": ["n"]}
 FREE = {"type": "object", "additionalProperties": {"type": "string"}}  # which no strict mode can express
 IN_WORDS = (
     "Answer with one JSON object that matches this JSON schema, and with nothing else:\n"
-    '{"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "additionalProperties": false}'
+    '{"title": "Größe", "type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, '
+    '"additionalProperties": false}'
 )
 AGAIN = (
     "That reply cannot be used: it is empty. Say again in full what you saw, in the form that was asked for; the "
@@ -121,6 +136,25 @@ def test_compatible_servers(url: str, server: ServerKind, unused: set[str], uuid
     sent = provider._body(PLAIN, frozenset(provider.optional))["messages"][0]["content"][1]
     assert sent.get("uuid") == (hashlib.sha256(b"jpeg").hexdigest() if uuid else None)
     assert (provider.prefix_cache.parallel == 1) == (server is ServerKind.LLAMA_CPP)
+
+
+def test_what_a_server_is_asked_about_itself() -> None:
+    provider = OpenAIProvider("openai:m@x", "m", key=KEY, base_url="http://localhost:1/v1/")
+    get = lambda url, **how: (url, how)  # noqa: E731
+    provider._client = cast(
+        "Any", SimpleNamespace(with_options=lambda **chosen: SimpleNamespace(get=partial(get, **chosen)))
+    )
+    for path, place in (("/v1/models", "/v1/models"), ("/version", "/version")):
+        assert provider._fetch(path) == (f"http://localhost:1{place}", {"timeout": 5.0, "cast_to": object})
+
+
+def test_a_provider_that_is_dropped_closes_its_connections(dialect: Dialect) -> None:
+    provider = dialect.provider()
+    client: Any = provider._client  # type: ignore[attr-defined]
+    is_closed = client._api_client._httpx_client if dialect is GEMINI else client._client
+    del provider
+    gc.collect()
+    assert is_closed.is_closed
 
 
 def test_what_is_in_the_local_network() -> None:

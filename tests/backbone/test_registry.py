@@ -92,7 +92,9 @@ ADDRESSES = ["qwen2.5vl:7b@http://127.0.0.1:8000/v1", "org/m@http://gpu-box:8000
 def test_replies_are_kept_where_they_cost_money_unless_said_otherwise(spec: str) -> None:
     assert isinstance(open_backbone(spec), CachedBackbone if spec in PAID else RemoteBackbone)
     assert isinstance(open_backbone(spec, cache=True), CachedBackbone)
-    assert isinstance(open_backbone(spec, cache=False), RemoteBackbone)
+    uncached = open_backbone(spec, cache=False)
+    assert isinstance(uncached, RemoteBackbone)
+    assert uncached._attempts._retry.attempt_seconds == (180 if spec in PAID else 600)
     assert open_backbone(spec).name == spec
 
 

@@ -11,9 +11,8 @@ import pytest
 from rich.console import Console
 from tests.fakes import ScriptedProvider, make_request, quick_backbone
 
-from trace_ves.backbone import attempts, response_cache, retry
+from trace_ves.backbone import attempts, retry
 from trace_ves.backbone.attempts import Slots
-from trace_ves.backbone.openai import provider
 from trace_ves.backbone.provider import Completion, ServiceError
 from trace_ves.backbone.registry import BackboneOptions
 from trace_ves.backbone.retry import (
@@ -78,7 +77,6 @@ def test_why_a_call_failed_for_good(status: int | None, message: str, sentence: 
 
 def test_what_nobody_has_chosen() -> None:
     assert (RetryPolicy(), retry.SHORTEST_SECONDS, retry.SLOW_SECONDS) == (RetryPolicy(180, 600, 4, 1, 60), 1, 20)
-    assert (response_cache._BUSY_SECONDS, provider.PROBE_SECONDS) == (30, 5)
     assert RetryPolicy.of(BackboneOptions()) == RetryPolicy()
     assert RetryPolicy().wait_seconds(ServiceError(503, ""), 10**9, 1.0) == 60.0
 
@@ -148,6 +146,7 @@ def test_a_slow_response_is_told_while_it_is_awaited(
     class Slow(ScriptedProvider):
         def complete(self, *_: Any, **__: Any) -> Completion:
             assert told.wait(20)
+            assert threading.current_thread().daemon  # so that nothing waits for it when the program ends
             return GOOD
 
     quick_backbone(Slow()).generate([make_request()])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import video_footage
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from video_oracle import HEIGHT, Footage, digest, every_frame, packets_of
 
@@ -397,6 +397,7 @@ def test_numbers_are_found_behind_every_kind_of_head(choices: dict[str, object],
     assert gaps(sps(**choices, gaps_allowed=True) + PPS, stream) == []  # type: ignore[arg-type]
 
 
+@example(data=b"\xb5\xff", steps=[("take", 4), ("take", 8), ("take", 9), ("take", 3)])
 @given(
     data=st.binary(max_size=9) | st.lists(st.sampled_from([0, 1, 3, 64, 255])).map(bytes),
     steps=st.lists(st.tuples(st.sampled_from(["take", "golomb", "pass_golombs"]), st.integers(0, 12)), max_size=9),

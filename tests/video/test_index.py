@@ -47,8 +47,9 @@ def test_a_frames_float_time_is_the_nearest_and_finds_it_again(ticks: list[int],
 
 
 def test_times_too_large_for_floats_are_still_rounded_once() -> None:
-    index = index_by_pts(table([0, 2**60 + 1], {0}), Fraction(1, 3), THIRTY)
-    assert index.seconds[1] == (2**60 + 1) / 3
+    for last in (2**53 + 1, 2**60 + 1):
+        index = index_by_pts(table([0, last], {0}), Fraction(1, 3), THIRTY)
+        assert index.seconds[1] == last / 3
 
 
 @pytest.mark.parametrize(
@@ -85,6 +86,7 @@ def test_missing_timestamps_are_filled_evenly_in_the_order_shown() -> None:
     packets = table([None, 10, None, None, 40, None], {0})
     index = index_by_output(packets, np.arange(6), Fraction(1, 100), Fraction(10))
     assert list(index.pts) == [0, 10, 20, 30, 40, 50]
+    assert len(index_by_output(packets, np.arange(0), Fraction(1, 100), Fraction(10))) == 0
 
 
 def test_of_frames_at_one_moment_the_last_is_seen() -> None:
@@ -123,6 +125,7 @@ def test_a_plan_decodes_each_frame_once_after_its_start(shuffled: list[int], key
 def test_readers_side_by_side_pay_where_their_shares_are_even() -> None:
     even, uneven = [Group(0, (99,)), Group(100, (199,))], [Group(0, (99,)), Group(100, (104,))]
     assert readers_pay(even, 2)
+    assert readers_pay([Group(0, (packets - 1,)) for packets in (1, 2, 15, 2)], 2)  # 15 in 20, the longest first
     assert not readers_pay(uneven, 2)
 
 

@@ -53,6 +53,7 @@ def test_a_file_arrives_whole_under_its_name(server: FilmServer) -> None:
     assert heard == sorted(heard)
     assert server.requests[0][1]["Accept-Encoding"] == "identity"
     assert fetched.path.parent.stat().st_mode & 0o077 == 0  # the cache is for its owner alone
+    assert sorted(file.name for file in fetched.path.parent.iterdir()) == ["film.mp4", "lock", "video.json"]
     assert fetch_video(f"{server.url}?key=x", rules=RULES) == fetched  # which is asked about, and not sent again
     assert [headers.get("If-None-Match") for _, headers in server.requests] == [None, '"one"']
 
