@@ -171,6 +171,18 @@ def test_opening_and_decoding_have_a_deadline_that_the_error_states(footage: Foo
         assert len(opened.frames_at([1.0])) == 1
 
 
+def test_a_file_is_opened_with_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[tuple[str, dict[str, object]]] = []
+    monkeypatch.setattr(container.av, "open", lambda path, **options: opened.append((path, options)))
+    words(path := tmp_path / "text.mp4")
+    deadline = Deadline(path, "opening it", 60)
+    monkeypatch.setattr(deadline, "remaining_seconds", lambda: 7.5)
+    container.open_container(path, deadline)
+    formats = f"{container._VIDEO_FORMATS},{container._AUDIO_FORMATS}"
+    options = {"protocol_whitelist": "file", "format_whitelist": formats, "skip_loop_filter": "all"}
+    assert opened == [(str(path), {"options": options, "timeout": 7.5, "metadata_errors": "replace"})]
+
+
 def test_a_file_that_changes_under_a_reader_is_noticed(footage: Footage, tmp_path: Path) -> None:
     path = tmp_path / "changing.mp4"
     path.write_bytes(footage("b-frames.mp4").read_bytes())

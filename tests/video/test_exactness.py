@@ -24,7 +24,7 @@ from video_oracle import HEIGHT, Footage, Truths, check, every_frame, pixels
 
 from trace_ves import video
 from trace_ves.core import Interval
-from trace_ves.video import Video, decoder, reader, survey
+from trace_ves.video import Video, clip_file, decoder, reader, survey
 from trace_ves.video.bitstream import start_check
 from trace_ves.video.clip_file import encode_frames, write_clip
 
@@ -394,9 +394,13 @@ def test_the_head_or_a_frame_gives_the_size(made: str, footage: Footage, tmp_pat
 
 
 def test_frames_are_encoded_into_an_open_file(footage: Footage) -> None:
-    file = BytesIO()
+    file, sizes = BytesIO(), []
     with video.open(footage("b-frames.mp4")) as source:
         encode_frames(source.frames_at([0.5, 1.0], height=1), file, preset="ultrafast", crf=23)
+        for preset, crf in (("ultrafast", 10), ("ultrafast", 40), ("medium", 40)):
+            encode_frames(source.frames_at([0.5, 1.0]), other := BytesIO(), preset=preset, crf=crf)
+            sizes.append(len(other.getvalue()))
+    assert (sizes[0] > sizes[1], sizes[1] != sizes[2]) == (True, True)
     file.seek(0)
     with av.open(file) as clip:
         assert [(frame.time, frame.width, frame.height) for frame in clip.decode(video=0)] == [(0, 2, 2), (0.5, 2, 2)]
@@ -411,8 +415,13 @@ def test_frames_are_encoded_into_an_open_file(footage: Footage) -> None:
         ("b-frames.mp4", Interval(2.0, 99)),
     ],
 )
-def test_the_clip_holds_the_frames_of_its_span(name: str, span: Interval, footage: Footage, tmp_path: Path) -> None:
+def test_the_clip_holds_the_frames_of_its_span(
+    name: str, span: Interval, footage: Footage, tmp_path: Path, monkeypatch: Any
+) -> None:
+    chosen, encode = [], clip_file.encode_frames
+    monkeypatch.setattr(clip_file, "encode_frames", lambda *given, **how: chosen.append(how) or encode(*given, **how))
     copied = write_clip(footage(name), span, tmp_path / "clip.mp4")
+    assert chosen == ([] if copied else [{"preset": "veryfast", "crf": 14}])
     times, pictures = seen_in(footage(name), span)
     with av.open(str(tmp_path / "clip.mp4")) as container:
         plain = list(container.decode(video=0))  # as a player shows it

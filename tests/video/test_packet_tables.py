@@ -292,7 +292,7 @@ def clusters(source: Path) -> list[bytes]:
             if at % 2:
                 content += element(0xA3, b"\x81" + head + bytes([0x80 * packet.is_keyframe]) + bytes(packet), 4)
             else:
-                block = element(0xA1, b"\x81" + head + b"\0" + bytes(packet)) + number(0x9B, 33)
+                block = element(0xA1, b"\x81" + head + b"\0" + bytes(packet)) + number(0x9B, 50)
                 block += b"" if packet.is_keyframe else number(0xFB, 33)
                 content += element(0xA0, element(0xEC, b"..") + block + element(0x75A1, b"") + element(0x75A2, b"\0"))
         found.append(element(0x1F43B675, content, 8))
@@ -320,6 +320,7 @@ def test_groups_of_blocks_and_other_tracks(footage: Footage, truth: Truths, tmp_
     expected = truth(footage("vp9.webm"), height=HEIGHT)
     with video.open(path) as opened:
         frames = opened.frames_at([float(opened.timestamps[row]) for row in (60, 3, 74)], height=HEIGHT)
+        assert opened.duration == pytest.approx(float(opened.timestamps[-1]) + 0.05)
     assert [digest(frame.picture) for frame in frames] == [expected[row].digest for row in (60, 3, 74)]
 
 

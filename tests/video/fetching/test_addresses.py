@@ -278,6 +278,35 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
         fetch_video(FILM)
 
 
+def test_yt_dlp_gets_no_more_than_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Client:
+        def __init__(self, options: dict[str, Any]) -> None:
+            found.append(options)
+            raise KeyboardInterrupt
+
+    found: list[dict[str, Any]] = []
+    heard: list[tuple[int, int | None]] = []
+    monkeypatch.setattr("yt_dlp.YoutubeDL", Client)
+    rules = FetchRules(most_bytes=1000, timeout_seconds=7.0, attempts=3)
+    with pytest.raises(KeyboardInterrupt):
+        youtube.download_film(FILM, tmp_path / "100%.part", rules, lambda *state: heard.append(state))
+    [listen], logger = (found[0].pop(name) for name in ("progress_hooks", "logger"))
+    quiet = {"noplaylist": True, "quiet": True, "no_warnings": True, "noprogress": True, "cachedir": False}
+    careful = {"overwrites": False, "updatetime": False, "fixup": "never", "allowed_extractors": ["youtube"]}
+    limits = {"format": youtube.FORMATS, "socket_timeout": 7.0, "retries": 3, "fragment_retries": 3}
+    assert found == [quiet | careful | limits | {"outtmpl": {"default": f"{tmp_path}/100%%.part"}}]
+    assert (logger.handlers != [], logger.parent) == (True, None)
+    for state in (
+        {},
+        {"downloaded_bytes": 1000.0, "total_bytes": 2000.0},
+        {"downloaded_bytes": 7, "total_bytes": None},
+    ):
+        listen(state)
+    assert heard == [(0, None), (1000, 2000), (7, None)]
+    with pytest.raises(youtube._TooLargeError):
+        listen({"downloaded_bytes": 1001})
+
+
 @pytest.fixture
 def known(server: FilmServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What yt-dlp found out about the film: streams of several heights, all of them on loopback."""

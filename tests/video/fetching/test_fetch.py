@@ -4,6 +4,7 @@ import hashlib
 import os
 import resource
 import shutil
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -52,6 +53,8 @@ def test_a_file_arrives_whole_under_its_name(server: FilmServer) -> None:
     assert heard[-1] == (len(server.body), len(server.body))
     assert heard == sorted(heard)
     assert server.requests[0][1]["Accept-Encoding"] == "identity"
+    timers = [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
+    assert all(timer.finished.is_set() for timer in timers)  # else one would break the transfer off
     assert fetched.path.parent.stat().st_mode & 0o077 == 0  # the cache is for its owner alone
     assert sorted(file.name for file in fetched.path.parent.iterdir()) == ["film.mp4", "lock", "video.json"]
     assert fetch_video(f"{server.url}?key=x", rules=RULES) == fetched  # which is asked about, and not sent again
