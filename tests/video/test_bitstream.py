@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 import video_footage
-from hypothesis import example, given
-from hypothesis import strategies as st
 from video_oracle import HEIGHT, Footage, digest, every_frame, packets_of
 
 from trace_ves import video
@@ -322,17 +320,9 @@ def unit(kind: int, bits: str) -> bytes:
     return b"\0\0\1" + bytes([0x60 | kind]) + bytes(escaped)
 
 
-def sps(
-    *,
-    profile: int = 66,
-    colours: str = "",
-    number_bits: int = 4,
-    order: str = golomb(2),
-    gaps_allowed: bool = False,
-    crop: str = "",
-) -> bytes:
+def sps(*, profile: int = 66, colours: str = "", number_bits: int = 4, order: str = golomb(2), **more: Any) -> bytes:
     bits = f"{profile:08b}{0:016b}" + golomb(0) + colours + golomb(number_bits - 4) + order + golomb(1)
-    return unit(7, bits + f"{gaps_allowed:b}" + golomb(5) + golomb(3) + crop)
+    return unit(7, bits + f"{more.get('gaps_allowed', False):b}" + golomb(5) + golomb(3) + more.get("crop", ""))
 
 
 PPS = unit(8, golomb(2) + golomb(0) + "00")
@@ -397,95 +387,58 @@ def test_numbers_are_found_behind_every_kind_of_head(choices: dict[str, object],
     assert gaps(sps(**choices, gaps_allowed=True) + PPS, stream) == []  # type: ignore[arg-type]
 
 
-@example(data=b"\xb5\xff", steps=[("take", 4), ("take", 8), ("take", 9), ("take", 3)])
-@given(
-    data=st.binary(max_size=9) | st.lists(st.sampled_from([0, 1, 3, 64, 255])).map(bytes),
-    steps=st.lists(st.tuples(st.sampled_from(["take", "golomb", "pass_golombs"]), st.integers(0, 12)), max_size=9),
-)
-def test_bits_are_read_in_order_and_zeros_follow_the_end(data: bytes, steps: list[tuple[str, int]]) -> None:
-    plain = data.replace(b"\0\0\3", b"\0\0")
-    rest = "".join(f"{byte:08b}" for byte in plain)
-    bits = _Bits(memoryview(data))
-    for name, count in steps:
-        found = bits.golomb() if name == "golomb" else getattr(bits, name)(count)
-        if name == "take":
-            assert found == int("0" + rest[:count].ljust(count, "0"), 2)
-            rest = rest[count:]
-        for _ in range(0 if name == "take" else 1 if name == "golomb" else count):
-            zeros = len(rest) - len(rest.lstrip("0"))
-            value, rest = rest[zeros : 2 * zeros + 1].ljust(zeros + 1, "0"), rest[2 * zeros + 1 :]
-            assert found in {None, max(0, int(value, 2) - 1)}
+def test_bits_are_read_in_order_and_zeros_follow_the_end() -> None:
+    bits = _Bits(memoryview(b"\xb5\0\0\3\xff"))
+    assert [bits.take(count) for count in (4, 4, 16, 6, 9, 3)] == [0b1011, 0b0101, 0, 0x3F, 0b110000000, 0]
 
 
-def in_head(codec: str, sets: list[bytes], size: int = 4) -> bytes:
-    """The head of an MP4 with these parameter sets, and how many bytes are before each unit of a packet."""
-    measured = b"".join(len(each).to_bytes(2, "big") + each for each in sets)
+def set_of(codec: str, more: str, crop: str) -> bytes:
+    """A sequence parameter set with these bits before the size, or for H.264 behind it."""
     if codec == "h264":
-        return (b"\1\x64\0\x1f" + bytes([0xFB + size, 0xE0 | len(sets)]) + measured).ljust(23, b"\0")
-    return b"\1" + bytes(20) + bytes([0xFB + size, 1, 0xA1]) + len(sets).to_bytes(2, "big") + measured
+        return sps(crop=more + crop)[3:]
+    return b"\x42\1" + unit(0, "1111" + more + golomb(5) + golomb(3) + crop)[4:]
 
 
-def size_of_h264(crop: str, more: str = "11") -> bytes:
-    return sps(crop=more + crop)[3:]
-
-
-def size_of_hevc(crop: str, colours: str = golomb(1), layers: str = "000") -> bytes:
-    return b"\x42\x01" + unit(0, "1111" + layers + "1" * 97 + golomb(2) + colours + golomb(5) + golomb(3) + crop)[4:]
-
-
-def gives_size(codec: str, sets: list[bytes], *packet: bytes, size: int = 4, end: int | None = None) -> bool:
+def gives_size(codec: str, sets: list[bytes], *packet: bytes, size: int = 4, first: int = 1, end: int = 99) -> bool:
+    measured = b"".join(len(each).to_bytes(2, "big") + each for each in sets)
+    head = bytes([first]) + bytes(20) + bytes([0xFB + size, 1, 0xA1]) + len(sets).to_bytes(2, "big") + measured
+    if codec == "h264":
+        head = (bytes([first, 0x64, 0, 0x1F, 0xFB + size, 0xE0 | len(sets)]) + measured).ljust(23, b"\0")
     data = b"".join(len(each).to_bytes(size, "big") + each for each in packet)
-    return head_gives_size(codec, in_head(codec, sets, size)[:end], lambda: memoryview(data))
+    return head_gives_size(codec, head[:end], lambda: memoryview(data))
 
 
-@pytest.mark.parametrize(
-    ("codec", "make", "more", "sei", "plain"),
-    [
-        ("h264", size_of_h264, ["10", "011", "000"], b"\x66", {1, 5, 9, 12}),
-        (
-            "hevc",
-            size_of_hevc,
-            [golomb(3) + "1", golomb(3) + "0", golomb(0)],
-            b"\x4e\1",
-            {*range(10), *range(16, 22), 35, 38},
-        ),
-    ],
-)
+HEVC_START = "000" + "1" * 97 + golomb(2)
+HEAD_SIZES: list[tuple[str, list[str], list[bytes], set[int], set[int]]] = [
+    ("h264", ["11", "10", "011", "000"], [bytes([0xE0 | kind]) for kind in range(32)], {6}, {1, 5, 9, 12}),
+    (
+        *("hevc", [HEVC_START + each for each in (golomb(1), golomb(3) + "1", golomb(3) + "0", golomb(0))]),
+        *([bytes([0x81 | kind << 1, 1]) for kind in range(64)], {39, 40}, {*range(10), *range(16, 22), 35, 38}),
+    ),
+]
+
+
+@pytest.mark.parametrize(("codec", "more", "heads", "messages", "others"), HEAD_SIZES)
 def test_the_head_gives_the_size_where_nothing_else_can(
-    codec: str, make: Any, more: list[str], sei: bytes, plain: set[int]
+    codec: str, more: list[str], heads: list[bytes], messages: set[int], others: set[int]
 ) -> None:
-    for others in ((), *((each,) for each in more)):
-        found = [
-            gives_size(codec, [make(crop, *others)])
-            for crop in ("0", "1" + golomb(0), "1" + golomb(1), "1" + golomb(6))
-        ]
-        assert found == [True, True, False, False]
-    good = make("0")
-    assert not any(gives_size(codec, sets) for sets in ([], [good, good], [good, sei + b"\x2f\0"]))
-    assert not gives_size("hevc", [size_of_hevc("0", layers="001")])
-    assert not head_gives_size("vp9", in_head(codec, [good]), lambda: memoryview(b""))
-    assert not head_gives_size(codec, b"\2" + in_head(codec, [good])[1:], lambda: memoryview(b""))
-    assert not gives_size(codec, [good], end=22)
-    assert len(in_head("h264", [size_of_h264("0")])) == 23
-    last = b"\x65" if codec == "h264" else b"\x26\1"
+    crops = ("0", "1" + golomb(0), "1" + golomb(1), "1" + golomb(6))
+    found = [[gives_size(codec, [set_of(codec, each, crop)]) for crop in crops] for each in more]
+    assert found == [[True, True, False, False]] * 4
+    good, last = set_of(codec, more[0], "0"), heads[max(others - {9, 12, 35, 38})]
+    message = heads[max(messages)]
+    assert not any(gives_size(codec, sets) for sets in ([], [good, good], [good, message + b"\x2f\0"]))
+    assert not any((gives_size("vp9", [good]), gives_size(codec, [good], first=2), gives_size(codec, [good], end=22)))
+    assert gives_size(codec, [good], end=23 if codec == "h264" else 99)
+    assert not gives_size("hevc", [set_of("hevc", "001" + HEVC_START[3:] + golomb(1), "0")])
     for size in (1, 2, 4):
-        assert gives_size(codec, [good], last, size=size)
-        assert not gives_size(codec, [good], last, good, size=size)
-    kinds = range(32 if codec == "h264" else 64)
-    heads = {kind: bytes([0xE0 | kind] if codec == "h264" else [0x81 | kind << 1, 1]) for kind in kinds}
-    sei_kinds = {6} if codec == "h264" else {39, 40}
-    assert {kind for kind in kinds if gives_size(codec, [good], heads[kind] + b"\5\2abc")} == plain | sei_kinds
-    assert not gives_size(codec, [good], b"", last)
-    for kind in sei_kinds:
-        messages = (
-            b"\x2f\2ab\x80",
-            b"\5\2ab\x80",
-            b"\5\2ab\5\0",
-            b"\5\xff\1" + bytes(256) + b"\x80",
-            b"\5\xff\1" + bytes(258),
-        )
-        said = [gives_size(codec, [good], heads[kind] + message) for message in messages]
-        assert said == [False, True, False, True, False]
+        found = [gives_size(codec, [good], *packet, size=size) for packet in ([last], [last, good], [b"", last])]
+        assert found == [True, False, False]
+    kinds = {kind for kind, head in enumerate(heads) if gives_size(codec, [good], head + b"\5\2abc")}
+    assert kinds == others | messages
+    long = b"\5\xff\1" + bytes(256)
+    for said in (b"\x2f\2ab\x80", b"\5\2ab\x80", b"\5\2ab\5\0", long + b"\x80", long + b"\0\0"):
+        assert gives_size(codec, [good], message + said) == (said.endswith(b"\x80") and said[0] == 5)
 
 
 @pytest.mark.parametrize("size", range(0, 60, 4))

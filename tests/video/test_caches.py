@@ -90,6 +90,21 @@ def test_threads_share_what_one_of_them_decoded() -> None:
     assert sorted(counting.decoded) == [(float(second), None) for second in range(10)]
 
 
+def test_what_another_thread_decodes_meanwhile_is_not_decoded_again() -> None:
+    class Meanwhile:
+        def __enter__(self) -> None:
+            cached._frames[3.0, None] = CountingVideo().frames_at([3.0])[0]
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    counting = CountingVideo()
+    cached = CachedVideo(counting)
+    cached._decoding = Meanwhile()  # type: ignore[assignment]
+    assert [frame.seconds for frame in cached.frames_at([4.0, 3.0])] == [4, 3]
+    assert counting.decoded == [(4.0, None)]
+
+
 @pytest.fixture
 def own(footage: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file and a cache folder that no other test touches."""

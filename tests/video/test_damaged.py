@@ -16,6 +16,7 @@ from trace_ves import video
 from trace_ves.core import VideoError
 from trace_ves.video import Video, container
 from trace_ves.video.container import Deadline
+from trace_ves.video.decoder import _CAREFUL_READER
 from trace_ves.video.reader import Reader
 
 
@@ -136,6 +137,7 @@ def test_a_damaged_packet_costs_its_frame_and_is_said(footage: Footage, tmp_path
         assert opened.warnings == ()
         check_as_far_as_shown(opened, shown)
         [said] = opened.warnings
+        assert opened._decoder._readers[_CAREFUL_READER]._threads == 1
     assert said.startswith("1 of the requested frames cannot be decoded, the first at 1.233 s; the frame before")
     assert said.endswith(" is used instead; 8 others depend on damaged data")
 
@@ -167,6 +169,7 @@ def test_opening_and_decoding_have_a_deadline_that_the_error_states(footage: Foo
         opened._deadline_seconds = 0
         with pytest.raises(VideoError, match=r"decoding frames of it took longer than the deadline of 0 s"):
             opened.frames_at([1.0])
+        assert opened._decoder._readers == {}
         opened._deadline_seconds = 60
         assert len(opened.frames_at([1.0])) == 1
 

@@ -458,10 +458,8 @@ OTHERS = [0x114D9B74, 0x1549A966, 0x1C53BB6B, 0x1941A469, 0x1043A770, 0x1254C367
         (small(PLAIN, others=b"\xec\x00\x81" + bytes(8)), None),
         (small(PLAIN, tracks=element(0xAE, TRACK) + b"\x08\x00\x00\x00\x00\x80"), None),
         *((small([BEGUN + part]), None) for part in (b"\xec\xff", b"\xec\x83..", b"\x20\x00\x00\x80", b"\0\xec\x80")),
-        *(
-            (small([BEGUN + b"\xec" + size + bytes(127)]), rows)
-            for size, rows in ((b"\x40\x7f", [FIRST_ROW]), (b"\xff", None))
-        ),
+        (small([BEGUN + b"\xec\x40\x7f" + bytes(127)]), [FIRST_ROW]),
+        *((small([BEGUN + void]), None) for void in (b"\xec\xff" + bytes(127), b"\xec\0" + bytes(8))),
         *((small(PLAIN, others=element(kind, b"..")), [FIRST_ROW]) for kind in OTHERS),
         *((small(PLAIN, others=element(kind + 1, b"..")), None) for kind in OTHERS),
         (small(PLAIN, others=element(0x1654AE6B, element(0xAE, TRACK))), None),

@@ -64,9 +64,8 @@ def test_a_file_beside_the_video_is_read_without_its_markup(tmp_path: Path, name
     found = read_subtitles(beside(tmp_path, content, name), 100)
     assert found == Subtitles(name, CUES)
     old = "1\n00:00:01,0 --> 00:00:02,0\nCaf\u00e9 \u0153uvre ".encode("cp1252") + b"\x81\n"  # which has no letter
-    assert read_subtitles(beside(tmp_path, old, name), 9) == Subtitles(
-        name, (Cue(1, 2, "Caf\u00e9 \u0153uvre \ufffd"),)
-    )
+    cue = Cue(1, 2, "Caf\u00e9 \u0153uvre \ufffd")
+    assert read_subtitles(beside(tmp_path, old, name), 9) == Subtitles(name, (cue,))
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pickle
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import av
@@ -21,6 +22,7 @@ from video_oracle import Footage
 from trace_ves import video
 from trace_ves.core import InputError, Interval, VideoError, centred_uniform
 from trace_ves.video import Video, picture
+from trace_ves.video.container import choose_stream
 from trace_ves.video.folders import VideoFolders
 from trace_ves.video.picture import Orientation, Scaler, YuvPicture, checksum
 
@@ -160,6 +162,29 @@ def test_the_default_stream_is_taken_and_said(footage: Footage) -> None:
         assert opened.warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("streams", "chosen", "warned"),
+    [
+        ([(0, 9, 9), (0, 9, 9)], 0, True),
+        ([(0, 9, 8), (0, 9, 9), (0, 9, 9)], 1, True),
+        ([(0, 9, 9), (1, 1, 1)], 1, True),
+        ([(0x400, 9, 9), (0, 1, 1)], 1, False),
+    ],
+)
+def test_of_several_streams_one_is_chosen(streams: list[tuple[int, int, int]], chosen: int, warned: bool) -> None:
+    class Streams(list[Any]):
+        video = property(list)
+
+    made = Streams(
+        SimpleNamespace(index=at, disposition=kind, codec_context=SimpleNamespace(name="x", width=width, height=height))
+        for at, (kind, width, height) in enumerate(streams)
+    )
+    file: Any = SimpleNamespace(streams=made)
+    said = (f"stream {chosen} is used, one of {len(streams)} video streams",) if warned else ()
+    assert choose_stream(file, Path("a.mp4")) == (made[chosen], said)
+    assert [hasattr(stream, "discard") for stream in made] == [at != chosen for at in range(len(streams))]
+
+
 def test_of_several_equal_streams_the_largest_is_taken(shared: Path) -> None:
     with video.open(shared / "media" / "nasa_13013.mp4") as opened:
         assert (opened.width, opened.height) == (480, 270)
@@ -186,11 +211,8 @@ def test_bands_leave_no_trace(monkeypatch: pytest.MonkeyPatch, size: tuple[int, 
 @pytest.mark.parametrize(
     ("matrix", "red", "blue"),
     [
-        *((matrix, 0.299, 0.114) for matrix in (0, 2, 3, 5, 6, 8, 11)),  # BT.601, and what is close to it or unknown
-        (1, 0.2126, 0.0722),
-        (4, 0.30, 0.11),
-        (7, 0.212, 0.087),
-        *((matrix, 0.2627, 0.0593) for matrix in (9, 10)),
+        *((matrix, 0.299, 0.114) for matrix in (0, 2, 3, 5, 6, 8, 11)),  # BT.601, and what is unknown
+        *((1, 0.2126, 0.0722), (4, 0.30, 0.11), (7, 0.212, 0.087), (9, 0.2627, 0.0593), (10, 0.2627, 0.0593)),
     ],
 )
 def test_colours_are_those_of_the_standards_formulas(matrix: int, red: float, blue: float, full: bool) -> None:
