@@ -15,6 +15,7 @@ import pytest
 import simplejpeg
 import video_avi
 import video_footage
+from av.codec.context import ThreadType
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ from trace_ves.core import Interval
 from trace_ves.video import Video, clip_file, decoder, reader, survey
 from trace_ves.video.bitstream import start_check
 from trace_ves.video.clip_file import encode_frames, write_clip
+from trace_ves.video.container import Deadline
 
 REAL = {
     "av1_video.mkv": None,
@@ -72,7 +74,19 @@ def test_threads_give_the_same_frames(
     expected = truth(footage(name), height=HEIGHT)
     with video.open(footage(name)) as opened:
         check(opened, expected, most=40)
-        assert {threads for _, threads in opened._decoder._readers} == {1, 2}
+        readers = opened._decoder._readers.items()
+        kinds = {threads: reader._stream.codec_context.thread_type for (_, threads), reader in readers}
+        assert kinds == {1: ThreadType.SLICE, 2: ThreadType.FRAME}
+
+
+@pytest.mark.parametrize("name", ["b-frames.mp4", "hevc.mp4", "mpeg2.mpg", "av1.mp4", "mpeg4.mp4", "hevc-layers.mp4"])
+def test_frames_that_nobody_needs_are_skipped(name: str, footage: Footage) -> None:
+    deadline = Deadline(footage(name), "reading it", 60)
+    with video.open(footage(name)) as opened:
+        used = opened._decoder._reader((0, 1), deadline)
+        some, all_ = ([at for at, _ in used.frames(0, {11}, deadline, **how)] for how in ({}, {"skip_unwanted": False}))
+        assert sorted(all_) == list(range(12))
+        assert (11 in some, len(some) < 12) == (True, name not in {"mpeg4.mp4", "hevc-layers.mp4"})
 
 
 @pytest.mark.parametrize(
@@ -174,7 +188,8 @@ def test_mpeg4_in_avi(name: str, index: bool, tmp_path: Path) -> None:
     path = tmp_path / "old.avi"
     write_avi(path, b"DX50", SIZE, (video_avi.B_FRAMES | video_avi.NO_B_FRAMES)[name](), index=index)
     with opened_and_checked(path) as opened:
-        assert (DECODING_ORDER in opened.warnings) == (name in video_avi.B_FRAMES)
+        said = [warning for warning in opened.warnings if not warning.endswith("without what they refer to")]
+        assert said == [DECODING_ORDER] * (name in video_avi.B_FRAMES)
 
 
 @pytest.mark.parametrize("codec", video_avi.OTHER_CODECS)

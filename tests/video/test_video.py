@@ -89,6 +89,11 @@ def test_height_keeps_the_aspect_and_never_enlarges(opened: Video, height: int |
     assert simplejpeg.decode_jpeg_header(frame.jpeg())[:2] == (size[1], size[0])
 
 
+def test_a_narrow_picture_keeps_a_column() -> None:
+    small = Scaler(Orientation()).picture(av.VideoFrame(2, 64, "yuv420p"), 1)
+    assert (small.width, small.height) == (1, 1)
+
+
 def test_timestamps_cannot_be_changed_by_a_caller(opened: Video) -> None:
     for column in (opened.timestamps, opened.pts):
         with pytest.raises(ValueError, match="read-only"):

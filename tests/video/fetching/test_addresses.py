@@ -40,6 +40,7 @@ def internet(server: FilmServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, l
     true_lookup, true_connect = socket.getaddrinfo, socket.create_connection
 
     def lookup(host: str, port: int | None, *rest: int, **options: int) -> list[object]:
+        assert host not in names or options == {"type": socket.SOCK_STREAM}  # else each address comes several times
         return [*true_lookup(names[host].pop(0) if host in names else host, port, *rest, **options)]
 
     def connect(address: tuple[str, int], *rest: object, **options: object) -> socket.socket:

@@ -26,6 +26,8 @@ RULES = FetchRules(allow_private=True, wait_seconds=0.0, timeout_seconds=5.0)
 
 def test_what_nobody_has_chosen() -> None:
     assert FetchRules() == FetchRules(False, 8 * 10**9, 32 * 10**9, 30.0, 60.0, 65_536, 4, 0.5)
+    sizes = {0: "0.0 MB", 10**6: "1.0 MB", 10**9 - 1: "1000.0 MB", 10**9: "1.0 GB", 25 * 10**8: "2.5 GB"}
+    assert {size: download.size_words(size) for size in sizes} == sizes
     names = {"/films/A film (1).mp4": "A_film_1_.mp4", f"/{'x' * 100}.mp4": f"{'x' * 76}.mp4", "/.a.mp4": "a.mp4"}
     names |= dict.fromkeys(("", "/", "/..", "/-_.", "/ä"), "video")
     assert {path: _file_name(path) for path in names} == names
