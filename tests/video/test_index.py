@@ -17,11 +17,12 @@ from video_oracle import Footage
 
 from trace_ves import video
 from trace_ves.core import VideoError
-from trace_ves.video import survey
+from trace_ves.video import decoder, survey
 from trace_ves.video.container import NO_TIME, PacketTable, table_of
 from trace_ves.video.decoder import FrameDecoder, Group, Shown, plan, readers_pay, threads_pay
 from trace_ves.video.index import index_by_output, index_by_pts, index_by_rate, timestamps_can_be_trusted
-from trace_ves.video.reader import PacketsMovedError
+from trace_ves.video.picture import Orientation, Scaler
+from trace_ves.video.reader import PacketsMovedError, Reader, _numbers_by_identity
 from trace_ves.video.survey import _Facts
 
 THIRTY = Fraction(30)
@@ -268,3 +269,145 @@ def test_what_comes_of_no_frame_at_all_is_a_sentence(
     with pytest.raises(VideoError) as caught:
         video.open(film)
     assert str(caught.value) == f"{film}: {sentence}"
+
+
+# --- readers and decoders, of which stubs take the place of files ----------------------------------------------------
+
+
+def bare_reader(packets: PacketTable, **state: Any) -> Any:
+    made: Any = Reader.__new__(Reader)
+    vars(made).update({"_packets": packets, "damaged": set(), "_conceals": False} | state)
+    return made
+
+
+def test_a_place_is_sought_by_its_timestamps_and_then_those_of_earlier_keyframes() -> None:
+    packets = table([5, None, 7, 8, None, 10, 11], {0, 2, 3, 4, 6})
+    packets.dts[2] = NO_TIME
+    for by_pts, start, targets in (
+        (True, 5, [4, 8, 3, 7]),
+        (False, 5, [4, 3, 8, 7]),
+        (True, 2, [7, 5, 0]),
+        (True, 0, [5, 0]),
+    ):
+        assert list(bare_reader(packets, _seeks_by_pts=by_pts)._seek_targets(start)) == targets
+
+
+def test_a_packet_is_known_by_its_place_or_else_by_its_timestamp() -> None:
+    packets = table([5, 3, 9], {0})
+    for place, times, asked, found in (
+        (
+            [30, 10, 20],
+            [5, 3, 9],
+            [{"pos": 10}, {"pos": 30}, {"pos": 11}, {"pos": 31}, {"pos": None}, {"pos": -1}],
+            [1, 0, *[None] * 4],
+        ),
+        ([7, 7, 8], [5, 3, 9], [{"pts": 5}, {"pts": 9}, {"pts": 4}, {"pts": None}], [0, 2, None, None]),
+        ([7, 7, 8], [3, 3, 9], [{"pts": 9}], [None]),
+        ([-1, 10, 20], [5, 3, 9], [{"pos": -1}, {"pos": 20}], [None, 2]),
+    ):
+        known = _numbers_by_identity(replace(packets, position=np.array(place), pts=np.array(times)))
+        assert [known(SimpleNamespace(**each)) for each in asked] == found  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "first", "start", "last", "found"),
+    [
+        ([1] * 20, 0, 0, 17, [*range(18)]),
+        ([1] * 20, 6, 9, 12, [9, 10, 11, 12]),
+        ([1] * 3, 0, 0, 9, [0, 1, 2, PacketsMovedError]),
+        ([1, 1, 2, 1], 0, 0, 9, [0, 1, PacketsMovedError]),
+        ([1, 1, 2, 1], 0, 0, 1, [0, 1]),
+    ],
+)
+def test_packets_are_those_of_the_table(sizes: list[int], first: int, start: int, last: int, found: list[Any]) -> None:
+    looks: list[int] = []
+    packets = [SimpleNamespace(size=1) for _ in range(20 - first)]
+    source = iter(packets[1:])
+    stream = SimpleNamespace(codec_context=SimpleNamespace(skip_frame="NONREF"))
+    seek = lambda *_: (first, packets[0], source)  # noqa: E731
+    reader = bare_reader(replace(table([0], {0}), size=np.array(sizes)), _stream=stream, _seek=seek)
+    given: list[Any] = []
+    try:
+        for number, packet in reader._packets_from(start, last, SimpleNamespace(check=lambda: looks.append(1))):
+            assert packet is packets[number - first]
+            given.append(number)
+    except PacketsMovedError:
+        given.append(PacketsMovedError)
+    assert (given, stream.codec_context.skip_frame) == (found, "DEFAULT")
+    assert len(looks) == len([number for number in range(first, min(last, len(sizes)) + 1) if number % 8 == 0])
+    assert len(list(source)) == (19 - last if PacketsMovedError not in given else 20 - len(given))
+
+
+def test_what_a_decoder_gives_and_what_it_refuses() -> None:
+    def shown(pts: int | None, kind: int = 1, *, corrupt: bool = False) -> Any:
+        return SimpleNamespace(pts=pts, pict_type=kind, is_corrupt=corrupt)
+
+    def decoded(
+        *frames: Any, size: int | None = 9, conceals: bool = False, empty: bool = False
+    ) -> tuple[Any, set[int]]:
+        def decode(_: Any) -> Any:
+            if not frames:
+                raise av.error.InvalidDataError(1, "no")
+            return frames
+
+        reader = bare_reader(table([0], {0}), _conceals=conceals, may_be_empty=lambda size: empty and size == 9)
+        packet = None if size is None else SimpleNamespace(size=size)
+        return [pts for pts, _ in reader._decode(SimpleNamespace(decode=decode), packet, 7)], reader.damaged
+
+    assert decoded(shown(3), shown(2), shown(None), shown(4, 0)) == ([3, 2, 4], set())
+    assert decoded(shown(3), shown(4, 0), conceals=True) == ([3], set())
+    assert decoded(shown(3, corrupt=True), shown(None, corrupt=True)) == ([3], {3, 7})
+    assert [decoded(), decoded(size=None), decoded(empty=True), decoded(size=8, empty=True)] == [
+        ([], damaged) for damaged in ({7}, {7}, set(), {7})
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "exact", "damaged", "badly", "kept", "bad", "known"),
+    [
+        ([0, 1, 2], None, set(), False, {0, 2}, set(), set()),
+        ([0, 1, 2], None, {1}, False, set(), set(), {1}),
+        ([0, 1, 2], None, set(), True, set(), {0}, set()),
+        ([0, 1], None, set(), False, {0}, set(), set()),
+        ([0, 1, 2], {0, 1, 2}, set(), False, {0, 2}, set(), set()),
+        ([0, 1, 2], {0, 1}, set(), False, set(), {0}, set()),
+        ([0, 1, 2], {0, 1}, {2}, False, set(), set(), {2}),
+        (None, None, set(), False, set(), set(), set()),
+    ],
+)
+def test_what_is_kept_of_a_group(
+    given: list[int] | None, exact: set[int] | None, damaged: set[int], badly: bool, kept: Any, bad: Any, known: Any
+) -> None:
+    frames = {number: picture(10 * number) for number in range(3)}
+    right = [survey.checksum(frames[number]) + (exact is not None and number not in exact) for number in range(3)]
+    reader = reader_of({0: None if given is None else [(number, frames[number]) for number in given]})
+    reader.damaged, reader.started_badly, reader.hides_damage = damaged, badly, False
+    facts: Any = SimpleNamespace(index=None, checksums=exact and np.array(right), orientation=Orientation())
+    decoder = FrameDecoder(Path("a.mkv"), facts, None)
+    assert decoder._work(reader, [Group(0, (0, 2))], None, UNUSED).keys() == kept
+    assert (decoder._bad_starts, decoder._damaged) == (bad, known)
+
+
+def test_damage_is_sought_from_a_keyframe_some_packets_before() -> None:
+    scaler = Scaler(Orientation())
+    shown = {number: scaler.picture(picture(number), None) for number in (8, 9)}
+    facts: Any = SimpleNamespace(index=index_by_pts(table([*range(12)], {0, 3, 4, 5, 8}), Fraction(1, 30), THIRTY))
+    facts.orientation = Orientation()
+    for start, first in ((8, 4), (7, 0), (5, 0), (2, 0)):
+        reader = reader_of({first: [(7, picture(1)), (8, picture(8)), (9, picture(99)), (10, picture(1))]})
+        reader.damaged = {2, start, 11}
+        found = FrameDecoder(Path("a.mkv"), facts, None)._find_hidden_damage(
+            reader, Group(start, (9,)), shown, None, UNUSED
+        )
+        assert found == {9, start, 11}
+
+
+def test_the_cores_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        decoder.os, "sched_getaffinity", lambda process: {1, 2, 3} if process == 0 else {1}, raising=False
+    )
+    assert decoder._usable_cores() == 3
+    monkeypatch.delattr(decoder.os, "sched_getaffinity")
+    for said, cores in ((5, 5), (None, 1)):
+        monkeypatch.setattr(decoder.os, "cpu_count", lambda said=said: said)
+        assert decoder._usable_cores() == cores
