@@ -78,22 +78,6 @@ def test_of_each_packet_just_what_is_needed_goes_to_the_decoder(footage: Footage
     assert any(size is not None and size < len(packets[number]) for number, size in needed.items())
 
 
-@given(data=st.data())
-def test_changed_headers_are_headers_or_unreadable(data: st.DataObject, footage: Footage) -> None:
-    extradata, packets = packets_of(footage("av1.mp4"))
-    number = data.draw(st.integers(0, 9))
-    changed = bytearray(packets[number])
-    changed[data.draw(st.integers(0, 20)) % len(changed)] ^= data.draw(st.integers(1, 255))
-    references, read = References(extradata), 0
-    try:
-        for at, packet in enumerate(packets[:10]):
-            references.add(at, bytes(changed) if at == number else packet)
-            read += 1
-    except UnreadableHeaderError:
-        pass
-    assert references.needed({read - 1}).keys() <= set(range(read))
-
-
 def or_none(read: Callable[..., Any], *arguments: object) -> Any:
     """What is read; None for what is unreadable."""
     try:

@@ -291,18 +291,6 @@ def test_no_picture_is_missing_from_a_whole_file(name: str, skips: bool, footage
     assert gaps(*packets_of(footage(name)), skips=skips) == []
 
 
-@pytest.mark.parametrize("name", ["b-frames.mp4", "late-start.mkv", "interlaced-h264.mp4", "four-four-four-odd.mp4"])
-def test_any_one_picture_that_others_refer_to_is_missed_before_the_next_keyframe(name: str, footage: Footage) -> None:
-    extradata, packets = packets_of(footage(name))
-    length = avc_length_bytes(extradata)
-    slices = [next(unit for unit in units(memoryview(one), length) if unit[0] & 31 in {1, 5}) for one in packets]
-    keys = [at for at, packet in enumerate(slices) if packet[0] >> 5 == 3]
-    referred = [at for at in range(keys[0] + 1, keys[1] - 4) if slices[at][0] >> 5]
-    assert len(referred) > 5
-    for lost in referred:
-        assert gaps(extradata, packets[:lost] + packets[lost + 1 :], skips=True) != []
-
-
 def golomb(value: int) -> str:
     digits = f"{value + 1:b}"
     return "0" * (len(digits) - 1) + digits

@@ -163,6 +163,7 @@ def test_real_damage(shared: Path) -> None:
 def test_opening_and_decoding_have_a_deadline_that_the_error_states(footage: Footage, tmp_path: Path) -> None:
     assert video.open.__kwdefaults__ == {"deadline_seconds": 120}
     assert 4 < Deadline(Path("film.mp4"), "opening it", 5).remaining_seconds() <= 5
+    assert Deadline(Path("film.mp4"), "opening it", -1).remaining_seconds() == 0
     with pytest.raises(VideoError, match=r"opening it took longer than the deadline of 1e-09 s"):
         video.open(cut(footage("raw.h264"), tmp_path / "raw.h264", 1), deadline_seconds=1e-9)  # no survey is stored
     with video.open(footage("b-frames.mp4")) as opened:

@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -75,6 +75,22 @@ def test_the_last_frame_stays_as_the_file_says_unless_that_is_absurd(declared: i
     assert index_by_pts(packets, Fraction(1, 30), THIRTY).duration == end / 30
 
 
+def test_without_word_of_it_the_last_frame_stays_as_long_as_the_others_or_as_the_rate_says() -> None:
+    for ticks, base, end in (([5], 1, 1), ([5], 90_000, 3000), ([0, 7], 30, 14), ([0, 7, 9], 30, 13)):
+        index = index_by_pts(table([*ticks], {0}), Fraction(1, base), THIRTY)
+        assert index.duration == end / base
+
+
+def test_a_table_contains_the_rows_that_are_alike() -> None:
+    whole = table([0, 2, 1, 5], {0})
+    part = PacketTable(*(getattr(whole, column.name)[1:3].copy() for column in fields(PacketTable)))
+    assert [whole.contains(part, row) for row in (-1, 0, 1, 2)] == [False, False, True, False]
+    for column in fields(PacketTable):
+        other = replace(part, **{column.name: np.array([0, 1], dtype=getattr(part, column.name).dtype)})
+        assert whole.contains(other, 1) == (column.name in {"duration", "is_key"})
+    assert replace(whole, dts=np.full(4, NO_TIME)).contains(part, 1)
+
+
 def test_missing_and_shared_timestamps_are_not_trusted() -> None:
     assert timestamps_can_be_trusted(table([0, 2, 1], {0}))
     assert timestamps_can_be_trusted(table([0, 0, 1], {0}, frozenset({0})))
@@ -86,7 +102,8 @@ def test_missing_timestamps_are_filled_evenly_in_the_order_shown() -> None:
     packets = table([None, 10, None, None, 40, None], {0})
     index = index_by_output(packets, np.arange(6), Fraction(1, 100), Fraction(10))
     assert list(index.pts) == [0, 10, 20, 30, 40, 50]
-    assert len(index_by_output(packets, np.arange(0), Fraction(1, 100), Fraction(10))) == 0
+    none = index_by_output(packets, np.arange(0), Fraction(1, 100), Fraction(10))
+    assert (len(none), none.duration) == (0, 0)
 
 
 def test_of_frames_at_one_moment_the_last_is_seen() -> None:

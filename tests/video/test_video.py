@@ -1,6 +1,5 @@
 """What a caller sees: facts of the file, moments, heights, spans, and sentences for what cannot be."""
 
-import itertools
 import math
 import pickle
 import shutil
@@ -234,10 +233,6 @@ def test_colours_are_those_of_the_standards_formulas(matrix: int, red: float, bl
         assert np.abs(shown - 255 * np.array(colour)).max() <= 6, (colour, shown)  # two roundings to 8 bits
 
 
-USUAL = (144, 224, 240, 336, 360, 448, 480, 640, 720, 1080)
-"""Sizes that frames are asked for in."""
-
-
 def plane(pixels: NDArray[np.uint8], surroundings: int) -> NDArray[np.uint8]:
     """The plane in the middle of memory that holds this byte everywhere else."""
     memory = np.full(pixels.size + 8192, surroundings, dtype=np.uint8)
@@ -259,12 +254,6 @@ def test_every_size_up_to_two_blocks(height: int) -> None:
     for width in range(1, 34):
         (data,) = jpegs(width, height)
         assert simplejpeg.decode_jpeg_header(data)[:2] == (height, width)
-
-
-def test_odd_sizes_around_the_usual_ones() -> None:
-    odd = sorted({size + step for size in USUAL for step in (-1, 1)})
-    for width, height in itertools.chain(zip(odd, odd[::-1], strict=True), ((width, 224) for width in odd)):
-        assert len(jpegs(width, height)) == 1, (width, height)
 
 
 def test_the_last_column_and_row_are_the_pictures_own() -> None:
