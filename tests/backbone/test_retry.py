@@ -3,6 +3,8 @@
 import io
 import json
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +14,8 @@ from rich.console import Console
 from tests.fakes import ScriptedProvider, make_request, quick_backbone
 
 from trace_ves.backbone import attempts, retry
-from trace_ves.backbone.attempts import Slots
-from trace_ves.backbone.provider import Completion, ServiceError
+from trace_ves.backbone.attempts import Attempts, Slots
+from trace_ves.backbone.provider import Completion, CompletionRequest, ServiceError
 from trace_ves.backbone.registry import BackboneOptions
 from trace_ves.backbone.retry import (
     Announcer,
@@ -255,6 +257,30 @@ def test_only_the_starts_of_the_last_minute_count(slots: Slots, clock: Clock) ->
 def test_a_pause_without_any_start_is_as_long_as_asked(slots: Slots, clock: Clock) -> None:
     slots.slow_down(clock.now, 3.0)
     assert starts(slots, clock, 2) == [3, 6]
+
+
+def test_an_attempt_ends_at_the_deadline_and_time_in_the_queue_for_a_slot_does_not_count(clock: Clock) -> None:
+    class Queue(Slots):
+        @contextmanager
+        def lend(self) -> Iterator[None]:
+            yield
+            clock.now += 50
+
+    class Timed(ScriptedProvider):
+        def complete(self, *_: Any, timeout_seconds: float, **__: Any) -> Completion:
+            timeouts.append(timeout_seconds)
+            return GOOD
+
+    timeouts: list[float] = []
+    policy = RetryPolicy(10.0, 20.0, first_wait_seconds=0.0)
+    tried = Attempts(Timed(), BackboneOptions(), policy, Queue(1))
+    for deadline in (900.0, 1005.5, 2000.0):
+        tried._attempt(CompletionRequest((), {}), frozenset(), deadline)
+    assert timeouts == [0.001, 5.5, 10.0]
+    exchange = tried.begin(CompletionRequest((), {}), threading.Event())
+    assert exchange.deadline == 1020
+    tried._wait_for_retry(ServiceError(503, "busy"), 1, 0.0, exchange, policy)
+    assert exchange.deadline == 1070
 
 
 def test_what_is_said_when_a_request_is_given_up() -> None:
