@@ -167,6 +167,7 @@ def test_opening_and_decoding_have_a_deadline_that_the_error_states(footage: Foo
     with pytest.raises(VideoError, match=r"opening it took longer than the deadline of 1e-09 s"):
         video.open(cut(footage("raw.h264"), tmp_path / "raw.h264", 1), deadline_seconds=1e-9)  # no survey is stored
     with video.open(footage("b-frames.mp4")) as opened:
+        opened.frames_at([0.5])
         opened._deadline_seconds = 0
         with pytest.raises(VideoError, match=r"decoding frames of it took longer than the deadline of 0 s"):
             opened.frames_at([1.0])
