@@ -57,6 +57,10 @@ def test_a_frame_is_decoded_once_for_each_height() -> None:
 def test_the_least_recently_used_frames_are_dropped_first() -> None:
     counting = CountingVideo()
     cached = CachedVideo(counting, max_bytes=3 * 2 * 10 * 20)
+    just = CachedVideo(just_one := CountingVideo(), max_bytes=2 * 10 * 20)
+    for moments in ([0], [0], [1], [1]):
+        just.frames_at(moments)
+    assert just_one.decoded == [(0.0, None), (1.0, None)]
     for moments in ([0, 1, 2], [0], [3]):
         cached.frames_at(moments)
     counting.decoded.clear()

@@ -104,7 +104,19 @@ def test_a_span_is_looked_at_evenly_with_no_frame_twice_and_no_more_than_the_lim
     assert opened.frames_between(span, fps=5, height=32) == opened.frames_at(centred_uniform(span, 8), height=32)
     assert len(opened.frames_between(Interval(1.0, 1.1), fps=1000)) == 3
     assert [len(opened.frames_between(Interval(0, 2.5), fps=30, limit=limit)) for limit in (7, 1)] == [7, 1]
-    assert len(opened.frames_between(Interval(1.0, 1.0), fps=1)) == 1
+    assert [len(opened.frames_between(Interval(1.0, end), fps=0.1)) for end in (1.0, 2.5)] == [1, 1]
+
+
+def test_what_is_said_of_frames_that_are_damaged(opened: Video) -> None:
+    missing = "{} of the requested frames cannot be decoded, the first at {} s; the frame before is used instead"
+    depend = "{} of the requested frames depend on damaged data, the first at {} s"
+    for opened._undecodable, opened._damaged, said in (  # type: ignore[misc]
+        (set(), set(), []),
+        ({15, 30}, set(), [missing.format(2, "0.500")]),
+        ({30}, {3, 9}, [missing.format(1, "1.000") + "; 2 others depend on damaged data"]),
+        (set(), {45, 60, 75 - 1}, [depend.format(3, "1.500")]),
+    ):
+        assert list(opened.warnings) == said
 
 
 def test_after_close_there_are_no_frames_but_a_sentence(footage: Footage) -> None:
@@ -211,7 +223,16 @@ def test_bands_leave_no_trace(monkeypatch: pytest.MonkeyPatch, size: tuple[int, 
     assert np.array_equal(picture.YuvPicture(*planes).rgb(), expected)
 
 
-@pytest.mark.parametrize("full", [False, True])
+RANGES = [
+    ("yuv420p", 0, False),
+    ("yuv420p", 1, False),
+    ("yuv420p", 2, True),
+    ("yuvj420p", 0, True),
+    ("yuvj420p", 1, True),
+]
+
+
+@pytest.mark.parametrize(("layout", "said", "full"), RANGES)
 @pytest.mark.parametrize(
     ("matrix", "red", "blue"),
     [
@@ -219,16 +240,18 @@ def test_bands_leave_no_trace(monkeypatch: pytest.MonkeyPatch, size: tuple[int, 
         *((1, 0.2126, 0.0722), (4, 0.30, 0.11), (7, 0.212, 0.087), (9, 0.2627, 0.0593), (10, 0.2627, 0.0593)),
     ],
 )
-def test_colours_are_those_of_the_standards_formulas(matrix: int, red: float, blue: float, full: bool) -> None:
+def test_colours_are_those_of_the_standards_formulas(
+    matrix: int, red: float, blue: float, layout: str, said: int, full: bool
+) -> None:
     for colour in ((0.8, 0.2, 0.1), (0.1, 0.7, 0.2), (0.2, 0.3, 0.9), (0.5, 0.5, 0.5), (0.9, 0.8, 0.1)):
         luma = red * colour[0] + (1 - red - blue) * colour[1] + blue * colour[2]
         chroma = (colour[2] - luma) / (2 - 2 * blue), (colour[0] - luma) / (2 - 2 * red)
         y = 255 * luma if full else 16 + 219 * luma
-        frame = av.VideoFrame(32, 32, "yuv420p")
+        frame = av.VideoFrame(32, 32, layout)
         values = (y, *(128 + (255 if full else 224) * each for each in chroma))
         for place, value in zip(frame.planes, values, strict=True):
             place.update(bytes([round(value)]) * place.buffer_size)
-        frame.colorspace, frame.color_range = matrix, 2 if full else 1
+        frame.colorspace, frame.color_range = matrix, said
         shown = Scaler(Orientation()).picture(frame, None).rgb()[16, 16]
         assert np.abs(shown - 255 * np.array(colour)).max() <= 6, (colour, shown)  # two roundings to 8 bits
 

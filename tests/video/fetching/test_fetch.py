@@ -19,6 +19,7 @@ from tests.video.fetching.servers import FilmServer
 
 from trace_ves.core import InputError
 from trace_ves.video import download
+from trace_ves.video.download import Version
 from trace_ves.video.fetching import PART, FetchRules, _file_name, cache_folder, fetch_video, lock_folder
 
 RULES = FetchRules(allow_private=True, wait_seconds=0.0, timeout_seconds=5.0)
@@ -48,6 +49,7 @@ def test_a_file_arrives_whole_under_its_name(server: FilmServer) -> None:
     timers = [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
     assert all(timer.finished.is_set() for timer in timers)  # else one would break the transfer off
     assert fetched.path.parent.stat().st_mode & 0o077 == 0  # the cache is for its owner alone
+    assert (fetched.path.parent / "lock").stat().st_mode & 0o777 == 0o600
     assert sorted(file.name for file in fetched.path.parent.iterdir()) == ["film.mp4", "lock", "video.json"]
     assert fetch_video(f"{server.url}?key=x", rules=RULES) == fetched  # which is asked about, and not sent again
     assert [headers.get("If-None-Match") for _, headers in server.requests] == [None, '"one"']
@@ -182,12 +184,21 @@ def test_a_part_that_is_whole_is_not_asked_for_again(server: FilmServer) -> None
 # --- limits -----------------------------------------------------------------------------------------
 
 
+def test_versions_are_the_same_where_nothing_speaks_against_it() -> None:
+    full = Version('"one"', "Monday", 7)
+    same = [Version(), full, Version('"one"'), Version(None, "Monday"), Version(None, None, 7)]
+    other = [Version('"two"', "Monday", 7), Version('"one"', "Sunday", 7), Version('"one"', "Monday", 8)]
+    for one, two in ((full, each) for each in (*same, *other)):
+        assert download._is_same(one, two) is download._is_same(two, one) is (two in same)
+
+
 def test_a_file_that_is_too_large_is_refused_and_a_body_without_end_stops_at_the_limit(server: FilmServer) -> None:
     heard: list[tuple[int, int | None]] = []
     rules = replace(RULES, most_bytes=1_000_000)
     with pytest.raises(InputError, match=r"3\.0 MB or more, and 1\.0 MB are allowed; .*--max-download-gb"):
         fetch_video(server.url, rules=rules, on_progress=lambda *state: heard.append(state))
     assert heard == []
+    assert fetch_video(f"{server.url}?just", rules=replace(RULES, most_bytes=len(server.body))).bytes == 3_000_012
     server.manners = server.send_without_end
     with pytest.raises(InputError, match=r"1\.\d MB or more, and 1\.0 MB are allowed; .*--max-download-gb"):
         fetch_video(server.url, rules=rules, on_progress=lambda *state: heard.append(state))
@@ -208,6 +219,11 @@ def test_a_small_length_cuts_the_file_and_a_wrong_one_is_refused(server: FilmSer
     server.manners = lambda handler: bool(server.send(handler, 200, server.body, {}, length=length) or True)
     with pytest.raises(InputError, match=words):
         fetch_video(server.url, rules=RULES)
+    chunk = b"%x\r\n%s\r\n0\r\n\r\n" % (len(server.body), server.body)
+    server.manners = lambda handler: bool(
+        server.send(handler, 200, chunk, {"Transfer-Encoding": "chunked"}, length=1000) or True
+    )
+    assert fetch_video(f"{server.url}?chunks", rules=RULES).bytes == len(server.body)
     server.manners = lambda handler: bool(server.send(handler, 200, server.body, {}, length=1000) or True)
     assert fetch_video(f"{server.url}?cut", rules=RULES).path.read_bytes() == server.body[:1000]
 
@@ -270,9 +286,10 @@ def test_a_disk_that_fills_up_ends_with_a_sentence_and_keeps_the_part(server: Fi
 def test_the_least_recently_used_make_room(server: FilmServer) -> None:
     rules = replace(RULES, cache_bytes=2 * len(server.body) + 10_000)
     first, second = (fetch_video(f"{server.url}?{name}", rules=rules).path for name in "ab")
-    for folder, seconds_ago in ((first.parent, 50), (second.parent, 90)):
+    for folder, seconds_ago in ((first.parent, 90), (second.parent, 50)):
         for file in folder.iterdir():
             os.utime(file, (time.time() - seconds_ago,) * 2)
+    fetch_video(f"{server.url}?a", rules=rules)
     third = fetch_video(f"{server.url}?c", rules=rules).path
     assert (first.exists(), second.exists(), third.exists()) == (True, False, True)
 
