@@ -27,7 +27,7 @@ from trace_ves.video.container import (
     read_packets,
     table_of,
 )
-from trace_ves.video.sample_table import read_sample_table
+from trace_ves.video.sample_table import _shows_as_stored, read_sample_table
 
 FILES = [*video_footage.PLAIN, *video_footage.SPECIAL]
 MP4 = [name for name in FILES if name.endswith((".mp4", ".mov"))]
@@ -211,6 +211,7 @@ NOT_PLAIN_TABLES += [{b"ctts": numbers(0, 1, 3, 7)}, {b"stps": b""}]
         (mp4({b"stsz": numbers(0, 0, 0), b"stts": EMPTY, b"stsc": EMPTY, b"stco": EMPTY}), None),
         (mp4({b"stco": None, b"co64": numbers(0, 3) + numbers(1000, 2000, 3000, kind="Q")}), head_rows()),
         (mp4({b"stsc": numbers(0, 3, 1, 1, 1, 2, 2, 1, 3, 1, 1)}), head_rows(position=[1000, 2000, 2020, 3000])),
+        (mp4({b"stsc": numbers(0, 3, 1, 9, 1, 1, 2, 1, 2, 1, 1)}), head_rows()),  # the first run has no chunk
         (mp4({b"ctts": numbers(0, 2, 1, 200, 3, 0)}), head_rows(pts=[200, 100, 200, 300])),
         (mp4({b"ctts": numbers(0, 2, 3, 7, 1, 2**32 - 30)}), head_rows(pts=[7, 107, 207, 270], dts=MOVED)),
         *((mp4(changed), None) for changed in NOT_PLAIN_TABLES),
@@ -241,6 +242,21 @@ def test_a_head_that_is_too_large_is_left_to_the_demuxer(
     assert read_head(tmp_path / "small.mp4", mp4()) == head_rows()
     monkeypatch.setattr(sample_table, limit, least - 1)
     assert read_head(tmp_path / "small.mp4", mp4()) is None
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_pictures_are_shown_as_stored_where_both_matrices_say_so(version: int) -> None:
+    def is_upright(movie: bytes, track: bytes, *more: bytes) -> bool:
+        head = box(b"mvhd", bytes([version]), bytes(35 + 12 * version), movie) + b"".join(more)
+        return _shows_as_stored(
+            memoryview(head), memoryview(box(b"tkhd", bytes([version]), bytes(39 + 12 * version), track))
+        )
+
+    plain, turned = (numbers(*(side << 16, 0, 0, 0, side << 16, 0, 0, 0, 1 << 30)) for side in (1, 2))
+    found = [
+        is_upright(*each) for each in ((plain, plain), (turned, plain), (plain, turned), (plain, plain, box(b"mvhd")))
+    ]
+    assert found == [True, False, False, False]
 
 
 @pytest.mark.parametrize("skip", [0, 4])
