@@ -259,7 +259,9 @@ def test_a_pause_without_any_start_is_as_long_as_asked(slots: Slots, clock: Cloc
     assert starts(slots, clock, 2) == [3, 6]
 
 
-def test_an_attempt_ends_at_the_deadline_and_time_in_the_queue_for_a_slot_does_not_count(clock: Clock) -> None:
+def test_an_attempt_ends_at_the_deadline_and_time_in_the_queue_for_a_slot_does_not_count(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Queue(Slots):
         @contextmanager
         def lend(self) -> Iterator[None]:
@@ -272,11 +274,13 @@ def test_an_attempt_ends_at_the_deadline_and_time_in_the_queue_for_a_slot_does_n
             return GOOD
 
     timeouts: list[float] = []
+    waits: list[float] = []
+    monkeypatch.setattr(attempts, "_run_within", lambda send, seconds, _: (waits.append(seconds), send())[1])
     policy = RetryPolicy(10.0, 20.0, first_wait_seconds=0.0)
     tried = Attempts(Timed(), BackboneOptions(), policy, Queue(1))
     for deadline in (900.0, 1005.5, 2000.0):
         tried._attempt(CompletionRequest((), {}), frozenset(), deadline)
-    assert timeouts == [0.001, 5.5, 10.0]
+    assert (timeouts, waits) == ([0.001, 5.5, 10.0], [1.001, 6.5, 11.0])  # the thread gets a second more
     exchange = tried.begin(CompletionRequest((), {}), threading.Event())
     assert exchange.deadline == 1020
     tried._wait_for_retry(ServiceError(503, "busy"), 1, 0.0, exchange, policy)

@@ -312,12 +312,7 @@ def test_a_place_is_sought_by_its_timestamps_and_then_those_of_earlier_keyframes
 def test_a_packet_is_known_by_its_place_or_else_by_its_timestamp() -> None:
     packets = table([5, 3, 9], {0})
     for place, times, asked, found in (
-        (
-            [30, 10, 20],
-            [5, 3, 9],
-            [{"pos": 10}, {"pos": 30}, {"pos": 11}, {"pos": 31}, {"pos": None}, {"pos": -1}],
-            [1, 0, *[None] * 4],
-        ),
+        ([30, 10, 20], [5, 3, 9], [{"pos": at} for at in (10, 30, 11, 31, None, -1)], [1, 0, *[None] * 4]),
         ([7, 7, 8], [5, 3, 9], [{"pts": 5}, {"pts": 9}, {"pts": 4}, {"pts": None}], [0, 2, None, None]),
         ([7, 7, 8], [3, 3, 9], [{"pts": 9}], [None]),
         ([-1, 10, 20], [5, 3, 9], [{"pos": -1}, {"pos": 20}], [None, 2]),
@@ -359,9 +354,7 @@ def test_what_a_decoder_gives_and_what_it_refuses() -> None:
     def shown(pts: int | None, kind: int = 1, *, corrupt: bool = False) -> Any:
         return SimpleNamespace(pts=pts, pict_type=kind, is_corrupt=corrupt)
 
-    def decoded(
-        *frames: Any, size: int | None = 9, conceals: bool = False, empty: bool = False
-    ) -> tuple[Any, set[int]]:
+    def decoded(*frames: Any, size: int | None = 9, conceals: bool = False, empty: bool = False) -> Any:
         def decode(_: Any) -> Any:
             if not frames:
                 raise av.error.InvalidDataError(1, "no")
@@ -374,9 +367,8 @@ def test_what_a_decoder_gives_and_what_it_refuses() -> None:
     assert decoded(shown(3), shown(2), shown(None), shown(4, 0)) == ([3, 2, 4], set())
     assert decoded(shown(3), shown(4, 0), conceals=True) == ([3], set())
     assert decoded(shown(3, corrupt=True), shown(None, corrupt=True)) == ([3], {3, 7})
-    assert [decoded(), decoded(size=None), decoded(empty=True), decoded(size=8, empty=True)] == [
-        ([], damaged) for damaged in ({7}, {7}, set(), {7})
-    ]
+    refused = [decoded(), decoded(size=None), decoded(empty=True), decoded(size=8, empty=True)]
+    assert refused == [([], damaged) for damaged in ({7}, {7}, set(), {7})]
 
 
 @pytest.mark.parametrize(
@@ -413,16 +405,12 @@ def test_damage_is_sought_from_a_keyframe_some_packets_before() -> None:
     for start, first in ((8, 4), (7, 0), (5, 0), (2, 0)):
         reader = reader_of({first: [(7, picture(1)), (8, picture(8)), (9, picture(99)), (10, picture(1))]})
         reader.damaged = {2, start, 11}
-        found = FrameDecoder(Path("a.mkv"), facts, None)._find_hidden_damage(
-            reader, Group(start, (9,)), shown, None, UNUSED
-        )
-        assert found == {9, start, 11}
+        used = FrameDecoder(Path("a.mkv"), facts, None)
+        assert used._find_hidden_damage(reader, Group(start, (9,)), shown, None, UNUSED) == {9, start, 11}
 
 
 def test_the_cores_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        decoder.os, "sched_getaffinity", lambda process: {1, 2, 3} if process == 0 else {1}, raising=False
-    )
+    monkeypatch.setattr(decoder.os, "sched_getaffinity", lambda process: {process, 2, 3} - {1}, raising=False)
     assert decoder._usable_cores() == 3
     monkeypatch.delattr(decoder.os, "sched_getaffinity")
     for said, cores in ((5, 5), (None, 1)):
