@@ -14,7 +14,7 @@ from tests.cache_servers import CacheServer, cache_server, environment
 from tests.fakes import DIALECTS, GOOD, Sighting, Still, make_request, quick_backbone
 
 from trace_ves.backbone import Backbone, open_backbone
-from trace_ves.backbone.prompt_caches import MOST_ENDS, PrefixCache, SendOrder, plan
+from trace_ves.backbone.prompt_caches import MOST_ENDS, PrefixCache, SendOrder, Step, plan
 from trace_ves.backbone.protocol import Request
 from trace_ves.backbone.provider import ServiceError, TextPart
 from trace_ves.core import BackboneError, Clip, Frame, Interval, ObservationStrategy
@@ -186,11 +186,11 @@ def count(parts: Sequence[object]) -> int:
 def test_the_plan_of_a_batch() -> None:
     rules = PrefixCache(SendOrder.LONGEST_FIRST, least_tokens=200)
     other = (TextPart("x"), TextPart("y"), TextPart("?"))
-    steps = plan([*texts(1, 2, 4, 3), other], rules, count)
-    assert [step.place for step in steps] == [2, 4, 0, 3, 1]
-    assert {step.place: step.after for step in steps} == {2: None, 4: None, 0: None, 3: 2, 1: 2}
-    assert {step.place: step.shared_ends for step in steps} == {2: (2, 3), 4: (), 0: (), 3: (2, 3), 1: (2,)}
-    assert [step.place for step in plan(texts(3, 1, 2), PrefixCache(SendOrder.GROWING), count)] == [1, 2, 0]
+    leader, alone = Step(2, None, leads=True, shared_ends=(2, 3)), [Step(at, None, False, ()) for at in (4, 0)]
+    followers = [Step(3, 2, False, (2, 3)), Step(1, 2, False, (2,))]
+    assert plan([*texts(1, 2, 4, 3), other], rules, count) == [leader, *alone, *followers]
+    in_turn = plan(texts(3, 1, 2), PrefixCache(SendOrder.GROWING), count)
+    assert in_turn == [Step(at, None, False, ()) for at in (1, 2, 0)]
 
 
 @given(

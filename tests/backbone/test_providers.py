@@ -1,23 +1,36 @@
 """What is sent to each provider, whole, with every option chosen and with none; and how each response is read."""
 
+import gc
 import hashlib
 import json
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import anthropic as anthropic_sdk
 import httpx
 import pytest
 from google.genai import errors, types
-from tests.fakes import GEMINI, GOOD, OPENAI, Response, Server, ask_once, make_clip, make_request, quick_backbone
+from tests.fakes import (
+    GEMINI,
+    GOOD,
+    OPENAI,
+    Dialect,
+    Response,
+    Server,
+    ask_once,
+    make_clip,
+    make_request,
+    quick_backbone,
+)
 
 from trace_ves.backbone import ModelFault, open_backbone
 from trace_ves.backbone.anthropic import provider as anthropic
 from trace_ves.backbone.anthropic.provider import AnthropicProvider
 from trace_ves.backbone.gemini import provider as gemini
 from trace_ves.backbone.gemini.provider import GeminiProvider
-from trace_ves.backbone.model_settings import ServerKind, ServiceTier, Thinking
+from trace_ves.backbone.model_settings import RequestLimits, ServerKind, ServiceTier, Thinking
 from trace_ves.backbone.openai import is_local_network
 from trace_ves.backbone.openai import provider as openai
 from trace_ves.backbone.openai.provider import OpenAIProvider
@@ -35,18 +48,20 @@ from trace_ves.core import BackboneError
 from trace_ves.records import Usage
 
 KEY = Key("X_API_KEY", "k")
-SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "additionalProperties": False}
+NUMBER = {"type": "integer", "minimum": 0}
+SCHEMA = {"title": "Größe", "type": "object", "properties": {"n": NUMBER}, "additionalProperties": False}
 CLOSED = SCHEMA | {"required": ["n"]}
 FREE = {"type": "object", "additionalProperties": {"type": "string"}}  # which no strict mode can express
 IN_WORDS = (
     "Answer with one JSON object that matches this JSON schema, and with nothing else:\n"
-    '{"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "additionalProperties": false}'
+    '{"title": "Größe", "type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, '
+    '"additionalProperties": false}'
 )
 AGAIN = (
     "That reply cannot be used: it is empty. Say again in full what you saw, in the form that was asked for; the "
     "frames are not repeated."
 )
-PARTS = (TextPart("t=1.00 s"), ImagePart(b"jpeg", 720, width_px=1280), TextPart("Which?"))
+PARTS = (TextPart("t=1.00 s"), ImagePart(b"jpeg", 720, 1280), TextPart("Which?"))
 PLAIN = CompletionRequest(PARTS, SCHEMA)
 CHOSEN = CompletionRequest(
     PARTS,
@@ -71,7 +86,8 @@ def text(words: str) -> dict[str, Any]:
 def test_openai() -> None:
     provider = OpenAIProvider("openai:gpt-5.6-terra", "gpt-5.6-terra", key=KEY)
     assert set(provider.optional) == set(openai._OPTIONAL) - {"max_tokens", "uuid"}
-    assert (provider.may_drop_frames, provider.limits, provider.default_temperature) == (False, openai.LIMITS, None)
+    limits = RequestLimits(500, 52_428_800, 2048)
+    assert (provider.may_drop_frames, provider.limits, provider.default_temperature) == (False, limits, None)
     url = {"url": "data:image/jpeg;base64,anBlZw=="}
     mark = {"prompt_cache_breakpoint": {"mode": "explicit"}}
     image = {"type": "image_url", "image_url": url | {"detail": "high"}}
@@ -122,6 +138,25 @@ def test_compatible_servers(url: str, server: ServerKind, unused: set[str], uuid
     assert (provider.prefix_cache.parallel == 1) == (server is ServerKind.LLAMA_CPP)
 
 
+def test_what_a_server_is_asked_about_itself() -> None:
+    provider = OpenAIProvider("openai:m@x", "m", key=KEY, base_url="http://localhost:1/v1/")
+    get = lambda url, **how: (url, how)  # noqa: E731
+    provider._client = cast(
+        "Any", SimpleNamespace(with_options=lambda **chosen: SimpleNamespace(get=partial(get, **chosen)))
+    )
+    for path, place in (("/v1/models", "/v1/models"), ("/version", "/version")):
+        assert provider._fetch(path) == (f"http://localhost:1{place}", {"timeout": 5.0, "cast_to": object})
+
+
+def test_a_provider_that_is_dropped_closes_its_connections(dialect: Dialect) -> None:
+    provider = dialect.provider()
+    client: Any = provider._client  # type: ignore[attr-defined]
+    is_closed = client._api_client._httpx_client if dialect is GEMINI else client._client
+    del provider
+    gc.collect()
+    assert is_closed.is_closed
+
+
 def test_what_is_in_the_local_network() -> None:
     local = ("localhost:1", "gpu-box", "gpu.local", "gpu.internal", "gpu.lan", "10.0.0.7", "[::1]:8000")
     assert all(is_local_network(url) for url in ("nonsense", *(f"http://{host}/v1" for host in local)))
@@ -154,15 +189,14 @@ def test_an_error_that_openai_states_with_the_status_200(
     server: Server, stated: object, status: int, message: str, permanent: bool
 ) -> None:
     failure = failure_of_openai(server, Response(body={"error": stated}))
-    assert (failure.status, failure.message, failure.permanent) == (status, message, permanent)
+    assert vars(failure) == vars(ServiceError(status, message, permanent=permanent))
 
 
 @pytest.mark.parametrize("code", [None, "insufficient_quota"])
 def test_errors_are_read_in_the_shapes_that_servers_give_them(server: Server, code: str | None) -> None:
     for body in ({"error": {"message": "no", "code": code}}, {"message": "no", "code": code}):
         failure = failure_of_openai(server, Response(418, body, {"retry-after": "7"}))
-        found = (failure.status, failure.message, failure.retry_after_seconds, failure.permanent)
-        assert found == (418, "no", 7, code is not None)
+        assert vars(failure) == vars(ServiceError(418, "no", retry_after_seconds=7, permanent=code is not None))
     for other in ({"detail": "no"}, b"no"):
         assert failure_of_openai(server, Response(418, other)).message == "no"
 
@@ -220,8 +254,10 @@ def test_the_chunks_of_openai_are_one_reply_and_the_last_has_the_counts() -> Non
 
 def test_anthropic() -> None:
     provider = AnthropicProvider("anthropic:claude-sonnet-5", "claude-sonnet-5", key=KEY)
-    assert (provider.identity, provider.limits) == ({"base_url": None}, anthropic.LIMITS)
-    assert AnthropicProvider("", "claude-haiku-4-5", key=KEY).limits == anthropic.LIMITS_200K
+    assert (provider.identity, provider.may_drop_frames) == ({"base_url": None}, False)
+    older = AnthropicProvider("", "claude-haiku-4-5", key=KEY)
+    for each, images in ((provider, 600), (older, 100)):
+        assert each.limits == RequestLimits(images, 33_554_432, 2000)
     source = {"type": "base64", "media_type": "image/jpeg", "data": "anBlZw=="}
     image = {"type": "image", "source": source}
     marked = [text("t=1.00 s"), image | {"cache_control": {"type": "ephemeral"}}, text("Which?")]
@@ -296,13 +332,13 @@ def test_a_failure_of_anthropic(status: int, body: Any, expected: tuple[int, str
     response = httpx.Response(status, headers={"retry-after": "7"}, request=request)
     error = anthropic_sdk.APIStatusError("of the SDK", response=response, body=body)
     failure = AnthropicProvider("anthropic:m", "m", key=KEY)._failure(error)
-    assert (failure.status, failure.message, failure.permanent) == expected
-    assert failure.retry_after_seconds == 7
+    *said, permanent = expected
+    assert vars(failure) == vars(ServiceError(*said, retry_after_seconds=7, permanent=permanent))  # type: ignore[arg-type]
 
 
 def test_gemini(server: Server) -> None:
     provider = GeminiProvider("gemini:gemini-3.8-flash", "gemini-3.8-flash", key=KEY)
-    assert provider.limits == gemini.LIMITS
+    assert (provider.limits, provider.may_drop_frames) == (RequestLimits(3000, 104_857_600, 3072), False)
     server.respond(Response(body=GEMINI.ok(GOOD)))
 
     def sent(call: CompletionRequest, *features: str) -> dict[str, Any]:
@@ -313,24 +349,24 @@ def test_gemini(server: Server) -> None:
 
     image = {"inlineData": {"data": "anBlZw==", "mimeType": "image/jpeg"}}
     level = {"mediaResolution": {"level": "MEDIA_RESOLUTION_MEDIUM"}}
+    repair = [{"role": "model", "parts": [{"text": "no"}]}, {"role": "user", "parts": [{"text": AGAIN}]}]
+    thinking = {"maxOutputTokens": 99, "thinkingConfig": {"thinkingLevel": "HIGH"}}
+    parts = [{"text": "t=1.00 s"}, image | level, {"text": "Which?"}]
     assert sent(CHOSEN, *provider.optional) == {
-        "contents": [
-            {"role": "user", "parts": [{"text": "t=1.00 s"}, image | level, {"text": "Which?"}]},
-            {"role": "model", "parts": [{"text": "no"}]},
-            {"role": "user", "parts": [{"text": AGAIN}]},
-        ],
+        "contents": [{"role": "user", "parts": parts}, *repair],
         "generationConfig": {
-            "maxOutputTokens": 99,
             "responseMimeType": "application/json",
             "responseJsonSchema": SCHEMA,
             "temperature": 0.5,
             "seed": 7,
-            "thinkingConfig": {"thinkingLevel": "HIGH"},
+            **thinking,
         },
         "serviceTier": "flex",
     }
     bare = [{"text": "t=1.00 s"}, image, {"text": "Which?"}, {"text": IN_WORDS}]
-    assert sent(PLAIN) == {"contents": [{"role": "user", "parts": bare}], "generationConfig": {}}
+    first = {"role": "user", "parts": bare}
+    assert sent(PLAIN) == {"contents": [first], "generationConfig": {}}
+    assert sent(CHOSEN) == {"contents": [first, *repair], "generationConfig": thinking, "serviceTier": "flex"}
     assert sent(PLAIN, "detail")["generationConfig"] == {"mediaResolution": "MEDIA_RESOLUTION_MEDIUM"}
     assert sent(CompletionRequest(PARTS[:1], SCHEMA), "detail")["generationConfig"] == {}
     for seconds, timeout in ((0.0001, 1), (1.5, 1500)):
@@ -399,8 +435,8 @@ def test_a_failure_of_gemini(
     body = {"error": {"code": code, "message": message, "status": "STATUS", "details": details}}
     error = errors.APIError(code, body, SimpleNamespace(headers=headers))  # type: ignore[arg-type]
     failure = GeminiProvider("gemini:m", "m", key=KEY)._failure(error)
-    assert (failure.status, failure.message, failure.retry_after_seconds) == expected
-    assert not failure.permanent
+    *said, seconds = expected
+    assert vars(failure) == vars(ServiceError(*said, retry_after_seconds=seconds))  # type: ignore[arg-type]
 
 
 def test_a_model_that_knows_one_resolution_for_all_frames_gets_the_closest_that_any_frame_needs(server: Server) -> None:

@@ -4,12 +4,21 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click.testing
 import pytest
 
-from trace_ves.backbone import default_spec, open_backbone
+from trace_ves.backbone import default_spec, open_backbone, registry
+from trace_ves.backbone.model_settings import Detail, ModelSettings, ReplyFormat, ServerKind, ServiceTier, Thinking
+from trace_ves.backbone.registry import (
+    BackboneOptions,
+    Registration,
+    Spec,
+    is_own_code,
+    may_open_unasked,
+    registrations,
+)
 from trace_ves.backbone.remote import RemoteBackbone
 from trace_ves.backbone.response_cache import CachedBackbone
 from trace_ves.backbone.secret import find_secret, mask_known_keys
@@ -83,7 +92,9 @@ ADDRESSES = ["qwen2.5vl:7b@http://127.0.0.1:8000/v1", "org/m@http://gpu-box:8000
 def test_replies_are_kept_where_they_cost_money_unless_said_otherwise(spec: str) -> None:
     assert isinstance(open_backbone(spec), CachedBackbone if spec in PAID else RemoteBackbone)
     assert isinstance(open_backbone(spec, cache=True), CachedBackbone)
-    assert isinstance(open_backbone(spec, cache=False), RemoteBackbone)
+    uncached = open_backbone(spec, cache=False)
+    assert isinstance(uncached, RemoteBackbone)
+    assert uncached._attempts._retry.attempt_seconds == (180 if spec in PAID else 600)
     assert open_backbone(spec).name == spec
 
 
@@ -180,13 +191,28 @@ def test_the_system_keyring_keeps_keys_and_its_failures_are_sentences(
     assert keys("list").output == "No key is set; `trace-ves keys set NAME` stores one.\n"
 
 
+def test_only_built_in_backbones_without_an_address_may_be_opened() -> None:
+    allowed = ("glance", "glance:64", "gemini:gemini-3-flash-preview", "openai:gpt-4o", "vertex:m")
+    addresses = ("openai:m@http://host/v1", "openai:m@host", "openai:@http://host", "gemini:http://host")
+    local = ("hf:./folder", "hf:somebody/model", "vllm:somebody/model", "vllm:--help")
+    own = ("evil:main", "package.module:callable", "openai.evil:main")
+    others = (*addresses, *local, *own, "", "nothing")
+    assert [spec for spec in (*allowed, *others) if may_open_unasked(spec)] == [*allowed]
+    assert [spec for spec in (*allowed, *local, *own) if is_own_code(spec)] == [*own]
+
+
 OWN = """
 import trace_ves
 
-class Mine:
-    name = "mine:Mine"
+class Nameless:
     def generate(self, batch):
         return []
+
+class Mine(Nameless):
+    name = "mine:Mine"
+
+class Silent:
+    name = "mine:Silent"
 
 def needs(argument): ...
 def broken(): raise RuntimeError("no weights here")
@@ -202,7 +228,10 @@ def text(): return "hello"
         ("mine_backbones:needs", "called without arguments: TypeError: needs"),
         ("mine_backbones:broken", "called without arguments: RuntimeError: no weights here"),
         ("mine_backbones:refuses", "mine: set MINE_KEY."),
-        ("mine_backbones:text", "text made str, which is not a backbone: it needs a `name` and a method"),
+        *(
+            (f"mine_backbones:{name}", f"{name} made {made}, which is not a backbone: it needs a `name` and a method")
+            for name, made in (("text", "str"), ("Nameless", "Nameless"), ("Silent", "Silent"))
+        ),
         ("collections:OrderedDict", "collections:OrderedDict made OrderedDict, which is not a backbone"),
         ("mine_backbones:nothing", "There is no backbone 'mine_backbones:nothing'; there are "),
     ],
@@ -226,6 +255,56 @@ def test_every_kind_of_backbone_is_registered_by_its_own_package_without_its_sdk
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     schemes, variables, loaded = run.stdout.split("\n")[:3]
-    assert {"anthropic", "gemini", "glance", "hf", "openai", "vertex"} <= set(schemes.split())
-    assert variables.split()[:2] == ["GEMINI_API_KEY", "GOOGLE_API_KEY"]
+    assert (schemes.split(), variables.split()[:2]) == (sorted(KINDS), ["GEMINI_API_KEY", "GOOGLE_API_KEY"])
     assert loaded == ""
+
+
+EVERYWHERE = {"temperature", "thinking", "reply_format", "max_output_tokens", "timeout"}
+CLOUD, DETAIL = EVERYWHERE | {"detail", "service_tier"}, EVERYWHERE | {"detail"}
+URL = "openai:MODEL@http://host:port/v1"
+KINDS: dict[str, tuple[Any, ...]] = {  # forms, extra, variables, default model, settings, preference
+    "anthropic": (("anthropic:MODEL",), "anthropic", ("ANTHROPIC_API_KEY",), "claude-haiku-5-5", EVERYWHERE, 3),
+    "azure": (("azure:DEPLOYMENT",), "openai", ("AZURE_OPENAI_API_KEY",), None, DETAIL, 9),
+    "gemini": (("gemini:MODEL",), "gemini", ("GEMINI_API_KEY", "GOOGLE_API_KEY"), "gemini-3.8-flash", CLOUD, 1),
+    "glance": (("glance", "glance:FRAMES", "glance:seed=SEED"), "glance", (), None, set(), 0),
+    "groq": (("groq:MODEL",), "openai", ("GROQ_API_KEY",), None, DETAIL, 9),
+    "hf": (("hf:MODEL_OR_PATH",), "hf", (), None, {"temperature"}, 0),
+    "lab": (("lab", "lab:SEED", "lab:SEED:noise=P"), "glance", (), None, set(), 0),
+    "lmstudio": (("lmstudio:MODEL",), "openai", (), None, DETAIL, 9),
+    "ollama": (("ollama:MODEL",), "openai", (), None, DETAIL, 9),
+    "openai": (("openai:MODEL", URL), "openai", ("OPENAI_API_KEY",), "gpt-6.1-terra", CLOUD | {"server"}, 2),
+    "openrouter": (("openrouter:MODEL",), "openai", ("OPENROUTER_API_KEY",), None, DETAIL, 9),
+    "replay": (("replay:FILE",), "video", (), None, set(), 0),
+    "vertex": (("vertex:MODEL",), "gemini", ("GOOGLE_CLOUD_PROJECT",), None, CLOUD, 2),
+    "vllm": (("vllm:MODEL_OR_PATH",), "openai", (), None, EVERYWHERE - {"reply_format"}, 0),
+}
+
+
+def test_what_each_kind_of_backbone_is_registered_with() -> None:
+    assert {
+        name: (each.forms, each.extra, each.variables, each.default_model, each.settings, each.preference)
+        for name, each in registrations().items()
+    } == KINDS
+
+
+def test_a_backbone_is_opened_with_what_was_chosen_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[tuple[Spec, BackboneOptions]] = []
+    settings = frozenset(CLOUD | {"server"})
+    mine = Registration(
+        "mine", ("mine:X",), "", lambda *given: opened.append(given) or cast("Any", None), settings=settings
+    )
+    monkeypatch.setitem(registry._REGISTERED, "mine", mine)
+    model = {"temperature": 0.5, "thinking": "low", "detail": "high", "reply_format": "words", "max_output_tokens": 9}
+    more = {"service_tier": "flex", "server": "vllm", "timeout": 2.5, "refuse_dropped_frames": True}
+    open_backbone("mine:x:y")
+    open_backbone("mine/x", cache=False, concurrency=3, **model, **more)  # type: ignore[arg-type]
+    none = ModelSettings(None, Thinking.DEFAULT, Detail.AUTO, ReplyFormat.SCHEMA, None)
+    words = ModelSettings(0.5, Thinking.LOW, Detail.HIGH, ReplyFormat.WORDS, 9)
+    assert opened == [
+        (
+            Spec("mine:x:y", "x:y"),
+            BackboneOptions(None, none, None, ServiceTier.STANDARD, ServerKind.AUTO, None, False),
+        ),
+        (Spec("mine:x", "x"), BackboneOptions(False, words, 3, ServiceTier.FLEX, ServerKind.VLLM, 2.5, True)),
+    ]
+    assert BackboneOptions() == opened[0][1]

@@ -14,6 +14,7 @@ from trace_ves.backbone.protocol import Generation, ModelFault, ScriptedBackbone
 from trace_ves.backbone.provider import (
     Completion,
     CompletionRequest,
+    FinishReason,
     ImagePart,
     ServiceError,
     TextPart,
@@ -23,7 +24,8 @@ from trace_ves.backbone.provider import (
     truncate,
 )
 from trace_ves.backbone.registry import BackboneOptions
-from trace_ves.backbone.remote import RemoteBackbone, collect
+from trace_ves.backbone.remote import RemoteBackbone, _black_jpeg, collect
+from trace_ves.backbone.secret import Key
 from trace_ves.core import BackboneError
 from trace_ves.records import Usage
 
@@ -78,9 +80,10 @@ def test_a_server_is_suspected_of_dropping_frames_from_what_two_black_ones_take(
         assert (generation.suspect, generation.sends) == (suspect, asked)
     assert len(provider.asked) == 2 + (probe is not None)
     probes = [call for call in provider.asked if call.parts[-1] == TextPart("Say nothing.")]
-    black = [(part.width_px, part.height_px) for call in probes for part in call.parts if isinstance(part, ImagePart)]
-    assert black == ([(64, heights[0])] * 2 if probe else [])
-    assert [call.max_output_tokens for call in probes] == ([64] if probe else [])
+    black = ImagePart(_black_jpeg(64, heights[0]), heights[0], 64, ends_clip=provider.asked[0].parts[2].ends_clip)  # type: ignore[union-attr]
+    parts = (black, black, TextPart("Say nothing."))
+    asked_for = replace(provider.asked[0], parts=parts, shared_ends=(), max_output_tokens=64)
+    assert probes == ([asked_for] if probe else [])
 
 
 def test_frames_that_were_dropped_are_a_warning_or_where_it_is_refused_an_error(
@@ -201,8 +204,21 @@ def test_counts_of_tokens_are_believed_up_to_a_limit() -> None:
     assert [truncate("abc", longest) for longest in (2, 3)] == ["ab…", "abc"]
 
 
+def test_letters_beyond_ascii_are_not_escaped() -> None:
+    assert Prompt("s", "$x: $y").render({"x": {"é": "ü"}, "y": "ß"}) == '{"é": "ü"}: ß'
+
+
+def test_a_key_in_what_a_service_says_is_masked() -> None:
+    provider = ScriptedProvider(
+        Completion("a secret-0123456789", Usage(7), FinishReason.BLOCKED, "b secret-0123456789")
+    )
+    provider._key = Key("X_API_KEY", "secret-0123456789")
+    said = provider.complete(CompletionRequest((), {}), features=frozenset(), timeout_seconds=1)
+    assert said == Completion("a [key]", Usage(7), FinishReason.BLOCKED, "b [key]")
+
+
 def test_a_repair_has_the_words_of_the_call_and_no_frames() -> None:
-    call = CompletionRequest((TextPart("a"), ImagePart(b"", 36), TextPart("b")), {}, shared_ends=(2,))
+    call = CompletionRequest((TextPart("a"), ImagePart(b"", 36, 64), TextPart("b")), {}, shared_ends=(2,))
     assert call.with_repairs(()) == CompletionRequest((TextPart("a"), TextPart("b")), {})
     one, two = request_parts(make_request("Which?", make_clip(0.0, [1, 2])))[2:5:2]
     assert [(one.ends_clip, one.width_px, one.height_px), two.ends_clip] == [(False, 64, 36), True]  # type: ignore[union-attr]
@@ -211,5 +227,6 @@ def test_a_repair_has_the_words_of_the_call_and_no_frames() -> None:
 def test_a_function_answers() -> None:
     said = {"one": {"colour": "red"}, "two": Sighting(colour="blue"), "three": ModelFault("It would not say.")}
     backbone = ScriptedBackbone(lambda request: said[request.variables["question"]])
-    replies = [generation.reply for generation in backbone.generate([make_request(question) for question in said])]
-    assert replies == [Sighting(colour="red"), Sighting(colour="blue"), ModelFault("It would not say.")]
+    replies = [Sighting(colour="red"), Sighting(colour="blue"), ModelFault("It would not say.")]
+    generations = backbone.generate([make_request(question) for question in said])
+    assert generations == [Generation(reply, Usage(), 0.0, None, (), 1, False, False) for reply in replies]

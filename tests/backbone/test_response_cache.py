@@ -48,6 +48,7 @@ def test_the_same_request_is_asked_once_and_a_hit_costs_nothing(path: Path) -> N
     assert [generation.usage.input_tokens for generation in first] == [100, 100]
     assert [generation.reply.colour for generation in again] == ["b", "c", "a"]
     assert [generation.usage for generation in again] == [Usage(), Usage(100, 0, 10), Usage()]
+    assert (again[0].seconds > 0, again[0].sends, again[0].texts) == (True, 1, ())
 
 
 def test_everything_that_can_change_the_answer_is_in_the_key_and_nothing_else(path: Path) -> None:
@@ -71,7 +72,8 @@ def test_everything_that_can_change_the_answer_is_in_the_key_and_nothing_else(pa
         replace(request, prompt=Prompt("look", "Look!\n$question")),
     ]
     keys = {backbone.key(other) for other in [request, *different]}
-    for name, value in (("answer_settings", {"temperature": 1}), ("name", "counting:n")):
+    changed = [("answer_settings", {"temperature": 1, "base_url": None}), ("name", "counting:n")]
+    for name, value in (*changed, ("answer_settings", {"base_url": None, "temperature": 1})):
         other = Counting()
         setattr(other, name, value)
         keys.add(CachedBackbone(other, path).key(request))
@@ -268,6 +270,14 @@ def test_the_cache_is_for_its_owner_alone(path: Path) -> None:
     store.put(b"a", "1")
     assert path.parent.stat().st_mode & 0o777 == 0o700
     assert {file.stat().st_mode & 0o777 for file in (path, *path.parent.iterdir())} == {0o600}
+
+
+def test_how_the_cache_is_opened(path: Path) -> None:
+    store = ResponseStore(path)
+    with closing(store._open()) as connection:
+        pragmas = {"busy_timeout": 30_000, "synchronous": 1, "journal_mode": "wal"}
+        assert {name: connection.execute(f"PRAGMA {name}").fetchone()[0] for name in pragmas} == pragmas
+        assert connection.isolation_level is None
 
 
 def test_a_cache_that_cannot_be_used_is_said_once_and_done_without(

@@ -3,18 +3,19 @@
 import io
 import json
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from rich.console import Console
-from rich.text import Text
 from tests.fakes import ScriptedProvider, make_request, quick_backbone
 
 from trace_ves.backbone import attempts, retry
-from trace_ves.backbone.attempts import Slots
-from trace_ves.backbone.provider import Completion, ServiceError
+from trace_ves.backbone.attempts import Attempts, Slots
+from trace_ves.backbone.provider import Completion, CompletionRequest, ServiceError
 from trace_ves.backbone.registry import BackboneOptions
 from trace_ves.backbone.retry import (
     Announcer,
@@ -109,7 +110,8 @@ def test_of_many_waits_one_is_told_in_ten_seconds_with_how_many_wait(
         assert wait(40.0, 30.0) == []  # a screen shows it instead
         assert notices.lines() == ["[m]: HTTP 503; trying again in 30 s"]
         clock.now = 69.9
-        assert notices.__rich__() == Text("  [m]: HTTP 503; trying again in 0 s", style="yellow")
+        shown = notices.__rich__()
+        assert (shown.plain, shown.style) == ("  [m]: HTTP 503; trying again in 0 s", "yellow")
         clock.now = 70.0
         assert notices.lines() == []
     assert wait(90.0, 30.0) == ["[m]: HTTP 503; trying again in 30 s."]
@@ -146,6 +148,7 @@ def test_a_slow_response_is_told_while_it_is_awaited(
     class Slow(ScriptedProvider):
         def complete(self, *_: Any, **__: Any) -> Completion:
             assert told.wait(20)
+            assert threading.current_thread().daemon  # so that nothing waits for it when the program ends
             return GOOD
 
     quick_backbone(Slow()).generate([make_request()])
@@ -254,6 +257,34 @@ def test_only_the_starts_of_the_last_minute_count(slots: Slots, clock: Clock) ->
 def test_a_pause_without_any_start_is_as_long_as_asked(slots: Slots, clock: Clock) -> None:
     slots.slow_down(clock.now, 3.0)
     assert starts(slots, clock, 2) == [3, 6]
+
+
+def test_an_attempt_ends_at_the_deadline_and_time_in_the_queue_for_a_slot_does_not_count(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Queue(Slots):
+        @contextmanager
+        def lend(self) -> Iterator[None]:
+            yield
+            clock.now += 50
+
+    class Timed(ScriptedProvider):
+        def complete(self, *_: Any, timeout_seconds: float, **__: Any) -> Completion:
+            timeouts.append(timeout_seconds)
+            return GOOD
+
+    timeouts: list[float] = []
+    waits: list[float] = []
+    monkeypatch.setattr(attempts, "_run_within", lambda send, seconds, _: (waits.append(seconds), send())[1])
+    policy = RetryPolicy(10.0, 20.0, first_wait_seconds=0.0)
+    tried = Attempts(Timed(), BackboneOptions(), policy, Queue(1))
+    for deadline in (900.0, 1005.5, 2000.0):
+        tried._attempt(CompletionRequest((), {}), frozenset(), deadline)
+    assert (timeouts, waits) == ([0.001, 5.5, 10.0], [1.001, 6.5, 11.0])  # the thread gets a second more
+    exchange = tried.begin(CompletionRequest((), {}), threading.Event())
+    assert exchange.deadline == 1020
+    tried._wait_for_retry(ServiceError(503, "busy"), 1, 0.0, exchange, policy)
+    assert exchange.deadline == 1070
 
 
 def test_what_is_said_when_a_request_is_given_up() -> None:

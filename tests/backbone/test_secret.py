@@ -99,6 +99,8 @@ def test_a_message_is_one_line_of_bounded_length_without_what_looks_like_a_key()
     said = redact("bad\nkey sk-proj-****abcd, or AIzaSyD-123456, or ya29.a0Af_x-1, or Bearer abcdef1")
     assert said == "bad key [key], or [key], or [key], or [key]"
     assert redact("x" * 10_000) == "x" * 4000 + "…"
+    parts = {"8 5678-abcd": "8 [key]", "5678_abcd 8": "[key] 8", "678abcd": "678abcd", "78ABCDEF9": "[key]9"}
+    assert {part: Key("X_API_KEY", "12345678-abcdef").mask(part) for part in parts} == parts
     request = f"{SECRET}: " + "/9j/4AAQSkZJRg" * 300_000  # frames and all
     quoted = Key("X_API_KEY", SECRET).redact(request)
     assert (quoted[:11], len(quoted)) == ("[key]: /9j/", 4001)

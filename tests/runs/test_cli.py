@@ -14,7 +14,6 @@ from tests import program
 from tests.cli.conftest import run_to
 from tests.fakes import OPENAI, Response, Server
 from trace_ves import evaluate
-from trace_ves.backbone.registry import is_own_code, may_open_unasked
 from trace_ves.runs.cost import CostLimit
 from trace_ves.runs.prices import load_prices
 
@@ -59,16 +58,6 @@ def test_a_run_cannot_send_the_readers_key_anywhere_or_import_code(workplace: Pa
             refused = f"the run names the backbone '{backbone}', which a file may not choose; if you trust it, "
             assert f"{refused}pass --backbone {backbone}" in done.stderr
     assert (server.received, server.got, (workplace / "taken").exists()) == ([], [], False)
-
-
-def test_only_built_in_backbones_without_an_address_may_be_opened() -> None:
-    allowed = ("glance", "glance:64", "gemini:gemini-3-flash-preview", "openai:gpt-4o", "vertex:m")
-    addresses = ("openai:m@http://host/v1", "openai:m@https://host", "openai:@http://host", "gemini:m@http://host")
-    local = ("hf:./folder", "hf:somebody/model", "vllm:somebody/model")
-    own = ("evil:main", "package.module:callable", "openai.evil:main")
-    others = (*addresses, *local, *own, "", "nothing")
-    assert [spec for spec in (*allowed, *others) if may_open_unasked(spec)] == [*allowed]
-    assert [spec for spec in (*allowed, *local, *own) if is_own_code(spec)] == [*own]
 
 
 # --- a run with --max-cost stops when it is reached, keeps what it has, and goes on where it stopped ---

@@ -13,10 +13,12 @@ from trace_ves import video
 from trace_ves.video import decoder
 from trace_ves.video.bitstream import (
     FrameNumbers,
+    _Bits,
     avc_length_bytes,
     avc_parameter_sets,
     flags_can_be_checked,
     h264_head_is_complete,
+    head_gives_size,
     hevc_has_one_layer,
     start_check,
     units,
@@ -290,18 +292,6 @@ def test_no_picture_is_missing_from_a_whole_file(name: str, skips: bool, footage
     assert gaps(*packets_of(footage(name)), skips=skips) == []
 
 
-@pytest.mark.parametrize("name", ["b-frames.mp4", "late-start.mkv", "interlaced-h264.mp4", "four-four-four-odd.mp4"])
-def test_any_one_picture_that_others_refer_to_is_missed_before_the_next_keyframe(name: str, footage: Footage) -> None:
-    extradata, packets = packets_of(footage(name))
-    length = avc_length_bytes(extradata)
-    slices = [next(unit for unit in units(memoryview(one), length) if unit[0] & 31 in {1, 5}) for one in packets]
-    keys = [at for at, packet in enumerate(slices) if packet[0] >> 5 == 3]
-    referred = [at for at in range(keys[0] + 1, keys[1] - 4) if slices[at][0] >> 5]
-    assert len(referred) > 5
-    for lost in referred:
-        assert gaps(extradata, packets[:lost] + packets[lost + 1 :], skips=True) != []
-
-
 def golomb(value: int) -> str:
     digits = f"{value + 1:b}"
     return "0" * (len(digits) - 1) + digits
@@ -319,17 +309,9 @@ def unit(kind: int, bits: str) -> bytes:
     return b"\0\0\1" + bytes([0x60 | kind]) + bytes(escaped)
 
 
-def sps(
-    *,
-    profile: int = 66,
-    colours: str = "",
-    number_bits: int = 4,
-    order: str = golomb(2),
-    gaps_allowed: bool = False,
-    rest: str = "",
-) -> bytes:
+def sps(*, profile: int = 66, colours: str = "", number_bits: int = 4, order: str = golomb(2), **more: Any) -> bytes:
     bits = f"{profile:08b}{0:016b}" + golomb(0) + colours + golomb(number_bits - 4) + order + golomb(1)
-    return unit(7, bits + f"{gaps_allowed:b}" + golomb(5) + golomb(3) + rest)
+    return unit(7, bits + f"{more.get('gaps_allowed', False):b}" + golomb(5) + golomb(3) + more.get("rest", ""))
 
 
 PPS = unit(8, golomb(2) + golomb(0) + "00")
@@ -439,6 +421,60 @@ def test_a_head_of_h264_is_complete_or_a_frame_must_be_decoded(
 def test_no_head_is_complete_without_a_parameter_set() -> None:
     assert not h264_head_is_complete(None, SMALL)
     assert not h264_head_is_complete(bytes([1, 66, 0, 30, 255, 225, 0, 0, 0]), SMALL)
+
+
+def test_bits_are_read_in_order_and_zeros_follow_the_end() -> None:
+    bits = _Bits(memoryview(b"\xb5\0\0\3\xff"))
+    assert [bits.take(count) for count in (4, 4, 16, 6, 9, 3)] == [0b1011, 0b0101, 0, 0x3F, 0b110000000, 0]
+
+
+def set_of(codec: str, more: str, crop: str) -> bytes:
+    """A sequence parameter set with these bits before the size, or for H.264 behind it."""
+    if codec == "h264":
+        return sps(rest=more + crop)[3:]
+    return b"\x42\1" + unit(0, "1111" + more + golomb(5) + golomb(3) + crop)[4:]
+
+
+def gives_size(codec: str, sets: list[bytes], *packet: bytes, size: int = 4, first: int = 1, end: int = 99) -> bool:
+    measured = b"".join(len(each).to_bytes(2, "big") + each for each in sets)
+    head = bytes([first]) + bytes(20) + bytes([0xFB + size, 1, 0xA1]) + len(sets).to_bytes(2, "big") + measured
+    if codec == "h264":
+        head = (bytes([first, 0x64, 0, 0x1F, 0xFB + size, 0xE0 | len(sets)]) + measured).ljust(23, b"\0")
+    data = b"".join(len(each).to_bytes(size, "big") + each for each in packet)
+    return head_gives_size(codec, head[:end], lambda: memoryview(data))
+
+
+HEVC_START = "000" + "1" * 97 + golomb(2)
+HEAD_SIZES: list[tuple[str, list[str], list[bytes], set[int], set[int]]] = [
+    ("h264", ["11", "10", "011", "000"], [bytes([0xE0 | kind]) for kind in range(32)], {6}, {1, 5, 9, 12}),
+    (
+        *("hevc", [HEVC_START + each for each in (golomb(1), golomb(3) + "1", golomb(3) + "0", golomb(0))]),
+        *([bytes([0x81 | kind << 1, 1]) for kind in range(64)], {39, 40}, {*range(10), *range(16, 22), 35, 38}),
+    ),
+]
+
+
+@pytest.mark.parametrize(("codec", "more", "heads", "messages", "others"), HEAD_SIZES)
+def test_the_head_gives_the_size_where_nothing_else_can(
+    codec: str, more: list[str], heads: list[bytes], messages: set[int], others: set[int]
+) -> None:
+    crops = ("0", "1" + golomb(0), "1" + golomb(1), "1" + golomb(6))
+    found = [[gives_size(codec, [set_of(codec, each, crop)]) for crop in crops] for each in more]
+    assert found == [[True, True, False, False]] * 4
+    good, last = set_of(codec, more[0], "0"), heads[max(others - {9, 12, 35, 38})]
+    message = heads[max(messages)]
+    assert not any(gives_size(codec, sets) for sets in ([], [good, good], [good, message + b"\x2f\0"]))
+    assert not any((gives_size("vp9", [good]), gives_size(codec, [good], first=2), gives_size(codec, [good], end=22)))
+    assert gives_size(codec, [good], end=23 if codec == "h264" else 99)
+    assert not gives_size("hevc", [set_of("hevc", "001" + HEVC_START[3:] + golomb(1), "0")])
+    for size in (1, 2, 4):
+        found = [gives_size(codec, [good], *packet, size=size) for packet in ([last], [last, good], [b"", last])]
+        assert found == [True, False, False]
+    kinds = {kind for kind, head in enumerate(heads) if gives_size(codec, [good], head + b"\5\2abc")}
+    assert kinds == others | messages
+    long = b"\5\xff\1" + bytes(256)
+    for said in (b"\x2f\2ab\x80", b"\5\2ab\x80", b"\5\2ab\5\0", long + b"\x80", long + b"\0\0"):
+        assert gives_size(codec, [good], message + said) == (said.endswith(b"\x80") and said[0] == 5)
 
 
 @pytest.mark.parametrize("size", range(0, 60, 4))

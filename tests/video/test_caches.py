@@ -52,12 +52,16 @@ def test_a_frame_is_decoded_once_for_each_height() -> None:
     assert counting.decoded == [(0.0, 8), (3.0, 8), (9.0, 8)]
     cached.frames_at([3.2])
     assert counting.decoded[3:] == [(3.0, None)]
-    assert cached.duration == 10
+    assert (cached.duration, cached._frames.maxsize) == (10, 268_435_456)
 
 
 def test_the_least_recently_used_frames_are_dropped_first() -> None:
     counting = CountingVideo()
     cached = CachedVideo(counting, max_bytes=3 * 2 * 10 * 20)
+    just = CachedVideo(just_one := CountingVideo(), max_bytes=2 * 10 * 20)
+    for moments in ([0], [0], [1], [1]):
+        just.frames_at(moments)
+    assert just_one.decoded == [(0.0, None), (1.0, None)]
     for moments in ([0, 1, 2], [0], [3]):
         cached.frames_at(moments)
     counting.decoded.clear()
@@ -89,6 +93,21 @@ def test_threads_share_what_one_of_them_decoded() -> None:
         answers = list(pool.map(lambda number: cached.frames_at([number % 10, 7.5]), range(80)))
     assert all(frames[0].seconds == number % 10 for number, frames in enumerate(answers))
     assert sorted(counting.decoded) == [(float(second), None) for second in range(10)]
+
+
+def test_what_another_thread_decodes_meanwhile_is_not_decoded_again() -> None:
+    class Meanwhile:
+        def __enter__(self) -> None:
+            cached._frames[3.0, None] = CountingVideo().frames_at([3.0])[0]
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    counting = CountingVideo()
+    cached = CachedVideo(counting)
+    cached._decoding = Meanwhile()  # type: ignore[assignment]
+    assert [frame.seconds for frame in cached.frames_at([4.0, 3.0])] == [4, 3]
+    assert counting.decoded == [(4.0, None)]
 
 
 @pytest.fixture

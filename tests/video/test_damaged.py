@@ -14,8 +14,9 @@ from video_oracle import HEIGHT, Footage, Truth, digest, every_frame
 
 from trace_ves import video
 from trace_ves.core import VideoError
-from trace_ves.video import Video
+from trace_ves.video import Video, container
 from trace_ves.video.container import Deadline
+from trace_ves.video.decoder import _CAREFUL_READER
 from trace_ves.video.reader import Reader
 
 
@@ -136,6 +137,7 @@ def test_a_damaged_packet_costs_its_frame_and_is_said(footage: Footage, tmp_path
         assert opened.warnings == ()
         check_as_far_as_shown(opened, shown)
         [said] = opened.warnings
+        assert opened._decoder._readers[_CAREFUL_READER]._threads == 1
     assert said.startswith("1 of the requested frames cannot be decoded, the first at 1.233 s; the frame before")
     assert said.endswith(" is used instead; 8 others depend on damaged data")
 
@@ -161,14 +163,29 @@ def test_real_damage(shared: Path) -> None:
 def test_opening_and_decoding_have_a_deadline_that_the_error_states(footage: Footage, tmp_path: Path) -> None:
     assert video.open.__kwdefaults__ == {"deadline_seconds": 120}
     assert 4 < Deadline(Path("film.mp4"), "opening it", 5).remaining_seconds() <= 5
+    assert Deadline(Path("film.mp4"), "opening it", -1).remaining_seconds() == 0
     with pytest.raises(VideoError, match=r"opening it took longer than the deadline of 1e-09 s"):
         video.open(cut(footage("raw.h264"), tmp_path / "raw.h264", 1), deadline_seconds=1e-9)  # no survey is stored
     with video.open(footage("b-frames.mp4")) as opened:
+        opened.frames_at([0.5])
         opened._deadline_seconds = 0
         with pytest.raises(VideoError, match=r"decoding frames of it took longer than the deadline of 0 s"):
             opened.frames_at([1.0])
+        assert opened._decoder._readers == {}
         opened._deadline_seconds = 60
         assert len(opened.frames_at([1.0])) == 1
+
+
+def test_a_file_is_opened_with_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[tuple[str, dict[str, object]]] = []
+    monkeypatch.setattr(container.av, "open", lambda path, **options: opened.append((path, options)))
+    words(path := tmp_path / "text.mp4")
+    deadline = Deadline(path, "opening it", 60)
+    monkeypatch.setattr(deadline, "remaining_seconds", lambda: 7.5)
+    container.open_container(path, deadline)
+    formats = f"{container._VIDEO_FORMATS},{container._AUDIO_FORMATS}"
+    options = {"protocol_whitelist": "file", "format_whitelist": formats, "skip_loop_filter": "all"}
+    assert opened == [(str(path), {"options": options, "timeout": 7.5, "metadata_errors": "replace"})]
 
 
 def test_a_file_that_changes_under_a_reader_is_noticed(footage: Footage, tmp_path: Path) -> None:
@@ -298,7 +315,8 @@ def test_damage_changes_no_frame_before_it(tmp_path: Path) -> None:
 def test_pictures_beyond_the_limit_of_file_or_decoder_are_refused(
     footage: Footage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trace_ves.video.container.MAX_PIXELS", 96 * 64)
+    assert container.MAX_PIXELS == 134_217_728
+    monkeypatch.setattr(container, "MAX_PIXELS", 96 * 64)
     video.open(footage("one-frame.mp4")).close()
     with pytest.raises(VideoError, match=r"pictures of 96x96 are larger than the 6,144 pixels allowed"):
         video.open(footage("interlaced-h264.mp4"))

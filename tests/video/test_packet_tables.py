@@ -27,7 +27,7 @@ from trace_ves.video.container import (
     read_packets,
     table_of,
 )
-from trace_ves.video.sample_table import read_sample_table
+from trace_ves.video.sample_table import _shows_as_stored, read_sample_table
 
 FILES = [*video_footage.PLAIN, *video_footage.SPECIAL]
 MP4 = [name for name in FILES if name.endswith((".mp4", ".mov"))]
@@ -211,6 +211,7 @@ NOT_PLAIN_TABLES += [{b"ctts": numbers(0, 1, 3, 7)}, {b"stps": b""}]
         (mp4({b"stsz": numbers(0, 0, 0), b"stts": EMPTY, b"stsc": EMPTY, b"stco": EMPTY}), None),
         (mp4({b"stco": None, b"co64": numbers(0, 3) + numbers(1000, 2000, 3000, kind="Q")}), head_rows()),
         (mp4({b"stsc": numbers(0, 3, 1, 1, 1, 2, 2, 1, 3, 1, 1)}), head_rows(position=[1000, 2000, 2020, 3000])),
+        (mp4({b"stsc": numbers(0, 3, 1, 9, 1, 1, 2, 1, 2, 1, 1)}), head_rows()),  # the first run has no chunk
         (mp4({b"ctts": numbers(0, 2, 1, 200, 3, 0)}), head_rows(pts=[200, 100, 200, 300])),
         (mp4({b"ctts": numbers(0, 2, 3, 7, 1, 2**32 - 30)}), head_rows(pts=[7, 107, 207, 270], dts=MOVED)),
         *((mp4(changed), None) for changed in NOT_PLAIN_TABLES),
@@ -241,6 +242,21 @@ def test_a_head_that_is_too_large_is_left_to_the_demuxer(
     assert read_head(tmp_path / "small.mp4", mp4()) == head_rows()
     monkeypatch.setattr(sample_table, limit, least - 1)
     assert read_head(tmp_path / "small.mp4", mp4()) is None
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_pictures_are_shown_as_stored_where_both_matrices_say_so(version: int) -> None:
+    def is_upright(movie: bytes, track: bytes, *more: bytes) -> bool:
+        head = box(b"mvhd", bytes([version]), bytes(35 + 12 * version), movie) + b"".join(more)
+        return _shows_as_stored(
+            memoryview(head), memoryview(box(b"tkhd", bytes([version]), bytes(39 + 12 * version), track))
+        )
+
+    plain, turned = (numbers(*(side << 16, 0, 0, 0, side << 16, 0, 0, 0, 1 << 30)) for side in (1, 2))
+    found = [
+        is_upright(*each) for each in ((plain, plain), (turned, plain), (plain, turned), (plain, plain, box(b"mvhd")))
+    ]
+    assert found == [True, False, False, False]
 
 
 @pytest.mark.parametrize("skip", [0, 4])
@@ -292,7 +308,7 @@ def clusters(source: Path) -> list[bytes]:
             if at % 2:
                 content += element(0xA3, b"\x81" + head + bytes([0x80 * packet.is_keyframe]) + bytes(packet), 4)
             else:
-                block = element(0xA1, b"\x81" + head + b"\0" + bytes(packet)) + number(0x9B, 33)
+                block = element(0xA1, b"\x81" + head + b"\0" + bytes(packet)) + number(0x9B, 50)
                 block += b"" if packet.is_keyframe else number(0xFB, 33)
                 content += element(0xA0, element(0xEC, b"..") + block + element(0x75A1, b"") + element(0x75A2, b"\0"))
         found.append(element(0x1F43B675, content, 8))
@@ -320,6 +336,7 @@ def test_groups_of_blocks_and_other_tracks(footage: Footage, truth: Truths, tmp_
     expected = truth(footage("vp9.webm"), height=HEIGHT)
     with video.open(path) as opened:
         frames = opened.frames_at([float(opened.timestamps[row]) for row in (60, 3, 74)], height=HEIGHT)
+        assert opened.duration == pytest.approx(float(opened.timestamps[-1]) + 0.05)
     assert [digest(frame.picture) for frame in frames] == [expected[row].digest for row in (60, 3, 74)]
 
 
@@ -456,7 +473,9 @@ OTHERS = [0x114D9B74, 0x1549A966, 0x1C53BB6B, 0x1941A469, 0x1043A770, 0x1254C367
         (small(PLAIN, others=b"\xec\x7f\xff" + bytes((1 << 14) - 1)), None),
         (small(PLAIN, others=b"\xec\x00\x81" + bytes(8)), None),
         (small(PLAIN, tracks=element(0xAE, TRACK) + b"\x08\x00\x00\x00\x00\x80"), None),
-        *((small([BEGUN + part]), None) for part in (b"\xec\xff", b"\xec\x83..", b"\x20\x00\x00\x80")),
+        *((small([BEGUN + part]), None) for part in (b"\xec\xff", b"\xec\x83..", b"\x20\x00\x00\x80", b"\0\xec\x80")),
+        (small([BEGUN + b"\xec\x40\x7f" + bytes(127)]), [FIRST_ROW]),
+        *((small([BEGUN + void]), None) for void in (b"\xec\xff" + bytes(127), b"\xec\0" + bytes(8))),
         *((small(PLAIN, others=element(kind, b"..")), [FIRST_ROW]) for kind in OTHERS),
         *((small(PLAIN, others=element(kind + 1, b"..")), None) for kind in OTHERS),
         (small(PLAIN, others=element(0x1654AE6B, element(0xAE, TRACK))), None),

@@ -63,8 +63,9 @@ def beside(folder: Path, content: bytes | str, name: str = "film.srt") -> Path:
 def test_a_file_beside_the_video_is_read_without_its_markup(tmp_path: Path, name: str, content: bytes) -> None:
     found = read_subtitles(beside(tmp_path, content, name), 100)
     assert found == Subtitles(name, CUES)
-    old = "1\n00:00:01,0 --> 00:00:02,0\nCaf\u00e9 \u0153uvre\n".encode("cp1252")
-    assert read_subtitles(beside(tmp_path, old, name), 9) == Subtitles(name, (Cue(1, 2, "Caf\u00e9 \u0153uvre"),))
+    old = "1\n00:00:01,0 --> 00:00:02,0\nCaf\u00e9 \u0153uvre ".encode("cp1252") + b"\x81\n"  # which has no letter
+    cue = Cue(1, 2, "Caf\u00e9 \u0153uvre \ufffd")
+    assert read_subtitles(beside(tmp_path, old, name), 9) == Subtitles(name, (cue,))
 
 
 @pytest.mark.parametrize(
@@ -77,6 +78,7 @@ def test_a_file_beside_the_video_is_read_without_its_markup(tmp_path: Path, name
         ("&lt; /subtitles&gt; <<b></subtitles>>", "< /subtitles> < >"),
         ("so\U000e0041\U000e0042 what\ufff9", "so what"),  # letters that are not shown
         ("<00:01:02.000><c.yellow> word</c><v Ann>two", "word two"),
+        *(("x" * length, "x" * min(length, 300 - (length > 300)) + "…" * (length > 300)) for length in (300, 301)),
     ],
 )
 def test_markup_that_is_written_in_entities_is_markup(tmp_path: Path, said: str, text: str) -> None:
@@ -86,7 +88,7 @@ def test_markup_that_is_written_in_entities_is_markup(tmp_path: Path, said: str,
     excerpt = found.excerpt([Interval(0, 9)], most_chars=500)
     prompt = Request(Prompt("ask", "Who?"), {}, BaseModel, subtitles=excerpt).text
     assert prompt.count("<") == prompt.count(">") == 2  # the two marks around the data
-    assert f'"text": {json.dumps(text)}'.replace("<", "\\u003c").replace(">", "\\u003e") in prompt
+    assert f'"text": {json.dumps(text, ensure_ascii=False)}'.replace("<", "\\u003c").replace(">", "\\u003e") in prompt
 
 
 def test_the_file_of_the_videos_own_name_comes_first(tmp_path: Path) -> None:
@@ -101,6 +103,8 @@ def test_cues_whose_times_make_no_sense_are_left_out_and_counted(tmp_path: Path)
         "00:00:05,000 --> 00:00:04,000",
         "00:00:05,000 --> 00:00:05,000",
         "00:99:99,000 --> 00:99:99,500",
+        "00:00:01,000 --> 1:2:3:4",
+        "1:2:3:4 --> 00:00:05,000",
         "99999:00:00,000 --> 99999:00:01,000",
         "-00:00:01,000 --> 00:00:01,000",
         "soon --> later",

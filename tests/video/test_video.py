@@ -1,11 +1,11 @@
 """What a caller sees: facts of the file, moments, heights, spans, and sentences for what cannot be."""
 
-import itertools
 import math
 import pickle
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import av
@@ -21,6 +21,7 @@ from video_oracle import HEIGHT, Footage, check, every_frame
 from trace_ves import video
 from trace_ves.core import InputError, Interval, VideoError, centred_uniform
 from trace_ves.video import Video, picture
+from trace_ves.video.container import choose_stream
 from trace_ves.video.folders import VideoFolders
 from trace_ves.video.picture import Orientation, Scaler, YuvPicture, checksum
 
@@ -87,6 +88,11 @@ def test_height_keeps_the_aspect_and_never_enlarges(opened: Video, height: int |
     assert simplejpeg.decode_jpeg_header(frame.jpeg())[:2] == (size[1], size[0])
 
 
+def test_a_narrow_picture_keeps_a_column() -> None:
+    small = Scaler(Orientation()).picture(av.VideoFrame(2, 64, "yuv420p"), 1)
+    assert (small.width, small.height) == (1, 1)
+
+
 def test_timestamps_cannot_be_changed_by_a_caller(opened: Video) -> None:
     for column in (opened.timestamps, opened.pts):
         with pytest.raises(ValueError, match="read-only"):
@@ -98,7 +104,19 @@ def test_a_span_is_looked_at_evenly_with_no_frame_twice_and_no_more_than_the_lim
     assert opened.frames_between(span, fps=5, height=32) == opened.frames_at(centred_uniform(span, 8), height=32)
     assert len(opened.frames_between(Interval(1.0, 1.1), fps=1000)) == 3
     assert [len(opened.frames_between(Interval(0, 2.5), fps=30, limit=limit)) for limit in (7, 1)] == [7, 1]
-    assert len(opened.frames_between(Interval(1.0, 1.0), fps=1)) == 1
+    assert [len(opened.frames_between(Interval(1.0, end), fps=0.1)) for end in (1.0, 2.5)] == [1, 1]
+
+
+def test_what_is_said_of_frames_that_are_damaged(opened: Video) -> None:
+    missing = "{} of the requested frames cannot be decoded, the first at {} s; the frame before is used instead"
+    depend = "{} of the requested frames depend on damaged data, the first at {} s"
+    for opened._undecodable, opened._damaged, said in (  # type: ignore[misc]
+        (set(), set(), []),
+        ({15, 30}, set(), [missing.format(2, "0.500")]),
+        ({30}, {3, 9}, [missing.format(1, "1.000") + "; 2 others depend on damaged data"]),
+        (set(), {45, 60, 75 - 1}, [depend.format(3, "1.500")]),
+    ):
+        assert list(opened.warnings) == said
 
 
 def test_after_close_there_are_no_frames_but_a_sentence(footage: Footage) -> None:
@@ -117,7 +135,7 @@ def test_a_jpeg_is_made_once_and_pictures_can_be_pickled(opened: Video) -> None:
     assert again == frame
     assert again.jpeg() == frame.jpeg()
     assert np.array_equal(again.rgb(), frame.rgb())
-    assert frame.jpeg(80) is frame.jpeg(80)
+    assert (frame.jpeg(80) is frame.jpeg(80), frame.jpeg() is frame.jpeg(90)) == (True, True)
     assert len(frame.jpeg(30)) < len(frame.jpeg(95))
     with pytest.raises(ValueError, match="must be 1 to 100"):
         frame.jpeg(0)
@@ -165,6 +183,29 @@ def test_the_default_stream_is_taken_and_said(footage: Footage, tmp_path: Path) 
         check(opened, every_frame(opened.path, stream=1, height=HEIGHT))
 
 
+@pytest.mark.parametrize(
+    ("streams", "chosen", "warned"),
+    [
+        ([(0, 9, 9), (0, 9, 9)], 0, True),
+        ([(0, 9, 8), (0, 9, 9), (0, 9, 9)], 1, True),
+        ([(0, 9, 9), (1, 1, 1)], 1, True),
+        ([(0x400, 9, 9), (0, 1, 1)], 1, False),
+    ],
+)
+def test_of_several_streams_one_is_chosen(streams: list[tuple[int, int, int]], chosen: int, warned: bool) -> None:
+    class Streams(list[Any]):
+        video = property(list)
+
+    made = Streams(
+        SimpleNamespace(index=at, disposition=kind, codec_context=SimpleNamespace(name="x", width=width, height=height))
+        for at, (kind, width, height) in enumerate(streams)
+    )
+    file: Any = SimpleNamespace(streams=made)
+    said = (f"stream {chosen} is used, one of {len(streams)} video streams",) if warned else ()
+    assert choose_stream(file, Path("a.mp4")) == (made[chosen], said)
+    assert [hasattr(stream, "discard") for stream in made] == [at != chosen for at in range(len(streams))]
+
+
 def test_of_several_equal_streams_the_largest_is_taken(shared: Path) -> None:
     with video.open(shared / "media" / "nasa_13013.mp4") as opened:
         assert (opened.width, opened.height) == (480, 270)
@@ -187,28 +228,37 @@ def test_bands_leave_no_trace(monkeypatch: pytest.MonkeyPatch, size: tuple[int, 
     assert np.array_equal(picture.YuvPicture(*planes).rgb(), expected)
 
 
-@pytest.mark.parametrize("full", [False, True])
+RANGES = [
+    ("yuv420p", 0, False),
+    ("yuv420p", 1, False),
+    ("yuv420p", 2, True),
+    ("yuvj420p", 0, True),
+    ("yuvj420p", 1, True),
+]
+
+
+@pytest.mark.parametrize(("layout", "said", "full"), RANGES)
 @pytest.mark.parametrize(
     ("matrix", "red", "blue"),
-    [(1, 0.2126, 0.0722), (5, 0.299, 0.114), (6, 0.299, 0.114), (2, 0.299, 0.114), (9, 0.2627, 0.0593)],
-    ids=["709", "601", "170m", "unnamed", "2020"],
+    [
+        *((matrix, 0.299, 0.114) for matrix in (0, 2, 3, 5, 6, 8, 11)),  # BT.601, and what is unknown
+        *((1, 0.2126, 0.0722), (4, 0.30, 0.11), (7, 0.212, 0.087), (9, 0.2627, 0.0593), (10, 0.2627, 0.0593)),
+    ],
 )
-def test_colours_are_those_of_the_standards_formulas(matrix: int, red: float, blue: float, full: bool) -> None:
+def test_colours_are_those_of_the_standards_formulas(
+    matrix: int, red: float, blue: float, layout: str, said: int, full: bool
+) -> None:
     for colour in ((0.8, 0.2, 0.1), (0.1, 0.7, 0.2), (0.2, 0.3, 0.9), (0.5, 0.5, 0.5), (0.9, 0.8, 0.1)):
         luma = red * colour[0] + (1 - red - blue) * colour[1] + blue * colour[2]
         chroma = (colour[2] - luma) / (2 - 2 * blue), (colour[0] - luma) / (2 - 2 * red)
         y = 255 * luma if full else 16 + 219 * luma
-        frame = av.VideoFrame(32, 32, "yuv420p")
+        frame = av.VideoFrame(32, 32, layout)
         values = (y, *(128 + (255 if full else 224) * each for each in chroma))
         for place, value in zip(frame.planes, values, strict=True):
             place.update(bytes([round(value)]) * place.buffer_size)
-        frame.colorspace, frame.color_range = matrix, 2 if full else 1
+        frame.colorspace, frame.color_range = matrix, said
         shown = Scaler(Orientation()).picture(frame, None).rgb()[16, 16]
         assert np.abs(shown - 255 * np.array(colour)).max() <= 6, (colour, shown)  # two roundings to 8 bits
-
-
-USUAL = (144, 224, 240, 336, 360, 448, 480, 640, 720, 1080)
-"""Sizes that frames are asked for in."""
 
 
 def plane(pixels: NDArray[np.uint8], surroundings: int) -> NDArray[np.uint8]:
@@ -232,12 +282,6 @@ def test_every_size_up_to_two_blocks(height: int) -> None:
     for width in range(1, 34):
         (data,) = jpegs(width, height)
         assert simplejpeg.decode_jpeg_header(data)[:2] == (height, width)
-
-
-def test_odd_sizes_around_the_usual_ones() -> None:
-    odd = sorted({size + step for size in USUAL for step in (-1, 1)})
-    for width, height in itertools.chain(zip(odd, odd[::-1], strict=True), ((width, 224) for width in odd)):
-        assert len(jpegs(width, height)) == 1, (width, height)
 
 
 def test_the_last_column_and_row_are_the_pictures_own() -> None:

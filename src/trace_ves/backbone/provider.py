@@ -41,8 +41,8 @@ class ImagePart:
 
     jpeg: bytes = field(repr=False)
     height_px: int  # The default level of detail depends on it
+    width_px: int
     ends_clip: bool = False  # Whether it is the last frame of its clip, where a shared prefix may end
-    width_px: int = 0
 
     @property
     def base64(self) -> str:
@@ -57,7 +57,7 @@ def request_parts(request: Request[Any]) -> tuple[Part, ...]:
     """The parts of a request, in the order in which the model reads them."""
     return lay_out(
         request,
-        lambda frame, ends: ImagePart(frame.jpeg(), frame.picture.height, ends_clip=ends, width_px=frame.picture.width),
+        lambda frame, ends: ImagePart(frame.jpeg(), frame.picture.height, frame.picture.width, ends_clip=ends),
     )
 
 

@@ -212,7 +212,7 @@ class RemoteBackbone:
             service_tier=self._options.service_tier,
             seed=None if temperature == 0 else sampling_seed(request),
             shared_ends=shared_ends,
-            cache_key=hashlib.sha256(json.dumps(question, default=str).encode()).hexdigest()[:32],
+            cache_key=hashlib.sha256(json.dumps(question).encode()).hexdigest()[:32],
         )
 
     def _check_limits(self, parts: tuple[Part, ...]) -> None:

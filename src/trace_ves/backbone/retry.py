@@ -121,7 +121,7 @@ class Notice:
     reason: str  # For example `HTTP 429, rate limit`
     then: str  # What happens at the end of the wait: `trying again` or `giving this attempt up`
     until: float  # A time of `time.monotonic`
-    waiting: int = 1  # The number of waiting requests of this backbone
+    waiting: int  # The number of waiting requests of this backbone
 
     def sentence(self, now: float) -> str:
         """One line with the remaining seconds."""

@@ -64,7 +64,7 @@ def threads_pay(groups: Sequence[Group], frame_pixels: int) -> bool:
 
 _MAX_READERS: Final = 4  # more readers would take more memory
 _FIRST_READER: Final = (0, 1)  # slot and threads of the reader left open by a survey
-_CAREFUL_READER: Final = (-1, 1)  # for damaged groups; it conceals damage instead of refusing packets
+_CAREFUL_READER: Final = (_MAX_READERS, 1)  # for damaged groups; it conceals damage instead of refusing packets
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ def _ticks_per_frame(rate: Fraction, time_base: Fraction) -> int:
 def _seconds(ticks: NDArray[np.int64], time_base: Fraction) -> NDArray[np.float64]:
     """Convert ticks to the nearest floats."""
     exact_as_float = len(ticks) == 0 or int(ticks[-1]) * time_base.numerator < 2**53
-    if exact_as_float and time_base.denominator < 2**53:
+    if exact_as_float:
         return (ticks * time_base.numerator).astype(np.float64) / float(time_base.denominator)
     exact = [int(tick) * time_base.numerator / time_base.denominator for tick in ticks]
     return np.array(exact, dtype=np.float64)

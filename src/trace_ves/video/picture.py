@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _BT601: Final = 5
-_MATRICES: Final = {1: 1, 4: 4, 7: 7, 9: 9, 10: 9}  # FFmpeg's colour matrix -> swscale's; all others are BT.601
+_MATRICES: Final = {same: same for same in (1, 7, 9)} | {10: 9}  # FFmpeg's -> swscale's; the others are close to BT.601
 _BAND_PIXELS: Final = 40_000  # converted to RGB at a time; larger arrays are slower to allocate
 
 

@@ -13,15 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, call
 
 import pytest
 from tests.fakes import Sighting, make_clip, make_request
 
 from trace_ves.backbone import open_backbone
-from trace_ves.backbone.registry import BackboneOptions, may_open_unasked
+from trace_ves.backbone.model_settings import ServerKind
+from trace_ves.backbone.registry import BackboneOptions
 from trace_ves.backbone.vllm import backbone as server_module
-from trace_ves.backbone.vllm.backbone import VllmBackbone, VllmServer, count_gpus, serve_arguments
+from trace_ves.backbone.vllm.backbone import VllmBackbone, VllmProvider, VllmServer, count_gpus, serve_arguments
 from trace_ves.core import BackboneConfigError, BackboneError
 
 MODEL = "Qwen/Qwen3-VL-8B-Instruct"
@@ -86,10 +87,9 @@ def test_the_server_is_started_with_its_flags_at_the_first_question_and_ends_wit
     generations = ask(server, 3)
     assert [one.reply for one in generations] == [Sighting(colour="red", seconds=3.0)] * 3
     assert generations[0].usage.cached_tokens == 5
-    (call,) = stand_in.calls()
+    ((arguments, _),) = (started.values() for started in stand_in.calls())
     server.stop()
     assert stand_in.is_gone()
-    arguments = call["arguments"]
     assert arguments[:-1] == [*server.arguments, "--host", "127.0.0.1", "--port"]
     assert not any(server.key.secret in argument for argument in arguments)  # every user can list command lines
 
@@ -173,10 +173,9 @@ def test_without_vllm_a_sentence_says_what_to_do(monkeypatch: pytest.MonkeyPatch
         open_backbone(SPEC)
 
 
-def test_an_option_is_no_model_and_no_file_starts_a_server() -> None:
+def test_an_option_is_no_model() -> None:
     with pytest.raises(BackboneConfigError, match="is an option of vLLM"):
         open_backbone("vllm:--help")
-    assert not may_open_unasked(SPEC)
 
 
 @pytest.mark.parametrize(
@@ -195,8 +194,13 @@ def test_the_gpus_that_a_server_sees(
     assert count_gpus() == gpus
 
 
-def test_the_end_of_the_log_is_its_last_lines_on_one_line_without_the_key(tmp_path: Path) -> None:
+def test_the_end_of_the_log_is_its_last_lines_on_one_line_without_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_exit: list[object] = []
+    monkeypatch.setattr(server_module.atexit, "register", at_exit.append)
     server = VllmServer(SPEC, MODEL, tmp_path / "vllm")
+    assert at_exit == [server.stop]
     assert (server._log_end(), server._start_seconds) == ("none", 1800)
     server._log = tmp_path / "logs" / "server.log"
     server._log.parent.mkdir()
@@ -219,6 +223,9 @@ def test_a_backbone_of_ones_own_server_is_local_with_32_requests_at_once(tmp_pat
     assert backbone._provider.limits.images == 256
     assert backbone.answer_settings == {"temperature": 0.0, "arguments": list(server.arguments)}
     assert len(server.key.secret) == 32
+    provider = backbone._provider
+    assert isinstance(provider, VllmProvider)
+    assert (provider.may_drop_frames, provider._server) == (True, ServerKind.VLLM)
 
 
 @pytest.mark.parametrize("said", [200, 201, urllib.error.URLError("no"), OSError(), ValueError()])
@@ -226,3 +233,4 @@ def test_a_server_is_healthy_when_it_says_so(said: Any, monkeypatch: pytest.Monk
     responses = [said] if isinstance(said, Exception) else [nullcontext(SimpleNamespace(status=said))]
     monkeypatch.setattr(server_module, "_DIRECT", SimpleNamespace(open=Mock(side_effect=responses)))
     assert server_module._is_healthy("http://127.0.0.1/health") is (said == 200)
+    assert server_module._DIRECT.open.mock_calls == [call("http://127.0.0.1/health", timeout=5)]  # type: ignore[attr-defined]

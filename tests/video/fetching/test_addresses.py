@@ -40,6 +40,7 @@ def internet(server: FilmServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, l
     true_lookup, true_connect = socket.getaddrinfo, socket.create_connection
 
     def lookup(host: str, port: int | None, *rest: int, **options: int) -> list[object]:
+        assert host not in names or options == {"type": socket.SOCK_STREAM}  # else each address comes several times
         return [*true_lookup(names[host].pop(0) if host in names else host, port, *rest, **options)]
 
     def connect(address: tuple[str, int], *rest: object, **options: object) -> socket.socket:
@@ -278,6 +279,31 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
         fetch_video(FILM)
 
 
+def test_yt_dlp_gets_no_more_than_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Client:
+        def __init__(self, options: dict[str, Any]) -> None:
+            found.append(options)
+            raise KeyboardInterrupt
+
+    found: list[dict[str, Any]] = []
+    heard: list[tuple[int, int | None]] = []
+    monkeypatch.setattr("yt_dlp.YoutubeDL", Client)
+    rules = FetchRules(most_bytes=1000, timeout_seconds=7.0, attempts=3)
+    with pytest.raises(KeyboardInterrupt):
+        youtube.download_film(FILM, tmp_path / "100%.part", rules, lambda *state: heard.append(state))
+    [listen], logger = (found[0].pop(name) for name in ("progress_hooks", "logger"))
+    quiet = {"noplaylist": True, "quiet": True, "no_warnings": True, "noprogress": True, "cachedir": False}
+    careful = {"overwrites": False, "updatetime": False, "fixup": "never", "allowed_extractors": ["youtube"]}
+    limits = {"format": youtube.FORMATS, "socket_timeout": 7.0, "retries": 3, "fragment_retries": 3}
+    assert found == [quiet | careful | limits | {"outtmpl": {"default": f"{tmp_path}/100%%.part"}}]
+    assert (logger.handlers != [], logger.parent) == (True, None)
+    for done, total in ((None, None), (1000.0, 2000.0)):
+        listen({"downloaded_bytes": done, "total_bytes": total})
+    assert heard == [(0, None), (1000, 2000)]
+    with pytest.raises(youtube._TooLargeError):
+        listen({"downloaded_bytes": 1001})
+
+
 @pytest.fixture
 def known(server: FilmServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What yt-dlp found out about the film: streams of several heights, all of them on loopback."""
@@ -307,6 +333,7 @@ def test_the_best_stream_up_to_720_rows_is_fetched_and_kept(known: dict[str, Any
     fetched = fetch_video(FILM, rules=RULES, on_progress=lambda done, total: heard.append((done, total)))
     assert (fetched.path.name, fetched.path.read_bytes()) == ("aqz-KE-bpKQ.mp4", server.body)
     assert {path for path, _ in server.requests} == {"/v720"}
+    assert youtube.FORMATS == "bv[height<=720][ext=mp4]/bv[height<=720]/b[height<=720]/bv/b"
     assert heard[-1] == (len(server.body), len(server.body))
     asked = len(server.requests)
     assert fetch_video("https://youtu.be/aqz-KE-bpKQ", rules=RULES) == fetched
@@ -330,8 +357,12 @@ def test_a_film_that_grows_too_large_is_stopped(known: dict[str, Any], server: F
     assert [path.name for path in cache_folder(FILM).iterdir()] == ["lock"]
 
 
-def test_what_yt_dlp_says_is_one_sentence(known: dict[str, Any], server: FilmServer) -> None:
+def test_what_yt_dlp_says_is_one_sentence(
+    known: dict[str, Any], server: FilmServer, capfd: pytest.CaptureFixture[str]
+) -> None:
     server.manners = lambda handler: bool(handler.send_error(403) or True)
     with pytest.raises(InputError, match=r"yt-dlp could not fetch it: .*403.*[^.]\.$") as refusal:
         fetch_video(FILM, rules=RULES)
-    assert "\n" not in str(refusal.value)
+    assert youtube._words(Exception("ERROR: \x1b[0;31mno\n\x1b[0m way. (caused by x)")) == "no way"
+    assert [len(youtube._words(Exception("x" * length))) for length in (300, 301)] == [300, 301]
+    assert ("\n" in str(refusal.value), *capfd.readouterr()) == (False, "", "")

@@ -4,6 +4,7 @@ import hashlib
 import os
 import resource
 import shutil
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,9 +19,19 @@ from tests.video.fetching.servers import FilmServer
 
 from trace_ves.core import InputError
 from trace_ves.video import download
-from trace_ves.video.fetching import PART, FetchRules, cache_folder, fetch_video, lock_folder
+from trace_ves.video.download import Version
+from trace_ves.video.fetching import PART, FetchRules, _file_name, cache_folder, fetch_video, lock_folder
 
 RULES = FetchRules(allow_private=True, wait_seconds=0.0, timeout_seconds=5.0)
+
+
+def test_what_nobody_has_chosen() -> None:
+    assert FetchRules() == FetchRules(False, 8 * 10**9, 32 * 10**9, 30.0, 60.0, 65_536, 4, 0.5)
+    sizes = {0: "0.0 MB", 10**6: "1.0 MB", 10**9 - 1: "1000.0 MB", 10**9: "1.0 GB", 25 * 10**8: "2.5 GB"}
+    assert {size: download.size_words(size) for size in sizes} == sizes
+    names = {"/films/A film (1).mp4": "A_film_1_.mp4", f"/{'x' * 100}.mp4": f"{'x' * 76}.mp4", "/.a.mp4": "a.mp4"}
+    names |= dict.fromkeys(("", "/", "/..", "/-_.", "/ä"), "video")
+    assert {path: _file_name(path) for path in names} == names
 
 
 def part_of(server: FilmServer) -> Path:
@@ -35,7 +46,12 @@ def test_a_file_arrives_whole_under_its_name(server: FilmServer) -> None:
     assert heard[-1] == (len(server.body), len(server.body))
     assert heard == sorted(heard)
     assert server.requests[0][1]["Accept-Encoding"] == "identity"
+    timers = [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
+    own = [timer for timer in timers if timer.function.__name__ == "break_off"]
+    assert all(timer.finished.is_set() for timer in own)  # else one would break a later transfer off
     assert fetched.path.parent.stat().st_mode & 0o077 == 0  # the cache is for its owner alone
+    assert (fetched.path.parent / "lock").stat().st_mode & 0o777 == 0o600
+    assert sorted(file.name for file in fetched.path.parent.iterdir()) == ["film.mp4", "lock", "video.json"]
     assert fetch_video(f"{server.url}?key=x", rules=RULES) == fetched  # which is asked about, and not sent again
     assert [headers.get("If-None-Match") for _, headers in server.requests] == [None, '"one"']
 
@@ -169,12 +185,21 @@ def test_a_part_that_is_whole_is_not_asked_for_again(server: FilmServer) -> None
 # --- limits -----------------------------------------------------------------------------------------
 
 
+def test_versions_are_the_same_where_nothing_speaks_against_it() -> None:
+    full = Version('"one"', "Monday", 7)
+    same = [Version(), full, Version('"one"'), Version(None, "Monday"), Version(None, None, 7)]
+    other = [Version('"two"', "Monday", 7), Version('"one"', "Sunday", 7), Version('"one"', "Monday", 8)]
+    for one, two in ((full, each) for each in (*same, *other)):
+        assert download._is_same(one, two) is download._is_same(two, one) is (two in same)
+
+
 def test_a_file_that_is_too_large_is_refused_and_a_body_without_end_stops_at_the_limit(server: FilmServer) -> None:
     heard: list[tuple[int, int | None]] = []
     rules = replace(RULES, most_bytes=1_000_000)
     with pytest.raises(InputError, match=r"3\.0 MB or more, and 1\.0 MB are allowed; .*--max-download-gb"):
         fetch_video(server.url, rules=rules, on_progress=lambda *state: heard.append(state))
     assert heard == []
+    assert fetch_video(f"{server.url}?just", rules=replace(RULES, most_bytes=len(server.body))).bytes == 3_000_012
     server.manners = server.send_without_end
     with pytest.raises(InputError, match=r"1\.\d MB or more, and 1\.0 MB are allowed; .*--max-download-gb"):
         fetch_video(server.url, rules=rules, on_progress=lambda *state: heard.append(state))
@@ -195,6 +220,11 @@ def test_a_small_length_cuts_the_file_and_a_wrong_one_is_refused(server: FilmSer
     server.manners = lambda handler: bool(server.send(handler, 200, server.body, {}, length=length) or True)
     with pytest.raises(InputError, match=words):
         fetch_video(server.url, rules=RULES)
+    chunk = b"%x\r\n%s\r\n0\r\n\r\n" % (len(server.body), server.body)
+    server.manners = lambda handler: bool(
+        server.send(handler, 200, chunk, {"Transfer-Encoding": "chunked"}, length=1000) or True
+    )
+    assert fetch_video(f"{server.url}?chunks", rules=RULES).bytes == len(server.body)
     server.manners = lambda handler: bool(server.send(handler, 200, server.body, {}, length=1000) or True)
     assert fetch_video(f"{server.url}?cut", rules=RULES).path.read_bytes() == server.body[:1000]
 
@@ -232,9 +262,13 @@ def test_a_server_that_never_begins_is_given_up(server: FilmServer, manners: Cal
 
 
 def test_a_disk_without_room_is_told_of_before(server: FilmServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download.shutil, "disk_usage", lambda _: SimpleNamespace(free=1_000_000))
-    with pytest.raises(InputError, match=r"has 3\.0 MB, and 1\.0 MB are free .* TRACE_VES_CACHE_DIR"):
-        fetch_video(server.url, rules=RULES)
+    interrupted(server)
+    for free in (1_000_000, len(server.body) - 1_000_001):
+        monkeypatch.setattr(download.shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free))
+        with pytest.raises(InputError, match=rf"has 3\.0 MB, and {free / 1e6:.1f} MB are free .* TRACE_VES_CACHE_DIR"):
+            fetch_video(server.url, rules=RULES)
+    monkeypatch.setattr(download.shutil, "disk_usage", lambda _: SimpleNamespace(free=len(server.body) - 1_000_000))
+    assert fetch_video(server.url, rules=RULES).path.read_bytes() == server.body
 
 
 def test_a_disk_that_fills_up_ends_with_a_sentence_and_keeps_the_part(server: FilmServer) -> None:
@@ -253,9 +287,10 @@ def test_a_disk_that_fills_up_ends_with_a_sentence_and_keeps_the_part(server: Fi
 def test_the_least_recently_used_make_room(server: FilmServer) -> None:
     rules = replace(RULES, cache_bytes=2 * len(server.body) + 10_000)
     first, second = (fetch_video(f"{server.url}?{name}", rules=rules).path for name in "ab")
-    for folder, seconds_ago in ((first.parent, 50), (second.parent, 90)):
+    for folder, seconds_ago in ((first.parent, 90), (second.parent, 50)):
         for file in folder.iterdir():
             os.utime(file, (time.time() - seconds_ago,) * 2)
+    fetch_video(f"{server.url}?a", rules=rules)
     third = fetch_video(f"{server.url}?c", rules=rules).path
     assert (first.exists(), second.exists(), third.exists()) == (True, False, True)
 
