@@ -324,7 +324,7 @@ def test_a_packet_is_known_by_its_place_or_else_by_its_timestamp() -> None:
 @pytest.mark.parametrize(
     ("sizes", "first", "start", "last", "found"),
     [
-        ([1] * 20, 0, 0, 17, [*range(18)]),
+        ([1] * 20, 0, 0, 16, [*range(17)]),
         ([1] * 20, 6, 9, 12, [9, 10, 11, 12]),
         ([1] * 3, 0, 0, 9, [0, 1, 2, PacketsMovedError]),
         ([1, 1, 2, 1], 0, 0, 9, [0, 1, PacketsMovedError]),
@@ -367,6 +367,9 @@ def test_what_a_decoder_gives_and_what_it_refuses() -> None:
     assert decoded(shown(3), shown(2), shown(None), shown(4, 0)) == ([3, 2, 4], set())
     assert decoded(shown(3), shown(4, 0), conceals=True) == ([3], set())
     assert decoded(shown(3, corrupt=True), shown(None, corrupt=True)) == ([3], {3, 7})
+    for name, sizes in (("mpeg4", [True, False]), ("h264", [False, False])):
+        stream = SimpleNamespace(codec_context=SimpleNamespace(name=name))
+        assert [bare_reader(table([0], {0}), _stream=stream).may_be_empty(size) for size in (19, 20)] == sizes
     refused = [decoded(), decoded(size=None), decoded(empty=True), decoded(size=8, empty=True)]
     assert refused == [([], damaged) for damaged in ({7}, {7}, set(), {7})]
 
