@@ -213,6 +213,14 @@ def test_a_careful_decode_starts_at_earlier_keyframes_and_knows_what_depends_on_
     assert [row for row in range(12) if decoder._depends_on_damage(Shown(row, still))] == [4, 7, 8]
 
 
+def test_the_first_120_packets_are_decoded_to_see_whether_frames_are_reordered() -> None:
+    asked: list[range] = []
+    reader: Any = SimpleNamespace(frames=lambda _start, wanted, *_, **__: asked.append(wanted) or iter(()))
+    facts: Any = SimpleNamespace(format="mov", reorders=True)
+    assert [survey._doubt(reader, table([*range(count)], {0}), facts, UNUSED) for count in (5, 130)] == [None, None]
+    assert asked == [range(5), range(120)]
+
+
 def test_where_packets_moved_the_first_frame_is_found_from_the_start() -> None:
     reader = reader_of({3: None, 0: [(0, picture(7))]})
     assert survey._first_frame(reader, table([*range(5)], {3}), Path("a.mpg"), UNUSED).width == 16
