@@ -8,9 +8,10 @@ import pytest
 from pydantic import BaseModel
 from tests.fakes import make_clip
 
-from trace_ves.backbone.protocol import ModelFault, Prompt, Request
+from trace_ves.backbone.protocol import Generation, ModelFault, Prompt, Request
 from trace_ves.backbone.registry import open_backbone
 from trace_ves.core import BackboneError, Clip, TraceVesError
+from trace_ves.records.transcript import ModelText
 
 
 class Seen(BaseModel):
@@ -57,7 +58,8 @@ def test_replies_are_found_by_stage_frames_and_order_whatever_the_words(tmp_path
     for _ in range(2):  # the same request gets the same reply again
         assert [each.reply.seen for each in model.generate(batch) if isinstance(each.reply, Seen)] == words
     [last] = model.generate([ask("decide", "Else?")])
-    assert isinstance(last.reply, ModelFault)
+    fault = ModelFault("It is no Seen.", "no idea")
+    assert last == Generation(fault, texts=(ModelText("no idea", "It is no Seen."),))
     for unknown in (ask("decide", "More?"), ask("look", "Old words.", make_clip(7, [1]))):
         with pytest.raises(BackboneError, match=f"no recorded reply to the stage '{unknown.stage}'"):
             model.generate([unknown])
@@ -71,7 +73,7 @@ def test_with_several_questions_the_prompt_must_be_the_same(tmp_path: Path) -> N
     (tmp_path / "run.transcripts").write_text("\n".join(lines) + "\n")
     model = open_backbone(f"replay:{tmp_path / 'run.transcripts'}")
     [generation] = model.generate([ask("look", "Is it b?", clip)])
-    assert generation.reply == Seen(seen="b")
+    assert generation == Generation(Seen(seen="b"), texts=(ModelText('{"seen": "b"}'),))
     with pytest.raises(BackboneError, match="no recorded reply"):
         model.generate([ask("look", "Is it c?", clip)])
 

@@ -141,7 +141,7 @@ def test_a_wait_for_the_next_attempt_is_a_log_line_with_its_seconds(
 def test_a_slow_response_is_told_while_it_is_awaited(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(attempts, "SLOW_SECONDS", 0.1)
+    monkeypatch.setattr(attempts, "SLOW_SECONDS", 0.6)
     told = threading.Event()
     monkeypatch.setattr(caplog.handler, "emit", lambda record: (caplog.records.append(record), told.set()))
 
@@ -153,7 +153,7 @@ def test_a_slow_response_is_told_while_it_is_awaited(
 
     quick_backbone(Slow()).generate([make_request()])
     (record,) = caplog.records
-    assert record.getMessage() == "scripted:m: no response for 0.1 s; giving this attempt up in 11 s."
+    assert record.getMessage() == "scripted:m: no response for 0.6 s; giving this attempt up in 10 s."
 
 
 def test_the_table_of_a_run_shows_what_is_waited_for() -> None:

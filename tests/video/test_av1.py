@@ -256,6 +256,12 @@ def test_frames_are_needed_that_headers_name(
     assert references.needed(wanted) == expected
 
 
+def test_a_sequence_header_may_come_with_a_packet() -> None:
+    references = References(None)
+    references.add(0, SEQUENCE + KEY)
+    assert references.needed({0}) == {0: None}
+
+
 @pytest.mark.parametrize("packet", [unit(kind, b"...") for kind in (0, 4, 7, 8, 14)] + [unit(6, b""), unit(3, b"")])
 def test_what_only_the_decoder_knows_is_left_to_it(packet: bytes) -> None:
     config = b"\x81\0\0\0"

@@ -213,6 +213,14 @@ def test_a_careful_decode_starts_at_earlier_keyframes_and_knows_what_depends_on_
     assert [row for row in range(12) if decoder._depends_on_damage(Shown(row, still))] == [4, 7, 8]
 
 
+def test_the_first_120_packets_are_decoded_to_see_whether_frames_are_reordered() -> None:
+    asked: list[range] = []
+    reader: Any = SimpleNamespace(frames=lambda _start, wanted, *_, **__: asked.append(wanted) or iter(()))
+    facts: Any = SimpleNamespace(format="mov", reorders=True)
+    assert [survey._doubt(reader, table([*range(count)], {0}), facts, UNUSED) for count in (5, 130)] == [None, None]
+    assert asked == [range(5), range(120)]
+
+
 def test_where_packets_moved_the_first_frame_is_found_from_the_start() -> None:
     reader = reader_of({3: None, 0: [(0, picture(7))]})
     assert survey._first_frame(reader, table([*range(5)], {3}), Path("a.mpg"), UNUSED).width == 16
@@ -324,7 +332,7 @@ def test_a_packet_is_known_by_its_place_or_else_by_its_timestamp() -> None:
 @pytest.mark.parametrize(
     ("sizes", "first", "start", "last", "found"),
     [
-        ([1] * 20, 0, 0, 17, [*range(18)]),
+        ([1] * 20, 0, 0, 16, [*range(17)]),
         ([1] * 20, 6, 9, 12, [9, 10, 11, 12]),
         ([1] * 3, 0, 0, 9, [0, 1, 2, PacketsMovedError]),
         ([1, 1, 2, 1], 0, 0, 9, [0, 1, PacketsMovedError]),
@@ -367,6 +375,9 @@ def test_what_a_decoder_gives_and_what_it_refuses() -> None:
     assert decoded(shown(3), shown(2), shown(None), shown(4, 0)) == ([3, 2, 4], set())
     assert decoded(shown(3), shown(4, 0), conceals=True) == ([3], set())
     assert decoded(shown(3, corrupt=True), shown(None, corrupt=True)) == ([3], {3, 7})
+    for name, sizes in (("mpeg4", [True, False]), ("h264", [False, False])):
+        stream = SimpleNamespace(codec_context=SimpleNamespace(name=name))
+        assert [bare_reader(table([0], {0}), _stream=stream).may_be_empty(size) for size in (19, 20)] == sizes
     refused = [decoded(), decoded(size=None), decoded(empty=True), decoded(size=8, empty=True)]
     assert refused == [([], damaged) for damaged in ({7}, {7}, set(), {7})]
 

@@ -206,6 +206,7 @@ NOT_PLAIN_TABLES += [{b"ctts": numbers(0, 1, 3, 7)}, {b"stps": b""}]
         (mp4(front=box(b"ftyp", b"isom")), head_rows()),
         (mp4(front=box(b"free") + box(b"free", b"." * 30, wide=True)), head_rows()),
         *((mp4(front=struct.pack(">I4s", size, b"free")), None) for size in (0, 7)),
+        (mp4(more=struct.pack(">I4s", 4, b"\0\0\0\x08") + b"free"), None),
         (mp4({b"stss": None}), head_rows(key=[1] * 4)),
         (mp4({b"stsz": numbers(0, 5, 4)}), head_rows(size=[5] * 4, position=[1000, 1005, 2000, 3000])),
         (mp4({b"stsz": numbers(0, 0, 0), b"stts": EMPTY, b"stsc": EMPTY, b"stco": EMPTY}), None),
@@ -507,6 +508,15 @@ def test_what_is_too_large_is_left_to_the_demuxer(
     second = number(0xE7, 2000) + block(b"other", time=3)
     expected = [FIRST_ROW, (2003, 5, True), (2003, 5, True)] if is_plain else None
     assert rows(tmp_path / "small.mkv", small([*PLAIN, second, second])) == expected
+
+
+def test_only_true_keyframes_are_called_so(tmp_path: Path) -> None:
+    path = tmp_path / "small.mkv"
+    path.write_bytes(data := small([BEGUN + block(b"other") + block(b"first", flags=0)]))
+    deadline = Deadline(path, "reading it", 60)
+    table = read_block_table(path, data.index(b"first") - 4, lambda packet: bytes(packet) == b"first", deadline)
+    assert table is not None
+    assert table.is_key.tolist() == [True, False, False]
 
 
 def test_clusters_are_read_together_up_to_a_number_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,7 +101,9 @@ def test_timestamps_cannot_be_changed_by_a_caller(opened: Video) -> None:
 
 def test_a_span_is_looked_at_evenly_with_no_frame_twice_and_no_more_than_the_limit(opened: Video) -> None:
     span = Interval(0.4, 2.0)
-    assert opened.frames_between(span, fps=5, height=32) == opened.frames_at(centred_uniform(span, 8), height=32)
+    frames = opened.frames_between(span, fps=5, height=32)
+    assert frames == opened.frames_at(centred_uniform(span, 8), height=32)
+    assert {frame.picture.height for frame in frames} == {32}
     assert len(opened.frames_between(Interval(1.0, 1.1), fps=1000)) == 3
     assert [len(opened.frames_between(Interval(0, 2.5), fps=30, limit=limit)) for limit in (7, 1)] == [7, 1]
     assert [len(opened.frames_between(Interval(1.0, end), fps=0.1)) for end in (1.0, 2.5)] == [1, 1]
