@@ -234,7 +234,7 @@ def test_a_bar_appears_after_two_seconds(monkeypatch: pytest.MonkeyPatch) -> Non
     for seconds, quiet, calls, expected in (
         (1.9, False, [("drawing", 1, 4)], "^$"),
         (2.0, True, [("drawing", 1, 4)], "^$"),
-        (2.0, False, [("drawing", 1, 4), ("drawing", 3, 4, "soon")], r"drawing ━{30}╺?━+  75% soon \S+\n+\r$"),
+        (2.0, False, [("[b] a", 1, 4), ("[b] a", 3, 4, "[b] it")], r"\[b\] a ━{30}╺?━+  75% \[b\] it \S+\n+\r$"),
         (2.0, False, [("drawing", 9, 9), ("saving", 1, 4)], r"saving ━{10}╺?━+  25%  \S+\n+\r$"),
     ):
         out = io.StringIO()
