@@ -65,22 +65,6 @@ def test_ask_and_frames_fetch_an_address(cli: Call, server: FilmServer, tmp_path
     assert len([*(tmp_path / "out").glob("*.jpg")]) == 1
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("ask", "URL", *ASK), "give --allow-private to fetch from there"),
-        (("ask", "URL", "", "-o", "x", "--allow-private"), "the question is empty"),
-        (("ask", "URL", "Which?", "--method", "nonsense", "--allow-private"), "nonsense"),
-        (("ask", "URL", "Which?", "-o", "only one", "--allow-private"), "2 to 26 options"),
-        (("frames", "URL", "q1", "out", "--allow-private"), "A run must be a file"),
-    ],
-)
-def test_all_is_checked_before_a_fetch(cli: Call, server: FilmServer, words: tuple[str, ...], sentence: str) -> None:
-    done = cli(*(server.url if word == "URL" else word for word in words), status=2)
-    assert sentence in done.stderr
-    assert server.requests == []
-
-
 def test_too_large_a_file_and_one_that_is_not_a_video_are_refused(cli: Call, server: FilmServer) -> None:
     ask = ("ask", server.url, *ASK, "--allow-private")
     assert "--max-download-gb" in cli(*ask, "--max-download-gb", "0.000001", status=2).stderr

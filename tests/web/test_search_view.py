@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from rich.live import Live
 
 from tests.fakes import Still
 from tests.web.web_bench import FACTS
@@ -227,12 +228,13 @@ def test_a_stage_is_named_with_its_round_its_spans_and_the_budget() -> None:
 
 
 def test_a_bar_appears_after_two_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [5.0]
+    now, drawn = [5.0], []
+    monkeypatch.setattr("trace_ves.cli.progress.Live", lambda **options: drawn.append(options) or Live(**options))
     monkeypatch.setattr("trace_ves.cli.progress.time", SimpleNamespace(monotonic=lambda: now[0]))
     for seconds, quiet, calls, expected in (
         (1.9, False, [("drawing", 1, 4)], "^$"),
         (2.0, True, [("drawing", 1, 4)], "^$"),
-        (2.0, False, [("drawing", 1, 4), ("drawing", 3, 4, "soon")], r"drawing ━{30}╺?━+  75% soon \S+\n+\r$"),
+        (2.0, False, [("[b] a", 1, 4), ("[b] a", 3, 4, "[b] it")], r"\[b\] a ━{30}╺?━+  75% \[b\] it \S+\n+\r$"),
         (2.0, False, [("drawing", 9, 9), ("saving", 1, 4)], r"saving ━{10}╺?━+  25%  \S+\n+\r$"),
     ):
         out = io.StringIO()
@@ -241,6 +243,8 @@ def test_a_bar_appears_after_two_seconds(monkeypatch: pytest.MonkeyPatch) -> Non
             for call in calls:
                 progress(*call)
         assert re.search(expected, without_colours(out.getvalue()))
+        assert [each["transient"] for each in drawn] == [True] * (expected != "^$")
+        drawn.clear()
     out = io.StringIO()
     with LateProgress(Console(file=out)) as progress:
         now[0] += 9

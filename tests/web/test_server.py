@@ -32,9 +32,12 @@ from trace_ves.core import InputError, Interval, Question
 from trace_ves.core.jsonl import dump_line
 from trace_ves.records import Item
 from trace_ves.records.run_index import Entry
+from trace_ves.records.transcript import CallTranscript, Transcript
 from trace_ves.web import serve, views
 from trace_ves.web.app import add_shared_handlers, check_csrf, content_type, create_app, without_folders
+from trace_ves.web.costs import Costs
 from trace_ves.web.export import write_story
+from trace_ves.web.footage import Footage
 from trace_ves.web.guard import LOOPBACK_NAMES, Guard
 from trace_ves.web.library import Library
 from trace_ves.web.listing import Filters, QuestionEntry, QuestionInfo, next_sort
@@ -307,6 +310,35 @@ def test_a_log_of_ten_thousand_frames(tmp_path: Path) -> None:
         assert (reply.status, reply.text.count('class="ticks')) == (200, 9)
         assert "10,000 supplied" in reply.text
         assert len(reply.body) < 2_000_000
+
+
+def test_so_much_is_shown_and_kept(tmp_path: Path, world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = [{"stage": "s", "timestamps": []}] * 2001
+    lines = [line("q", observations=calls), *(line(f"x{number}") for number in range(2000))]
+    write(tmp_path, [item("v.mp4")], lines)
+    said = Transcript("q", ("p" * 20_001,), (CallTranscript("s", 0),))
+    (tmp_path / "runs" / "run.transcripts").write_bytes(dump_line(said.to_json()))
+    library = library_in(tmp_path)
+    caller = TestClient(create_app(library, hosts=LOOPBACK_NAMES), base_url="http://localhost")
+    shown = caller.get("/question?run=run&id=q").text
+    assert "… and 1 more calls." in shown
+    assert f"<pre>{'p' * 20_000}\n… 1 more characters in the transcripts file</pre>" in shown
+    costs = Costs(library).table("question")
+    assert (len(costs.lines), costs.total) == (2000, 2001)
+    now = [9.0]
+    monkeypatch.setattr("trace_ves.web.library.time", SimpleNamespace(monotonic=lambda: now[0]))
+    version = library.refresh(now=True)
+    (tmp_path / "runs" / "more.jsonl").write_bytes(dump_line(line("q")))
+    now[0] += 0.29
+    assert library.refresh() == version
+    now[0] += 0.02
+    assert library.refresh() == version + 1
+    footage, files = Footage(), [tmp_path / f"{number}.mp4" for number in range(7)]
+    for file in files:
+        os.link(world / "bench" / "videos" / "one.mp4", file)
+    opened = [footage.video(file) for file in files]
+    assert [footage.video(file) is video for file, video in zip(files[1:], opened[1:], strict=True)] == [True] * 6
+    assert footage.video(files[0]) is not opened[0]
 
 
 def test_a_damaged_line_is_said_and_not_a_crash(tmp_path: Path) -> None:
@@ -633,5 +665,11 @@ def test_a_story_has_every_frame_once(library: Library, world: Path, tmp_path: P
     Image.new("RGB", (16, 16)).save(expected, "JPEG", quality=75)
     with Image.open(io.BytesIO(base64.b64decode(pictures[0]))) as shown, Image.open(expected) as same:
         assert (shown.size, shown.quantization) == ((320, 180), same.quantization)  # type: ignore[attr-defined]
+    heights: list[object] = []
+    taken = Footage.frames_at
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Footage, "frames_at", lambda *given: heights.append(given[-1]) or taken(*given))
+        write_story(library, "uniform-16@scripted", "q000", file)
+    assert heights == [360] * 16
     without = open_library(world / "runs")
     assert write_story(without, "uniform-16@scripted", "q000", file)[0] == 0

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -179,10 +180,15 @@ def test_events_are_waited_for(world: Path, tmp_path: Path, monkeypatch: pytest.
             gate.opened.set()
             search.join(60)
 
+    now = SimpleNamespace(monotonic=lambda: sum(slept))
+    monkeypatch.setattr("trace_ves.web.studio_app.time", now)
     monkeypatch.setattr("trace_ves.web.studio_app.asyncio.sleep", sleep)
     view = TestClient(create_studio_app(studio, hosts=LOOPBACK_NAMES), "http://localhost")
     news = view.get(f"/ask/events?search=1&after={len(known)}").json()["events"]
     assert (slept, [each["kind"] for each in news]) == ([0.1] * 3, ["answered", "done"])
+    search.state, slept[:] = "running", [0.1] * 4
+    assert view.get("/ask/events?search=1&after=99").json()["events"] == []
+    assert sum(slept) == pytest.approx(10.4, abs=0.15)  # from 0.4
 
 
 def test_a_session_stops_at_its_limit(world: Path, tmp_path: Path) -> None:
