@@ -87,6 +87,10 @@ def test_no_output_is_or_holds_an_input(film: Path, folder: Path, cli: Call, mon
     os.link(folder / "questions.jsonl", folder / "hard-link")
     for name in ("run.run.toml", "run.transcripts", "v.srt", "world.jsonl", "prices.toml"):
         (folder / name).write_text("")
+    (folder / "linked").mkdir()
+    for name in ("prices.toml", "questions.jsonl"):
+        (folder / "linked" / name).symlink_to(folder / name)
+    (folder / "linked" / "an-earlier.run.toml").write_text("")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     again = ("counterfactual", ".", "run.jsonl", "--backbone", "glance", "--k", "1", "--out")
     export = ("view", ".", "--question", "q1", "--run", "run", "--export")
@@ -101,6 +105,8 @@ def test_no_output_is_or_holds_an_input(film: Path, folder: Path, cli: Call, mon
         export: "run.jsonl questions.jsonl v.mp4 v.srt run.run.toml",
         ("view", "runs", "--bench", ".", "--question", "q1", "--export"): "v.mp4 v.srt questions.jsonl",
         run: ". ..",
+        (*run[:-1], "--prices", "linked/prices.toml", "--out"): "linked",
+        ("ask", "v.mp4", *GLANCE[:4], "--questions", "questions.jsonl", "--save"): "runs/../linked",
         ("release", ".", "run.jsonl"): "v.en.srt",
         ("ask", "v.mp4", "Wer?", *GLANCE, "--overwrite", "--save"): ".",
         ("ask", "v.mp4", "Wer?", *GLANCE, "--prices", "prices.toml", "--record"): "prices.toml",
@@ -138,16 +144,19 @@ def test_a_question_that_is_not_utf8(film: Path, cli: Call, typed: bytes, questi
     assert done.stderr.startswith("trace-ves: the question or an option is not UTF-8 text;")
 
 
+VIEW = ("view", ".", "--export", "story.html", "--question", "q1")
+
+
 @pytest.mark.parametrize(
-    ("missing", "said"),
-    [("jinja2", "needs an optional part: pip install '.[web]' in the checkout.\n"), ("fastapi", "")],
+    ("missing", "command", "extra"),
+    [("jinja2", VIEW, "web"), ("fastapi", VIEW, ""), ("av", ("ask", ".", "Wer?", *GLANCE), "video")],
 )
-def test_the_page_on_a_core_install_names_what_to_install(folder: Path, missing: str, said: str) -> None:
+def test_a_core_install_names_what_to_install(film: Path, missing: str, command: tuple[str, ...], extra: str) -> None:
     code = f"import sys; sys.modules['{missing}'] = None; from trace_ves.cli import main; main()"
-    view = ("-c", code, "view", ".", "--export", "story.html", "--question", "q1")
-    done = start(*view, folder=folder, status=2 if said else 0)
+    done = start("-c", code, *command, folder=film.parent, status=2 if extra else 0)
+    said = f"needs an optional part: pip install '.[{extra}]' in the checkout.\n" if extra else ""
     assert done.stderr.endswith(said)
-    assert bool(done.stdout) == (folder / "story.html").exists() == (not said)  # a file needs no server
+    assert bool(done.stdout) == (film.parent / "story.html").exists() == (not extra)  # a file needs no server
 
 
 @pytest.mark.parametrize(

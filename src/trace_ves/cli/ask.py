@@ -260,6 +260,7 @@ def _check_combination(
     kind, _, recording = (settings.backbone or "").partition(":")
     replayed = Path(recording) if kind == "replay" else None
     refuse_inputs([settings.record, settings.save], inputs=[settings.costs.price_file, replayed])
+    settings.costs.prices.of("")  # read now: an error in them must not lose a paid answer
     if table is not None and (text is not None or options or is_folder):
         raise click.UsageError("--questions reads questions and options from FILE, about one video.")
     if is_folder and text is None:

@@ -19,7 +19,7 @@ from trace_ves.cli.options import COST_REACHED
 from trace_ves.cli.process import warn
 from trace_ves.cli.progress import LateProgress
 from trace_ves.cli.question_table import print_rows, read_questions, write_rows
-from trace_ves.core import InputError, Question, TraceVesError
+from trace_ves.core import InputError, Question, VideoError
 from trace_ves.core.display import count_words
 from trace_ves.core.files import refuse_inputs
 from trace_ves.records.run_file import read_retried
@@ -169,7 +169,7 @@ def _videos_in(folder: Path) -> dict[Path, float]:
             try:
                 with videos.open(file) as opened:
                     durations[file] = opened.duration
-            except TraceVesError as error:
+            except VideoError as error:
                 warn(f"left out: {error}")
     if not durations:
         raise InputError(f"{folder}: this folder has no readable video.")

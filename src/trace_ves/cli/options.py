@@ -197,7 +197,7 @@ class CostOptions:
         """The prices of tokens."""
         from trace_ves.runs.prices import load_prices, parse_price
 
-        return load_prices(self.price_file, parse_price(self.price) if self.price else None)
+        return load_prices(self.price_file, None if self.price is None else parse_price(self.price))
 
     @cached_property
     def limit(self) -> CostLimit | None:
