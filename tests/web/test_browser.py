@@ -97,7 +97,7 @@ def test_every_part_of_a_trace_story(page: Any, address: str) -> None:
 def test_a_replay_that_disagrees_and_a_forced_answer(page: Any, address: str) -> None:
     open_question(page, address, "trace", "q003")
     told = re.sub(r"\s+", " ", page.locator("#round-1 .replay").inner_text())
-    assert "answered D : disagrees with the reading of the same clips, which answered A" in told
+    assert "answered D: disagrees with the reading of the same clips, which answered A" in told
     assert "no stable prefix" in page.locator(".termination").inner_text()
     assert page.locator("#end .replay b").inner_text() == "D"
     assert page.locator("#round-2 h3").inner_text().split()[-1] == "REFINE"
