@@ -46,6 +46,7 @@ SPECS = (
     "gemini:gemini-3.8-flash",
 )
 CONCURRENCY = 8
+NEW_FEATURES = {"cache_key", "cache_marks"}
 SEED = 20_261_116
 
 
@@ -75,7 +76,7 @@ class AllTogether(RemoteBackbone):
         call = super()._completion_request(request, ())
         ends = [place for place, part in enumerate(call.parts, 1) if isinstance(part, ImagePart) and part.ends_clip]
         marks = tuple(ends[-4:]) if len(ends) > 1 and self.name.startswith("anthropic") else ()
-        return replace(call, shared_ends=marks, cache_key=None)
+        return replace(call, shared_ends=marks)
 
 
 def record(method: str, videos: Sequence[TwinVideo]) -> list[list[tuple[Request[Any], str]]]:
@@ -93,7 +94,10 @@ def send(spec: str, batches: list[list[tuple[Request[Any], str]]], *, mode: str)
         os.environ.update(environment(server))
         made = AllTogether if mode == "before" else RemoteBackbone
         settings = ModelSettings(reply_format=ReplyFormat.WORDS if mode == "words" else ReplyFormat.SCHEMA)
-        backbone = made(provider(spec), BackboneOptions(model=settings, concurrency=CONCURRENCY))
+        adapter = provider(spec)
+        if mode == "before":
+            adapter.optional = {name: words for name, words in adapter.optional.items() if name not in NEW_FEATURES}
+        backbone = made(adapter, BackboneOptions(model=settings, concurrency=CONCURRENCY))
         total = Usage()
         for batch in batches:
             replies.clear()

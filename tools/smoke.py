@@ -34,9 +34,9 @@ def commands(bench: Path, folder: Path) -> list[list[str]]:
         ["view", str(folder)],
         ["studio", str(folder)],
         ["mcp", str(folder)],
-        ["frames", str(video), "--at", "1", "--out", str(folder / "frames")],
-        ["release", str(bench), str(run), "--out", str(folder / "release")],
-        ["synth", str(folder / "twin"), "--questions", "1", "--no-videos"],
+        ["frames", str(video), "--at", "1", str(folder / "frames")],
+        ["release", str(bench), str(run), str(folder / "release")],
+        ["synth", str(folder / "twin"), "--questions", "2", "--no-videos"],
         ["import", "cg-bench", str(run), str(folder / "bench")],
         ["build", "init", str(folder / "build")],
         ["build", "status", str(folder / "build")],
@@ -55,7 +55,7 @@ def problem(program: str, command: list[str]) -> str:
     done = subprocess.run(
         [program, *command], capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL
     )
-    if done.returncode in FINE and "Traceback" not in done.stderr:
+    if done.returncode in FINE and "Traceback" not in done.stderr and not done.stderr.startswith("Usage:"):
         return ""
     return f"trace-ves {' '.join(command)}: exit {done.returncode}\n{done.stderr[-1500:]}"
 

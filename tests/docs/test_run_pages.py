@@ -162,6 +162,15 @@ def test_links_lead_somewhere() -> None:
     assert not [pair for pair in targets if "://" not in pair[1] and not (pair[0].parent / pair[1]).exists()]
 
 
+def test_every_section_of_the_measurements_names_a_command_that_is_there() -> None:
+    page = (ROOT / "docs" / "measurements.md").read_text(encoding="utf-8")
+    named = re.findall(r"(?:python -m perf\.|(?:python|bash) (?:perf|tools)/)([\w.]+)", page)
+    there = {path.name for folder in ("perf", "tools") for path in (ROOT / folder).iterdir()}
+    assert {name if "." in name else f"{name}.py" for name in named} <= there
+    command = re.compile(r"`(?:python|bash|trace-ves|pytest) |\$ trace-ves ")
+    assert not [part[:40] for part in page.split("\n## ")[1:] if not command.search(part)]
+
+
 def test_the_prices_on_the_page_can_be_read(tmp_path: Path) -> None:
     from trace_ves.runs.prices import load_prices
 

@@ -165,11 +165,6 @@ def test_what_is_wrong_is_said_in_the_same_words(tmp_path: Path, fault: str) -> 
     assert type(found.value) is type(expected.value)
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"absent\.jsonl: cannot be read: No such file"):
-        score_files([item("a")], [tmp_path / "absent.jsonl"])
-
-
 # --- runs that are alike, and frames that ignore the question ---
 
 QUESTIONS = 200

@@ -330,7 +330,7 @@ def test_from_a_question_to_its_story(page: Any, world: Path, tmp_path: Path) ->
         page.get_by_role("link", name="Ask", exact=True).click()
         page.wait_for_selector("#before li")
         [asked] = page.locator("#before li").all_inner_texts()
-        assert asked == f"{QUESTION}: A. {ORDERS[0]} one.mp4, done"
+        assert asked == f"{QUESTION} A. {ORDERS[0]} one.mp4, done"
 
 
 def test_cancel_and_hostile_words(new_page: Callable[..., Any], world: Path, tmp_path: Path) -> None:
