@@ -39,10 +39,7 @@ def test_schedules_have_the_rows_of_their_frames() -> None:
         assert found[name] == [row_of_schedule(*pair) for pair in zip(items, times, strict=True)]
         counted = [row_of_prediction(*pair) for pair in zip(items, predictions, strict=True)]
         assert [row.density for row in found[name]] == [row.density for row in counted]
-
-
-def test_a_frame_that_a_schedule_chose_twice_was_supplied_twice() -> None:
-    assert row_of_schedule(item("a"), (2.0, 2.0, 9.0)) == AuditRow("a", None, 3, 2, 1, 1)
+    assert row_of_schedule(item("a"), (2.0, 2.0, 9.0)) == AuditRow("a", None, 3, 2, 1, 1)  # chosen and supplied twice
 
 
 # --- runs ---------------------------------------------------------------------------------------
