@@ -102,7 +102,7 @@ def test_an_output_under_any_name_of_an_input_is_refused(tmp_path: Path) -> None
             refuse_inputs([None, tmp_path / name], inputs=[None, tmp_path / "in"])
     with pytest.raises(InputError, match="is an input"):  # a file that is not there yet is known by its path
         refuse_inputs([tmp_path / "new"], inputs=[tmp_path / "x" / ".." / "new"])
-    refuse_inputs([tmp_path / "new", None], inputs=[tmp_path / "other", None])
+    refuse_inputs([tmp_path / "new", None], inputs=[tmp_path / "other", None, tmp_path / "new" / ".."])
 
 
 OUTPUTS = {
