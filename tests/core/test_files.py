@@ -97,7 +97,7 @@ OUTPUTS = {
     "contains": "runs link holds-hard holds-soft holds-companion",
     "belongs to": "runs/a.b.run.toml link/a.b.transcripts runs/a.b.failed film.srt film.en.VTT world.jsonl other.srt "
     "runs/hard",
-    "": "runs/a.b.json runs/a.run.toml runs/world.jsonl runs/film.srt film film.srt/x films.srt .srt holds-nothing away",
+    "": "runs/a.b.json runs/a.run.toml runs/world.jsonl runs/film.srt film film.srt/x films.srt .srt holds-nothing",
 }
 
 

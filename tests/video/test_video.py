@@ -187,18 +187,12 @@ def test_bands_leave_no_trace(monkeypatch: pytest.MonkeyPatch, size: tuple[int, 
     assert np.array_equal(picture.YuvPicture(*planes).rgb(), expected)
 
 
+MATRICES = [(1, 0.2126, 0.0722), (2, 0.299, 0.114), (4, 0.3, 0.11), (5, 0.299, 0.114), (6, 0.299, 0.114)]
+MATRICES += [(7, 0.212, 0.087), (9, 0.2627, 0.0593), (10, 0.2627, 0.0593)]
+
+
 @pytest.mark.parametrize("full", [False, True])
-@pytest.mark.parametrize(
-    ("matrix", "red", "blue"),
-    [
-        (1, 0.2126, 0.0722),
-        (2, 0.299, 0.114),
-        (5, 0.299, 0.114),
-        (4, 0.3, 0.11),
-        (9, 0.2627, 0.0593),
-        (10, 0.2627, 0.0593),
-    ],
-)
+@pytest.mark.parametrize(("matrix", "red", "blue"), MATRICES)
 def test_colours_are_those_of_the_standards_formulas(matrix: int, red: float, blue: float, full: bool) -> None:
     for colour in ((0.8, 0.2, 0.1), (0.1, 0.7, 0.2), (0.2, 0.3, 0.9), (0.5, 0.5, 0.5), (0.9, 0.8, 0.1)):
         luma = red * colour[0] + (1 - red - blue) * colour[1] + blue * colour[2]
