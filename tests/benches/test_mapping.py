@@ -253,14 +253,16 @@ def test_the_table_of_moments_has_two_intervals_in_one_question() -> None:
     assert bench.items[1].evidence == (Interval(40, 43), Interval(200, 204))
 
 
-def test_the_mapping_itself_is_never_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_import_writes_over_none_of_its_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     read(tmp_path, PLAIN, [ROW])
     (tmp_path / "b.jsonl").symlink_to(tmp_path / "m.toml")
-    with pytest.raises(SystemExit) as caught:
-        main(["import", str(tmp_path / "m.toml"), str(tmp_path / "rows.json"), str(tmp_path / "b.jsonl"), "--force"])
-    assert caught.value.code == 2
-    assert "is an input of this command" in capsys.readouterr().err
-    assert (tmp_path / "m.toml").read_text() == PLAIN
+    (tmp_path / "c.jsonl").hardlink_to(tmp_path / "rows.json")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    for out in ("b.jsonl", "c.jsonl", "rows.json"):
+        with pytest.raises(SystemExit, match="2"):
+            main(["import", str(tmp_path / "m.toml"), str(tmp_path / "rows.json"), str(tmp_path / out), "--force"])
+        assert "is an input of this command" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_every_key_of_a_mapping_stands_on_the_page() -> None:

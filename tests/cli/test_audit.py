@@ -27,15 +27,6 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
-def test_an_import_never_replaces_its_source(source: Path, tmp_path: Path, cli: Call) -> None:
-    (tmp_path / "link.jsonl").symlink_to(source)
-    before = source.read_bytes()
-    for out in (source, tmp_path / "link.jsonl"):
-        done = cli("import", "cg-bench", source, out, "--force", status=2)
-        assert "is an input of this command" in done.stderr
-        assert source.read_bytes() == before
-
-
 def test_an_importer_of_ones_own_that_fails_is_one_sentence(tmp_path: Path, cli: Call) -> None:
     (tmp_path / "own_importer.py").write_text("def failing(source):\n    return source.no_such_thing\n")
     done = cli("import", "own_importer:failing", "own.txt", "bench", status=2, cwd=tmp_path)

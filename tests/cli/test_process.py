@@ -85,12 +85,11 @@ def test_no_output_is_or_holds_an_input(film: Path, folder: Path, cli: Call, mon
     (folder / "runs").mkdir()
     shutil.copy(folder / "run.jsonl", folder / "runs")
     os.link(folder / "questions.jsonl", folder / "hard-link")
-    for name in ("run.run.toml", "run.transcripts", "v.srt", "world.jsonl", "prices.toml"):
-        (folder / name).write_text("")
     (folder / "linked").mkdir()
-    for name in ("prices.toml", "questions.jsonl"):
-        (folder / "linked" / name).symlink_to(folder / name)
-    (folder / "linked" / "an-earlier.run.toml").write_text("")
+    for name in ("run.run.toml", "run.transcripts", "v.srt", "world.jsonl", "prices.toml", "linked/x.run.toml"):
+        (folder / name).write_text("")
+    (folder / "linked/prices.toml").symlink_to(folder / "prices.toml")
+    (folder / "linked/questions.jsonl").symlink_to(folder / "questions.jsonl")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     again = ("counterfactual", ".", "run.jsonl", "--backbone", "glance", "--k", "1", "--out")
     export = ("view", ".", "--question", "q1", "--run", "run", "--export")

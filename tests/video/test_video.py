@@ -199,7 +199,9 @@ def test_of_several_streams_one_is_chosen(streams: list[tuple[int, int, int]], c
         video = property(list)
 
     made = Streams(
-        SimpleNamespace(index=at, disposition=kind, codec_context=SimpleNamespace(name="x", width=width, height=height))
+        SimpleNamespace(
+            index=at, disposition=kind, frames=0, codec_context=SimpleNamespace(name="x", width=width, height=height)
+        )
         for at, (kind, width, height) in enumerate(streams)
     )
     file: Any = SimpleNamespace(streams=made)

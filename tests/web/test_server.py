@@ -1,5 +1,6 @@
 """The server as others may call it: exact frames, hostile addresses and files, limits, and one step beyond them."""
 
+import asyncio
 import base64
 import hashlib
 import io
@@ -8,6 +9,7 @@ import re
 import shutil
 import signal
 import socket
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from http.client import HTTPConnection, HTTPMessage
 from pathlib import Path
@@ -499,6 +501,16 @@ async def send_much(scope: Scope, receive: Receive, send: Send) -> None:
 MUCH = 64 * 1024**2
 
 
+@pytest.fixture
+def free_thread() -> Iterator[None]:
+    """Playwright's loop counts as running in this thread while another test's browser is open."""
+    running = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    yield
+    asyncio._set_running_loop(running)
+
+
+@pytest.mark.usefixtures("free_thread")
 def test_a_server_ends_although_a_client_does_not_read() -> None:
     clients: list[socket.socket] = []
 

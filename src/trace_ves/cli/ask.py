@@ -92,12 +92,7 @@ class AskOptions:
             if self.spec().partition(":")[0] != "lab":  # lab is free, and `AskSession` needs it to open its videos
                 model = LimitedBackbone(model, self.costs.limit)
         return AskSession(
-            video,
-            backbone=model,
-            method=self.method,
-            budget=self.budget,
-            subtitles=self.subtitles,
-            record=self.record,
+            video, backbone=model, method=self.method, budget=self.budget, subtitles=self.subtitles, record=self.record
         )
 
     def print_notice(self, model: Backbone | None = None) -> None:

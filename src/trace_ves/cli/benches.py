@@ -39,13 +39,7 @@ if TYPE_CHECKING:
 @click.option("--columns", metavar="FIELD=COLUMN,…", help="ves-bench: the column of each field.")
 @click.option("--grounding", type=path_type, help="next-gqa: the json with the grounded segments.")
 def import_command(
-    *,
-    benchmark: str,
-    source: Path,
-    out: Path,
-    strict: bool,
-    force: bool,
-    **options: str | Path | None,
+    *, benchmark: str, source: Path, out: Path, strict: bool, force: bool, **options: str | Path | None
 ) -> None:
     """Convert the annotation file SOURCE of a benchmark to the bench OUT.
 
@@ -91,16 +85,10 @@ def _count(number: int, word: str, one: str = "", many: str = "") -> str:
 @click.option("--questions", default=24, type=click.IntRange(2, 100_000), help="The paper's bench has 600.")
 @click.option("--seed", default=0, type=seed_type, help="The same seed gives the same bench.")
 @click.option(
-    "--hints",
-    default=0.8,
-    type=FiniteRange(0, 1),
-    help="Share of events with a pause before and after them.",
+    "--hints", default=0.8, type=FiniteRange(0, 1), help="Share of events with a pause before and after them."
 )
 @click.option(
-    "--decoys",
-    default=2.0,
-    type=FiniteRange(0, 20),
-    help="Average number of misleading pauses for each actor.",
+    "--decoys", default=2.0, type=FiniteRange(0, 20), help="Average number of misleading pauses for each actor."
 )
 @click.option(
     "--videos/--no-videos", default=True, help="Write the videos; without them, only the lab backbone can answer."

@@ -353,7 +353,7 @@ def pack_command(*, build: Build, file: Path) -> None:
     """
     from trace_ves.cli.progress import LateProgress
     from trace_ves.construction.export import pack
-    from trace_ves.video.download import size_words
+    from trace_ves.core.display import size_words
 
     with build.open() as (project, store), LateProgress() as progress:
         count = pack(project, store, file, on_progress=partial(progress, "videos"))

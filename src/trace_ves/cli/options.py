@@ -297,7 +297,7 @@ def local_video(video: Path | str, rules: FetchRules, *, quiet: bool = False) ->
         return video
     from trace_ves.cli.process import warn
     from trace_ves.cli.progress import LateProgress
-    from trace_ves.video.download import size_words
+    from trace_ves.core.display import size_words
     from trace_ves.video.fetching import fetch_video
 
     with LateProgress() as progress:

@@ -133,7 +133,7 @@ def view_answer(result: AskResult) -> None:
 
 
 def _export(library: Library, file: Path, question: str | None, run_name: str | None) -> None:
-    from trace_ves.video.download import size_words
+    from trace_ves.core.display import size_words
     from trace_ves.web.export import write_story
 
     if question is None:

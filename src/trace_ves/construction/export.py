@@ -40,12 +40,7 @@ CLOSURE_FILE: Final = "CLOSURE.md"
 def accepted_items(ledger: Ledger) -> list[Item]:
     """The accepted items as bench items, with their final intervals."""
     return [
-        Item(
-            judged.proposal.question(judged.id),
-            judged.state.answer,
-            judged.state.evidence,
-            judged.proposal.duration,
-        )
+        Item(judged.proposal.question(judged.id), judged.state.answer, judged.state.evidence, judged.proposal.duration)
         for judged in list_items(ledger)
         if judged.state.accepted
     ]

@@ -45,6 +45,11 @@ def count_words(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def size_words(size: int) -> str:
+    """Format a number of bytes."""
+    return f"{size / 10**9:.1f} GB" if size >= 10**9 else f"{size / 10**6:.1f} MB"
+
+
 GLANCE_NOTICE: Final = (
     "glance is a small stand-in for a vision-language model: it recognises the things and scenes in the synthetic "
     "videos of trace-ves synth; it cannot recognise anything else."

@@ -10,6 +10,7 @@ import shutil
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -98,9 +99,8 @@ def refuse_inputs(outputs: Iterable[Path | None], *, inputs: Iterable[Path | Non
 
     Follows links. Run configurations, transcripts and subtitles belong to an input, as does the world.jsonl of a twin.
     """
-    given = [path for path in inputs if path is not None]
-    sources = [(path, path.resolve()) for path in given]
-    sources += [(path, path.parent.resolve() / path.name) for path in given if path.is_symlink()]
+    sources = [(path, path.resolve()) for path in inputs if path is not None]
+    sources += [(path, path.parent.resolve() / path.name) for path, _ in sources if path.is_symlink()]
     by_key = {key: path for path, place in sources for key in (place, _identity(path)) if key}
     by_parent = {folder: path for path, place in sources for folder in place.parents}
     by_stem = {place.with_name(place.stem): path for path, place in sources if place.name}
@@ -111,16 +111,15 @@ def refuse_inputs(outputs: Iterable[Path | None], *, inputs: Iterable[Path | Non
         owners += [by_key.get(place.with_name("questions.jsonl"))] if place.name == "world.jsonl" else []
         return next(filter(None, owners), None)
 
-    beside = [each for folder in {place.parent for _, place in sources} for each in _entries(folder)]
+    beside = chain.from_iterable(map(_entries, {place.parent for _, place in sources}))
     owned = {_identity(each): owner for each in beside if each.exists() and (owner := find_owner(each))}
-    known = by_key | owned
     earlier_outputs: dict[Path | tuple[int, int], Path] = {}
     for output in [path for path in outputs if path is not None]:
         place, identity = output.resolve(), _identity(output)
-        within = [known[key] for each in _entries(place) if (key := _identity(each)) in known]
+        within = ((by_key | owned).get(_identity(each)) for each in _entries(place))
         for relation, path in (
             ("is", by_key.get(place) or (by_key.get(identity) if identity else None)),
-            ("contains", by_parent.get(place) or next(iter(within), None)),
+            ("contains", by_parent.get(place) or next(filter(None, within), None)),
             ("belongs to", owned.get(identity) or find_owner(place)),
         ):
             if path is not None:

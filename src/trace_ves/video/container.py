@@ -105,12 +105,7 @@ def choose_stream(container: InputContainer, path: Path) -> tuple[VideoStream, t
         raise VideoError(f"{path}: this build of FFmpeg has no decoder for the video in this file; re-encode it.")
     best = max(
         readable,
-        key=lambda stream: (
-            bool(stream.disposition & Disposition.default),
-            stream.frames != 1,
-            _area(stream),
-            -stream.index,
-        ),
+        key=lambda each: (bool(each.disposition & Disposition.default), each.frames != 1, _area(each), -each.index),
     )
     if _area(best) > MAX_PIXELS:
         raise VideoError(

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from trace_ves._version import __version__
+from trace_ves.core.display import size_words
 from trace_ves.core.errors import InputError, MissingExtraError
 from trace_ves.core.files import write_atomic
 from trace_ves.core.jsonl import parse_object
@@ -435,8 +436,3 @@ def too_large(size: int, rules: FetchRules) -> str:
         f"the file has {size_words(size)} or more, and {size_words(rules.most_bytes)} are allowed; "
         "allow more with --max-download-gb."
     )
-
-
-def size_words(size: int) -> str:
-    """Format a number of bytes."""
-    return f"{size / GIGABYTE:.1f} GB" if size >= GIGABYTE else f"{size / 10**6:.1f} MB"

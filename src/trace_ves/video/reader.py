@@ -215,15 +215,11 @@ class Reader:
 
     def _seek(self, start: int, deadline: Deadline) -> tuple[int, Packet | None, Iterator[Packet]]:
         """Place the demuxer at or before a packet; the number of the packet read first, that packet, and the rest."""
-        if start == 0 and (self._is_fresh or self._is_raw):
+        if self._container.format.name in {"av1", "obu"} or (start == 0 and (self._is_fresh or self._is_raw)):
             return self._rewind(deadline)
         if self._is_raw:
             self._is_fresh = False
-            try:
-                place = int(self._packets.position[start])
-                self._container.seek(place, stream=self._stream, unsupported_byte_offset=True)
-            except av.FFmpegError:  # a file of AV1 units
-                return self._rewind(deadline)
+            self._container.seek(int(self._packets.position[start]), stream=self._stream, unsupported_byte_offset=True)
             source = iter(self._container.demux(self._stream))
             return start, _next_packet(source), source
         for target in self._seek_targets(start):
