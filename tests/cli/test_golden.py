@@ -6,6 +6,7 @@ read the difference of each file.
 """
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -85,7 +86,7 @@ construction.probes.probe_leave_one_out construction.probes.probe_shortcuts cons
 construction.proposal.propose_items construction.interchange.import_intervals video.fetching.fetch_video
 runs.asking.AskSession runs.counterfactual.run_check runs.counterfactual.summarise
 runs.estimate.estimate twin.synthetic.bench.make_twin twin.synthetic.bench.write_twin ves.audit ves.score_files
-web.export.write_story web.open_library.open_library web.studio.Studio
+benches.logs.read_logs web.export.write_story web.open_library.open_library web.studio.Studio
 """
 """What the session `calls` shows the calls of: options that change no output, such as --workers, reach it."""
 
@@ -158,6 +159,9 @@ def place(folder: Path) -> Iterator[str]:
     for name in ("film.mp4", "films/a.mp4", "new/videos/a.mp4"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         write_film(folder / name, [(255, 0, 0)] * 300 + [(0, 0, 255)] * 300, fps=5, size=(96, 64))
+    (folder / "many" / "videos").mkdir(parents=True)
+    for number in range(6):
+        os.link(folder / "film.mp4", folder / "many" / "videos" / f"{number}.mp4")
     (folder / "films" / "broken.mp4").touch()
     (folder / "text.mp4").write_text("not a video at all")
     (folder / "empty").mkdir()
