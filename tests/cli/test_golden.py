@@ -37,6 +37,7 @@ from trace_ves.video.download import FetchRules
 from trace_ves.video.folders import VideoFolders
 from trace_ves.web.guard import Guard
 from trace_ves.web.serve import Address
+from trace_ves.web.studio import Studio
 
 GOLDEN = Path(__file__).parent / "golden"
 PLACE = GOLDEN.with_name("place")
@@ -198,6 +199,7 @@ def replay(script: str, folder: Path, model: str, *, calls: bool = False) -> lis
             patch.setattr(import_module(module), name, calling(getattr(import_module(module), name)))
         if calls:
             patch.setattr(LateProgress, "__call__", calling(LateProgress.__call__))
+            patch.setattr(Studio, "close", calling(Studio.close))
             patch.setattr("trace_ves.ves.figures.draw_figures", calling(draw_figures))
             patch.setattr("trace_ves.runs.evaluate.evaluate", calling(evaluate))
         for command in re.findall(r"^\$ (.+)", script, re.MULTILINE):
