@@ -117,6 +117,8 @@ def test_a_prompt_survives_what_is_typed(monkeypatch: pytest.MonkeyPatch, capsys
         assert line == "What??"
         raise KeyboardInterrupt
 
+    imported: list[str] = []
+    monkeypatch.setattr("trace_ves.cli.ask_session.import_module", imported.append)
     monkeypatch.setattr("builtins.input", read)
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
     settings: Any = SimpleNamespace(costs=SimpleNamespace(limit=None))
@@ -127,7 +129,7 @@ def test_a_prompt_survives_what_is_typed(monkeypatch: pytest.MonkeyPatch, capsys
     greeting = "film.mp4: ask a question. /help lists the commands.\n"
     said = f"{greeting}\nTo leave, type /quit or press Ctrl-D.\nstopped; earlier answers are kept.\n{greeting}"
     assert capsys.readouterr() == ("\n", said)
-    assert prompts == ["ask> "] * 5
+    assert (prompts, imported) == (["ask> "] * 5, ["readline"] * 2)
 
 
 class Terminal:

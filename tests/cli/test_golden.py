@@ -6,6 +6,7 @@ read the difference of each file.
 """
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -36,6 +37,7 @@ from trace_ves.video.download import FetchRules
 from trace_ves.video.folders import VideoFolders
 from trace_ves.web.guard import Guard
 from trace_ves.web.serve import Address
+from trace_ves.web.studio import Studio
 
 GOLDEN = Path(__file__).parent / "golden"
 PLACE = GOLDEN.with_name("place")
@@ -85,7 +87,7 @@ construction.probes.probe_leave_one_out construction.probes.probe_shortcuts cons
 construction.proposal.propose_items construction.interchange.import_intervals video.fetching.fetch_video
 runs.asking.AskSession runs.counterfactual.run_check runs.counterfactual.summarise
 runs.estimate.estimate twin.synthetic.bench.make_twin twin.synthetic.bench.write_twin ves.audit ves.score_files
-web.export.write_story web.open_library.open_library web.studio.Studio
+benches.logs.read_logs web.export.write_story web.open_library.open_library web.studio.Studio
 """
 """What the session `calls` shows the calls of: options that change no output, such as --workers, reach it."""
 
@@ -158,6 +160,9 @@ def place(folder: Path) -> Iterator[str]:
     for name in ("film.mp4", "films/a.mp4", "new/videos/a.mp4"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         write_film(folder / name, [(255, 0, 0)] * 300 + [(0, 0, 255)] * 300, fps=5, size=(96, 64))
+    (folder / "many" / "videos").mkdir(parents=True)
+    for number in range(6):
+        os.link(folder / "film.mp4", folder / "many" / "videos" / f"{number}.mp4")
     (folder / "films" / "broken.mp4").touch()
     (folder / "text.mp4").write_text("not a video at all")
     (folder / "empty").mkdir()
@@ -194,6 +199,7 @@ def replay(script: str, folder: Path, model: str, *, calls: bool = False) -> lis
             patch.setattr(import_module(module), name, calling(getattr(import_module(module), name)))
         if calls:
             patch.setattr(LateProgress, "__call__", calling(LateProgress.__call__))
+            patch.setattr(Studio, "close", calling(Studio.close))
             patch.setattr("trace_ves.ves.figures.draw_figures", calling(draw_figures))
             patch.setattr("trace_ves.runs.evaluate.evaluate", calling(evaluate))
         for command in re.findall(r"^\$ (.+)", script, re.MULTILINE):
