@@ -112,7 +112,7 @@ def test_a_run_is_reported_every_thirty_seconds(monkeypatch: pytest.MonkeyPatch)
         "trace@lab: Done 4/5, Errors 2, Rate 4.0/min, Cost ?, Acc so far 100.0%, Left 15 s",
         "trace@lab: Done 5/5, Errors 2, Rate 4.9/min, Cost ?, Acc so far 100.0%",
         "Run Done Errors Rate Cost Acc so far Left",
-        "trace@lab 5/5 2 4.9/min ? 100.0% done",
+        "trace@lab 5/5 2 4.9/min ? 100.0%",
     ]
 
 
