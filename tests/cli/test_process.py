@@ -76,6 +76,7 @@ def test_any_encoding_of_the_terminal_gets_its_characters_or_their_escapes(folde
     assert json.loads(report.stdout)["runs"][0]["name"] == "méthode"
 
 
+VIEW = ("view", ".", "--export", "story.html", "--question", "q1")
 GLANCE = ("--backbone", "glance", "--method", "uniform-8", "-o", "ja", "-o", "nein")
 
 
@@ -141,9 +142,6 @@ def test_an_answer_that_cannot_be_saved_is_printed_first(film: Path, folder: Pat
 def test_a_question_that_is_not_utf8(film: Path, cli: Call, typed: bytes, question: str, option: str) -> None:
     done = cli("ask", film, question, "-o", option, "-o", "nein", "--backbone", "glance", stdin=typed, status=2)
     assert done.stderr.startswith("trace-ves: the question or an option is not UTF-8 text;")
-
-
-VIEW = ("view", ".", "--export", "story.html", "--question", "q1")
 
 
 @pytest.mark.parametrize(
