@@ -18,6 +18,7 @@ from trace_ves.cli.question_table import read_questions
 from trace_ves.core import InputError, Interval, Question
 from trace_ves.records import ClipRecord, Prediction
 from trace_ves.records.transcript import read_transcript
+from trace_ves.web.open_library import asked_questions
 
 TABLE = """id,question,options,who asked
 one,Which colour is seen?,red | blue,Ann
@@ -82,6 +83,7 @@ def test_what_was_killed_in_the_middle_goes_on(ask: Call, tmp_path: Path) -> Non
     [run] = (tmp_path / "o").glob("*.jsonl")
     lines = run.read_bytes().splitlines(keepends=True)
     run.write_bytes(lines[0] + lines[1][:40])  # as a kill leaves it
+    assert [*asked_questions(tmp_path / "o")] == [json.loads(lines[0])["question_id"]]
     said = [line.partition(": ")[0] for line in ask("--save", tmp_path / "o").stderr.splitlines()]
     assert said[:3] == ["1 of 3 are already answered", "2 of 3", "3 of 3"]
     assert len(Counting.asked) == 5

@@ -647,6 +647,7 @@ def test_a_list_has_pages_of_two_hundred(tmp_path: Path) -> None:
     assert [(f"{n} / 401" in text) for n, text in ((1, first), (201, middle), (401, last))] == [True] * 3
     assert [("q199" in text, "q201" in text) for text in (first, middle)] == [(False, False), (True, True)]
     assert "q399" in last
+    assert "1 / 1" in caller.get("/question?run=run&id=q000&text=nowhere").text  # although the filter leaves it out
 
 
 def test_small_words_of_pages() -> None:

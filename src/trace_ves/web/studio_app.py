@@ -229,7 +229,7 @@ def download(studio: StudioDep, search: Annotated[int, Query(ge=1)]) -> FileResp
             result.save(Path(scratch) / "answer")
             packed = shutil.make_archive(str(Path(scratch) / "packed"), "zip", Path(scratch) / "answer")
             Path(packed).replace(archive)
-    return FileResponse(archive, media_type="application/zip", filename=f"answer-{search}.zip")
+    return FileResponse(archive, filename=f"answer-{search}.zip")
 
 
 def _find_search(studio: Studio, number: int) -> LiveSearch:
