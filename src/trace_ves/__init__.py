@@ -9,11 +9,13 @@ Everything named here is loaded when it is first used, so that importing the pac
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from trace_ves._version import __version__
 
+TYPE_CHECKING = False  # `typing` takes long to import, and Ctrl-C would print a traceback until then
 if TYPE_CHECKING:
+    from typing import Any
+
     from trace_ves.agent import TRACE, Trace, TraceSettings
     from trace_ves.backbone import Backbone, Generation, ModelFault, Prompt, R, Request, open_backbone
     from trace_ves.backbone.replies import answer_reply, question_variables

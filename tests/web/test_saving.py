@@ -48,6 +48,10 @@ def test_an_answer_saves_itself_and_replaces_nothing_unasked(plain: AskResult, t
     with pytest.raises(InputError, match="not empty"):
         plain.save(folder)
     assert plain.save(str(folder), overwrite=True) == folder
+    (folder / "clips").rename(tmp_path / "others")
+    (folder / "clips").symlink_to(tmp_path / "others")
+    with pytest.raises(InputError, match=r"clips is a link to another folder; name another folder for --save\.$"):
+        plain.save(folder, overwrite=True)
 
 
 SPANS = ("0:21.0-0:26.0", "1:03.0-1:08.0", "1:37.0-1:43.0")

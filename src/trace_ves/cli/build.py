@@ -111,6 +111,7 @@ class ModelOptions:
         from trace_ves.runs.cost import LimitedBackbone
 
         warn(overlap_warning(project.settings.audited, spec, doing))
+        self.costs.prices.of(spec)  # read before anything is paid for
         backbone = open_backbone(spec, **self._settings)
         if self.costs.limit is None:
             return backbone
@@ -273,8 +274,11 @@ def gold_command(*, build: Build, file: Path) -> None:
 def release_command(*, build: Build, names: tuple[str, ...]) -> None:
     """Give the assignments of each NAME in the build in DIR back to the queue, so that others can judge them."""
     from trace_ves.construction.assignments import AssignmentQueue
+    from trace_ves.construction.people import require_person
 
     with build.open() as (project, store):
+        for name in names:
+            require_person(store, name)
         queue = AssignmentQueue(store, project.settings)
         released = [
             held.item

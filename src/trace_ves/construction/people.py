@@ -86,17 +86,18 @@ def active_names(ledger: Ledger, role: Role) -> list[str]:
 
 def revoke(store: Store, name: str) -> None:
     """Revoke the token and end the sessions of someone. Their judgements stay."""
-    after = {"role": _require_person(store, name).role.value, "token_sha256": ""}
+    after = {"role": require_person(store, name).role.value, "token_sha256": ""}
     store.append([Change(_subject(name), PERSON_SLOT, MACHINE, after)])
 
 
 def sign_out_everywhere(store: Store, name: str, by: str) -> None:
     """End all sessions of someone, on every server. Their token stays valid."""
-    _require_person(store, name)
+    require_person(store, name)
     store.append([Change(_subject(name), SIGN_OUT_SLOT, by, {})])
 
 
-def _require_person(store: Store, name: str) -> Person:
+def require_person(store: Store, name: str) -> Person:
+    """The person of this name; an `InputError` if this name was never invited."""
     person = find_person(store.ledger(), name)
     if person is None:
         raise InputError(f"{name} was never invited to this build.")

@@ -169,8 +169,10 @@ def prepare_folder(folder: Path, video: Path, *, overwrite: bool = False) -> Non
         raise InputError(
             f"{folder} is not empty; name another folder for --save, or give --overwrite to replace its answer."
         )
-    make_folder(folder / FRAMES)
-    make_folder(folder / CLIPS)
+    for inner in (folder / FRAMES, folder / CLIPS):
+        if inner.is_symlink():
+            raise InputError(f"{inner} is a link to another folder; name another folder for --save.")
+        make_folder(inner)
 
 
 def make_folder(folder: Path) -> None:
