@@ -264,7 +264,7 @@ def gold_command(*, build: Build, file: Path) -> None:
     if not project.settings.gold_share:
         warn("gold_share is 0 in build.toml, so annotators get no gold items")
     if only := {each.proposal.video for each in items} - {each.proposal.video for each in items if each.gold is None}:
-        names = ", ".join(sorted(only)[:5])
+        names = ", ".join(sorted(only)[:5]) + (", …" if len(only) > 5 else "")
         warn(f"annotators can recognise the gold items of {names}: no other item uses it")
 
 

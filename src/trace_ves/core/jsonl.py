@@ -46,7 +46,7 @@ def _decode_object(raw: bytes, decoder: json.JSONDecoder) -> dict[str, object]:
     except StrictJsonError as error:
         raise ValueError(f"it has {error}") from None
     except json.JSONDecodeError as error:
-        raise ValueError(f"not valid JSON: {error.msg} at column {error.colno}") from None
+        raise ValueError(f"not valid JSON: {error.msg.removesuffix(' at')} at column {error.colno}") from None
     except UnicodeError:
         raise ValueError("not valid UTF-8 text") from None
     except RecursionError:
