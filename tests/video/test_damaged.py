@@ -244,6 +244,20 @@ def test_the_same_request_gets_the_same_damaged_frame_and_a_warning(shared: Path
         assert "1 of the requested frames depend on damaged data, the first at 0.467 s" in opened.warnings
 
 
+@pytest.mark.parametrize("seed", range(16))
+def test_damaged_headers_of_hevc_do_not_change_later_requests(seed: int, footage: Footage, tmp_path: Path) -> None:
+    source, path, chance = footage("hevc.mp4"), tmp_path / "damaged.mp4", random.Random(seed)
+    data = bytearray(source.read_bytes())
+    with video.open(source) as whole:
+        start, end = whole.byte_ranges[0].tolist()
+    for _ in range(3):
+        data[chance.randrange(start + 5, end)] ^= 1 << chance.randrange(8)
+    path.write_bytes(data)
+    with video.open(path) as opened:
+        first, second = ([frame.picture.digest() for frame in opened.frames_at([0.1, 0.3])] for _ in range(2))
+    assert first == second
+
+
 HIDES_DAMAGE = {
     "mjpeg.mov": Recipe(codec="mjpeg", pix_fmt="yuvj420p", frames=40),
     "ljpeg.avi": Recipe(codec="ljpeg", pix_fmt="bgr24", frames=40),

@@ -343,9 +343,9 @@ def test_packets_are_those_of_the_table(sizes: list[int], first: int, start: int
     looks: list[int] = []
     packets = [SimpleNamespace(size=1) for _ in range(20 - first)]
     source = iter(packets[1:])
-    stream = SimpleNamespace(codec_context=SimpleNamespace(skip_frame="NONREF"))
+    codec = SimpleNamespace(skip_frame="NONREF")
     seek = lambda *_: (first, packets[0], source)  # noqa: E731
-    reader = bare_reader(replace(table([0], {0}), size=np.array(sizes)), _stream=stream, _seek=seek)
+    reader = bare_reader(replace(table([0], {0}), size=np.array(sizes)), _codec=codec, _seek=seek)
     given: list[Any] = []
     try:
         for number, packet in reader._packets_from(start, last, SimpleNamespace(check=lambda: looks.append(1))):
@@ -353,7 +353,7 @@ def test_packets_are_those_of_the_table(sizes: list[int], first: int, start: int
             given.append(number)
     except PacketsMovedError:
         given.append(PacketsMovedError)
-    assert (given, stream.codec_context.skip_frame) == (found, "DEFAULT")
+    assert (given, codec.skip_frame) == (found, "DEFAULT")
     assert len(looks) == len([number for number in range(first, min(last, len(sizes)) + 1) if number % 8 == 0])
     assert len(list(source)) == (19 - last if PacketsMovedError not in given else 20 - len(given))
 

@@ -96,12 +96,8 @@ class Reader:
             container.close()
             raise VideoError(f"{self._path}: the file changed while it was being read; open it again.")
         codec = self._stream.codec_context
+        self._set_up(codec)
         kind = codec.codec.canonical_name  # a decoder may have another name
-        is_strict = self._strict and kind not in {"h264", "tiff"}  # it marks what it conceals; refuses unknown tags
-        strict = {"err_detect": "explode"} if is_strict else {}
-        codec.options = {"max_pixels": str(MAX_PIXELS)} | strict
-        codec.thread_count = self._threads
-        codec.thread_type = ThreadType.FRAME if self._threads > 1 else ThreadType.SLICE
         one_layer = codec.name == "hevc" and hevc_has_one_layer(codec.extradata)
         self._skips_by_decoder = codec.name in _CAN_SKIP or one_layer
         self._names_references = codec.name == "libdav1d"
@@ -112,6 +108,14 @@ class Reader:
         self._conceals = kind in CONCEALS_MISSING_REFERENCES
         self._is_raw = container.format.name in RAW_FORMATS
         self._seeks_by_pts = "matroska" in container.format.name
+
+    def _set_up(self, codec: VideoCodecContext) -> None:
+        """Decode with this decoder from now on."""
+        is_strict = self._strict and codec.codec.canonical_name not in {"h264", "tiff"}  # marks damage; unknown tags
+        codec.options = {"max_pixels": str(MAX_PIXELS)} | ({"err_detect": "explode"} if is_strict else {})
+        codec.thread_count = self._threads
+        codec.thread_type = ThreadType.FRAME if self._threads > 1 else ThreadType.SLICE
+        self._codec = codec
 
     def close(self) -> None:
         """Close the file and the decoder."""
@@ -137,15 +141,18 @@ class Reader:
         self.started_badly = False
         if (self.hides_damage or not self._strict) and not self._is_fresh:
             self._reopen(deadline)
+        elif self._codec.name == "hevc" and not self._is_fresh:  # the decoder keeps what damaged headers said
+            fresh: Any = av.CodecContext.create(self._codec.codec, "r")
+            fresh.extradata = self._codec.extradata
+            self._set_up(fresh)
         last = max(wanted)
         packets = self._packets_from(start, last, deadline)
         if skip_unwanted and self._names_references:
             packets = self._needed_by(wanted, packets)
-        codec = self._stream.codec_context
-        numbers = FrameNumbers(codec.extradata) if codec.name == "h264" else None
+        numbers = FrameNumbers(self._codec.extradata) if self._codec.name == "h264" else None
         skipping = False
         for number, packet in packets:
-            codec = self._stream.codec_context  # only now: to go back to the start may mean to open the file again
+            codec = self._codec  # only now: to go back to the start may mean to open the file again
             if skip_unwanted and self._skips_by_decoder and (number in wanted) == skipping:
                 skipping = not skipping
                 codec.skip_frame = "NONREF" if skipping else "DEFAULT"
@@ -157,12 +164,12 @@ class Reader:
             for shown, frame in self._decode(codec, packet, number):
                 self.started_badly |= self._doubts_flags and shown == start > 0 and frame.pict_type in _INTER
                 yield shown, frame
-        yield from self._decode(self._stream.codec_context, None, last)
+        yield from self._decode(self._codec, None, last)
 
     def _packets_from(self, start: int, last: int, deadline: Deadline) -> Iterator[tuple[int, Packet]]:
         """The packets from one to another, each with its number; fewer where the file ends or cannot be read on."""
         number, packet, source = self._seek(start, deadline)
-        self._stream.codec_context.skip_frame = "DEFAULT"
+        self._codec.skip_frame = "DEFAULT"
         sizes = self._packets.size
         while packet is not None and number <= last:
             if number % _CHECK_EVERY == 0:
