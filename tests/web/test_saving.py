@@ -13,6 +13,7 @@ import pytest
 from PIL import Image, ImageChops, ImageFont
 
 from tests.fakes import Still
+from tests.films import write_film
 from tests.ves.test_html import HOSTILE, Tags
 from tests.web.test_search_view import results
 from tests.web.web_bench import FACTS
@@ -27,6 +28,7 @@ from trace_ves.web.saving import (
     prepare_folder,
     save_line,
     save_result,
+    sheet_rows,
     write_index,
     write_preview,
 )
@@ -157,6 +159,21 @@ def test_a_contact_sheet_has_a_row_for_each_clip() -> None:
     assert dark(sheet.crop((8, 163, 248, 183)))[:2] == (4 + left, 2 + top)  # type: ignore[index]
     low = contact_sheet([("", (Frame(0, 1.0, Still(90, height=8)), *frames(2)))])  # all in the shape of the first
     assert low.size == (504, 8 + 20 + 30 + 20 + 8)
+
+
+def test_frames_are_decoded_at_the_height_they_need(plain: AskResult, tmp_path: Path) -> None:
+    film = write_film(tmp_path / "tall.mp4", range(120), fps=1, size=(640, 480))
+    asked = replace(plain.question, video=str(film))
+    moments = plain.prediction.trajectory["storyboard"]["timestamps"]
+    expected = [[(float(int(seconds)), 180) for seconds in moments[first : first + 8]] for first in (0, 8, 16, 24)]
+    headings = ["no evidence: frames of the first look over the whole video", "", "", ""]
+    rows = sheet_rows(replace(plain, question=asked, bundle=()))
+    shown = [(text, [(frame.seconds, frame.picture.height) for frame in row]) for text, row in rows]
+    assert shown == list(zip(headings, expected, strict=True))
+    save_line(plain.prediction, asked, tmp_path, None)
+    written = {path.name: Image.open(io.BytesIO(path.read_bytes())).size for path in tmp_path.rglob("clip*.jpg")}
+    seen = [(n, int(at)) for n, clip in enumerate(plain.prediction.bundle, 1) for at in clip.timestamps]
+    assert written == {f"clip{n}-{at:09.3f}s.jpg": (480, 360) for n, at in seen}
 
 
 def test_a_preview_shows_each_frame(tmp_path: Path) -> None:

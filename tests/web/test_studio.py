@@ -34,7 +34,7 @@ from trace_ves.web.studio import LONGEST_TEXT, LiveSearch, Model, Studio, descri
 from trace_ves.web.studio_app import create_studio_app
 
 QUESTION = "In which order do these scenes appear?"
-PRICES = Prices({"scripted": Price(input=1.0, cached=0.1, output=4.0, date=date(2026, 5, 1))})
+PRICES = Prices({"scripted*": Price(input=1.0, cached=0.1, output=4.0, date=date(2026, 5, 1))})
 
 
 class Gate:
@@ -65,7 +65,7 @@ class Paid(ScriptedBackbone):
 
 def make_studio(world: Path, folder: Path, gate: Gate, **options: Any) -> Studio:
     folder.mkdir()
-    model = Model("scripted", ScriptedBackbone(gate))
+    model = Model("scripted@here", ScriptedBackbone(gate))
     return Studio(VideoFolders([world / "bench" / "videos"]), model, folder, PRICES, **options)
 
 
@@ -102,7 +102,7 @@ def test_an_answer_is_kept_as_a_story(world: Path, tmp_path: Path) -> None:
     assert ended(search) == "done"
     assert json.loads((tmp_path / "saved" / "answer-001" / "record.json").read_text())["answer"] == "A"
     listing = studio.library.listing("answers")[QUESTION]
-    assert (listing.bucket, listing.entry.answer) == ("unscored", "A")
+    assert (listing.bucket, listing.entry.answer, listing.entry.backbone) == ("unscored", "A", "scripted@here")
     assert studio.library.video_of(listing.info) == (world / "bench" / "videos" / "one.mp4").resolve()
     again = studio.begin("one.mp4", QUESTION, ORDERS, "uniform-16", None)
     assert (ended(again), again.title) == ("done", f"{QUESTION} (2)")
