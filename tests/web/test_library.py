@@ -97,9 +97,16 @@ def test_damaged_lines_are_named_and_the_others_kept(tmp_path: Path) -> None:
 # --- the library --------------------------------------------------------------
 
 
-def test_the_page_audits_as_the_audit_does(library: Library, world: Path) -> None:
+def test_the_page_audits_as_the_audit_does(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = audit(load_bench(world / "bench").items, load_runs([world / "runs"]))
-    found = library.audit().report
+    shown: list[tuple[str, int, int]] = []
+    monkeypatch.setattr("trace_ves.records.run_index.PROGRESS_LINES", 12)
+    progress: Callable[..., None] = lambda *step: shown.append(step)  # noqa: E731
+    found = open_library(world / "runs", bench=world / "bench", on_progress=progress).audit(on_progress=progress).report
+    files = {"reading bench": world / "bench" / "questions.jsonl"}
+    files |= {f"indexing {path.stem}": path for path in sorted((world / "runs").glob("*.jsonl"))}
+    steps = [(step, path.stat().st_size, path.stat().st_size) for step, path in files.items()]
+    assert [*shown[: len(steps)], shown[-1]] == [*steps, ("resampling questions and videos", 2000, 2000)]
     assert [found.signature, found.bench, found.comparisons] == [own.signature, own.bench, own.comparisons]
     assert [(run.name, run.metrics, run.ci95) for run in found.runs] == [
         (run.name, run.metrics, run.ci95) for run in own.runs

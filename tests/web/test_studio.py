@@ -1,5 +1,6 @@
 """The page to ask on: what it sends, what it shows while a search goes on, and who may use it."""
 
+import io
 import json
 import re
 import threading
@@ -14,6 +15,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from PIL import Image
 from starlette.testclient import TestClient
 
 from tests.web.conftest import serving_app
@@ -240,7 +242,8 @@ def test_writes_need_the_page_itself(world: Path, tmp_path: Path) -> None:
         assert post(address, "/ask/estimate", {**body, "video": "/etc/passwd"}, **own).status == 422
         assert get(address, f"/ask/frame?{urlencode({'video': '../../questions.jsonl'})}").status == 404
         frame = get(address, f"/ask/frame?{urlencode({'video': 'one.mp4', 't': '21', 'height': '90'})}")
-        assert (frame.status, frame.headers["X-Frame-Seconds"]) == (200, "21.0")
+        size = Image.open(io.BytesIO(frame.body)).size
+        assert (frame.status, frame.headers["X-Frame-Seconds"], size) == (200, "21.0", (160, 90))
         assert "script-src 'self'" in get(address, "/").headers["Content-Security-Policy"]
         gate.opened.set()
 
