@@ -18,6 +18,7 @@ from tests.ves.test_html import HOSTILE, Tags
 from tests.web.test_search_view import results
 from tests.web.web_bench import FACTS
 from trace_ves.core import Frame, InputError, Interval, Question
+from trace_ves.records.transcript import CallTranscript, Transcript
 from trace_ves.runs.asking import AskResult
 from trace_ves.web.saving import (
     MOST_CLIPS,
@@ -45,7 +46,12 @@ def test_what_a_person_or_a_model_wrote_stays_text(plain: AskResult) -> None:
 
 
 def test_an_answer_saves_itself_and_replaces_nothing_unasked(plain: AskResult, tmp_path: Path) -> None:
+    said = Transcript("other", ("Wo ist Ä?",), (CallTranscript(plain.prediction.observations[0].stage, 0),))
+    plain = replace(plain, transcript=said)
     folder = plain.save(tmp_path / "answer")
+    transcript = json.dumps(said.to_json(), ensure_ascii=False, indent=1)
+    assert (folder / "transcript.json").read_text(encoding="utf-8") == transcript
+    assert "<pre>Wo ist Ä?</pre>" in (folder / "story.html").read_text(encoding="utf-8")
     assert json.loads((folder / "record.json").read_text())["text"] == plain.text
     with pytest.raises(InputError, match="not empty"):
         plain.save(folder)
