@@ -144,6 +144,9 @@ def test_without_the_extra_web_an_answer_has_no_pages(
     write_index(tmp_path / "index.html", "", [])
     assert not [*tmp_path.rglob("*.html")]
     assert "story.html" not in (tmp_path / "a" / "answer.md").read_text(encoding="utf-8")
+    bare = replace(plain, bundle=()).save(tmp_path / "b")  # nor pictures, without a video
+    assert sorted(path.name for path in bare.iterdir()) == ["answer.md", "clips", "frames", "record.json"]
+    assert "contact-sheet" not in (bare / "answer.md").read_text(encoding="utf-8")
 
 
 def dark(picture: Image.Image) -> tuple[int, int, int, int] | None:

@@ -259,6 +259,10 @@ def test_a_video_is_added_under_a_free_name(world: Path, tmp_path: Path) -> None
         ("x" * 81 + ".mp4", "x" * 80 + ".mp4"),
     ):
         assert studio.add_video(given, lambda place: place.write_bytes(film)) == name
+    for number in range(1996):  # and the page offers as many as it can
+        (studio.uploads / f"y{number}.mp4").touch()
+    page = TestClient(create_studio_app(studio, hosts=LOOPBACK_NAMES), "http://localhost").get("/").text
+    assert (page.count(".mp4</option>"), len(studio.videos.names(9999))) == (2000, 2003)
     before = sorted(studio.uploads.iterdir())
     for write in (lambda place: place.write_bytes(b"none"), Path.unlink):
         with pytest.raises(VideoError):
