@@ -101,7 +101,7 @@ def own_headers(address: str) -> dict[str, str]:
 def test_an_answer_is_kept_as_a_story(world: Path, tmp_path: Path) -> None:
     studio = make_studio(world, tmp_path / "answers", Gate(), save=tmp_path / "saved")
     search = studio.begin("one.mp4", QUESTION, ORDERS, "trace", None)
-    assert ended(search) == "done"
+    assert (ended(search), search.daemon) == ("done", True)
     assert json.loads((tmp_path / "saved" / "answer-001" / "record.json").read_text())["answer"] == "A"
     listing = studio.library.listing("answers")[QUESTION]
     assert (listing.bucket, listing.entry.answer, listing.entry.backbone) == ("unscored", "A", "scripted@here")
