@@ -184,7 +184,7 @@ def test_events_are_waited_for(world: Path, tmp_path: Path, monkeypatch: pytest.
 
     now = SimpleNamespace(monotonic=lambda: sum(slept))
     monkeypatch.setattr("trace_ves.web.studio_app.time", now)
-    monkeypatch.setattr("trace_ves.web.studio_app.asyncio.sleep", sleep)
+    monkeypatch.setattr("trace_ves.web.studio_app.asyncio", SimpleNamespace(sleep=sleep))  # servers sleep, too
     view = TestClient(create_studio_app(studio, hosts=LOOPBACK_NAMES), "http://localhost")
     news = view.get(f"/ask/events?search=1&after={len(known)}").json()["events"]
     assert (slept, [each["kind"] for each in news]) == ([0.1] * 3, ["answered", "done"])
