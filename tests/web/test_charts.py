@@ -2,9 +2,11 @@
 
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from trace_ves.ves.figures.frontier import Box, place_labels
 from trace_ves.web.charts import BucketBar, make_bucket_bars, make_frontier
 
 
@@ -32,7 +34,8 @@ def rounded(*numbers: float) -> tuple[float, ...]:
     return tuple(round(number, 6) for number in numbers)
 
 
-def test_a_run_is_drawn_by_frames_and_rate() -> None:
+def test_a_run_is_drawn_by_frames_and_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trace_ves.web.charts.place_labels", placed := Mock(side_effect=place_labels))
     figure = make_frontier(report(*RUNS), KEYS)
     assert figure.title == "ECA@2"
     assert [(mark.key, mark.name, mark.colour) for mark in figure.marks] == [
@@ -44,6 +47,9 @@ def test_a_run_is_drawn_by_frames_and_rate() -> None:
     # 478 pixels between the first and the last tick, from 56; 246 pixels from 260 up to a rate of 50
     assert [rounded(mark.x, mark.y) for mark in figure.marks] == [(56, 210.8), (534, 161.6), (295, 112.4)]
     assert [mark.bar and rounded(*mark.bar) for mark in figure.marks] == [None, None, (141.92, 73.04)]
+    dots, area = placed.call_args.args[2:]
+    expected = [Box(mark.x - 5, mark.y - 5, mark.x + 5, mark.y + 5) for mark in figure.marks]
+    assert (dots, area) == (expected, Box(44, 14, 546, 267))
     # 8 pixels beside the point, on the left where there is room; 6.3 for each letter and 4 more
     labels = [rounded(mark.label_x, mark.label_y) for mark in figure.marks]
     assert labels == [(56 + 8 + 33.5, 210.8), (534 - 8 - 33.5, 161.6), (295 - 8 - 17.75, 112.4)]

@@ -21,6 +21,7 @@ from trace_ves.web.views import costs_page
 
 HOSTILE = '<script>alert(1)</script> & "quoted" </pre>'
 PRICED = "openai:priced"
+PRICES = Prices({PRICED: Price(input=1.0, cached=0.5, output=10.0, date=date(2026, 5, 1))})
 
 
 def lines(seconds: float = 2.0) -> list[Prediction]:
@@ -50,12 +51,11 @@ def runs(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("grouping", GROUPINGS)
 def test_costs_are_those_of_the_typed_lines(runs: Path, grouping: str) -> None:
-    prices = Prices({PRICED: Price(input=1.0, cached=0.5, output=10.0, date=date(2026, 5, 1))})
     retried = replace(lines()[0], question_id="q3", answer=None, error="down")  # it was paid for and asked again
     (runs / "trace@priced.failed").write_bytes(dump_line(retried.to_json()))
     library = open_library(runs)
-    table = Costs(library, prices).table(grouping)
-    wanted = cost_lines([("trace@priced", [*lines(), retried])], prices, by=GROUPINGS[grouping])
+    table = Costs(library, PRICES).table(grouping)
+    wanted = cost_lines([("trace@priced", [*lines(), retried])], PRICES, by=GROUPINGS[grouping])
     assert sorted(map(repr, table.lines)) == sorted(map(repr, wanted))
     assert "List prices of 2026-05-01." in costs_page(library, table, grouping, "")
     assert table.whole.dollars == pytest.approx(sum(line.dollars or 0 for line in wanted))
@@ -66,15 +66,16 @@ def test_costs_are_those_of_the_typed_lines(runs: Path, grouping: str) -> None:
 def test_a_page_shows_the_most_expensive_lines_of_several_runs(
     runs: Path, grouping: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (runs / "other.jsonl").write_bytes(b"".join(dump_line(line.to_json()) for line in lines(seconds=3.0)))
+    others = (replace(line, backbone="own:free") for line in lines(seconds=3.0))
+    (runs / "other.jsonl").write_bytes(b"".join(dump_line(line.to_json()) for line in others))
     library = open_library(runs)
-    at_once = Costs(library).table(grouping)
-    spent = [line.spent for line in at_once.lines]  # without prices, tokens count, then seconds
-    expense = [(each.usage.input_tokens + each.usage.output_tokens, each.seconds) for each in spent]
+    at_once = Costs(library, PRICES).table(grouping)
+    spent = [(line.dollars or 0, line.spent) for line in at_once.lines]  # then tokens count, then seconds
+    expense = [(paid, each.usage.input_tokens + each.usage.output_tokens, each.seconds) for paid, each in spent]
     assert expense == sorted(expense, reverse=True)
     assert at_once.whole.questions == 4
     monkeypatch.setattr("trace_ves.web.costs.MOST_LINES", 1)
-    first = Costs(library).table(grouping)
+    first = Costs(library, PRICES).table(grouping)
     assert (first.lines, first.total, first.whole) == (at_once.lines[:1], at_once.total, at_once.whole)
 
 

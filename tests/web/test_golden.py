@@ -65,7 +65,8 @@ def answers(world: Path, folder: Path) -> dict[str, str]:
     ):
         body = {"video": "one.mp4", "question": QUESTION, "options": ORDERS, "method": "trace"}
         replies.append(view.post("/ask", json=body | wrong, headers={"X-CSRF-Token": token}).json())
-    for place in ("/ask/video?video=one.mp4", *["/ask/download?search=2"] * 2, "/ask/download?search=9"):
+    downloads = "/ask/download?search=2 /ask/download?search=2 /ask/download?search=9"
+    for place in f"/ask/video?video=one.mp4 {downloads} /docs /redoc".split():
         reply = view.get(place)
         packed = zipfile.ZipFile(io.BytesIO(reply.content)).namelist() if "zip" in reply.headers["content-type"] else []
         shown = {name: reply.headers.get(name) for name in ("content-type", "content-disposition", "cache-control")}

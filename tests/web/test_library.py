@@ -4,6 +4,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from trace_ves.benches import load_bench
 from trace_ves.core import Question
 from trace_ves.core.files import cache_dir
 from trace_ves.core.jsonl import dump_line
-from trace_ves.records import Prediction, disk_cache
+from trace_ves.records import Prediction
 from trace_ves.records.run_index import RunIndex
 from trace_ves.ves import audit, load_runs
 from trace_ves.ves.rows import row_of_prediction
@@ -96,13 +97,19 @@ def test_damaged_lines_are_named_and_the_others_kept(tmp_path: Path) -> None:
 # --- the library --------------------------------------------------------------
 
 
-def test_the_page_audits_as_the_audit_does(library: Library, world: Path) -> None:
+def test_the_page_audits_as_the_audit_does(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = audit(load_bench(world / "bench").items, load_runs([world / "runs"]))
-    found = library.audit().report
-    assert [found.signature, found.bench, found.comparisons] == [own.signature, own.bench, own.comparisons]
-    assert [(run.name, run.metrics, run.ci95) for run in found.runs] == [
-        (run.name, run.metrics, run.ci95) for run in own.runs
-    ]
+    shown: list[tuple[str, int, int]] = []
+    monkeypatch.setattr("trace_ves.records.run_index.PROGRESS_LINES", 12)
+    progress: Callable[..., None] = lambda *step: shown.append(step)  # noqa: E731
+    found = open_library(world / "runs", bench=world / "bench", on_progress=progress).audit(on_progress=progress).report
+    sizes = {path.stem: path.stat().st_size for path in sorted((world / "runs").glob("*.jsonl"))}
+    steps = [(f"indexing {name}", size, size) for name, size in sizes.items()]
+    last = ("resampling questions and videos", 2000, 2000)
+    assert (shown[0][0], *shown[1:5], shown[-1]) == ("reading bench", *steps, last)
+    of_index, of_files = ([replace(run, rows=[], frames_by_stage={}) for run in each.runs] for each in (found, own))
+    others = {"warnings": own.warnings, "agreement": own.agreement}  # which need the frames of each question
+    assert replace(found, runs=[*of_index], **others) == replace(own, runs=[*of_files])
 
 
 def test_a_bench_is_found_through_the_runs_own_configuration(own_world: Path) -> None:
@@ -303,6 +310,8 @@ def test_a_second_start_reads_no_line_and_shows_the_same(folder: Path, monkeypat
         patched.setattr("trace_ves.web.open_library.load_bench", None)
         second = opened(folder)
         assert runs_page(second, common=False) == shown[0]
+        without_rows = [replace(run, rows=[]) for run in first.audit().report.runs]
+        assert second.audit() == replace(first.audit(), report=replace(first.audit().report, runs=(*without_rows,)))
         assert {**second.questions} == first.questions
         assert {**second.listing(RUN)} == {**first.listing(RUN)}
     assert pages(second) == shown
@@ -352,16 +361,6 @@ def test_a_cache_folder_that_cannot_be_written_keeps_nothing(folder: Path, tmp_p
     (tmp_path / "cache").write_text("in the way")
     opened(folder)
     assert (tmp_path / "cache").read_text() == "in the way"
-
-
-def test_the_oldest_are_dropped_where_all_take_too_much_room(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened(folder)
-    old = cache_files()[0]
-    os.utime(old, (0, 0))
-    monkeypatch.setattr(disk_cache, "MOST_BYTES", sum(path.stat().st_size for path in cache_files()))
-    disk_cache.save_facts("pages", "one more", disk_cache.Facts({}))
-    assert not old.exists()
-    assert disk_cache.load_facts("pages", "one more") == disk_cache.Facts({})
 
 
 def test_small_folders_leave_nothing_behind(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,10 +13,12 @@ import pytest
 from PIL import Image, ImageChops, ImageFont
 
 from tests.fakes import Still
+from tests.films import write_film
 from tests.ves.test_html import HOSTILE, Tags
 from tests.web.test_search_view import results
 from tests.web.web_bench import FACTS
 from trace_ves.core import Frame, InputError, Interval, Question
+from trace_ves.records.transcript import CallTranscript, Transcript
 from trace_ves.runs.asking import AskResult
 from trace_ves.web.saving import (
     MOST_CLIPS,
@@ -27,6 +29,7 @@ from trace_ves.web.saving import (
     prepare_folder,
     save_line,
     save_result,
+    sheet_rows,
     write_index,
     write_preview,
 )
@@ -43,7 +46,11 @@ def test_what_a_person_or_a_model_wrote_stays_text(plain: AskResult) -> None:
 
 
 def test_an_answer_saves_itself_and_replaces_nothing_unasked(plain: AskResult, tmp_path: Path) -> None:
-    folder = plain.save(tmp_path / "answer")
+    said = Transcript("other", ("Wo ist Ä?",), (CallTranscript(plain.prediction.observations[0].stage, 0),))
+    folder = (plain := replace(plain, transcript=said)).save(tmp_path / "answer")
+    transcript = json.dumps(said.to_json(), ensure_ascii=False, indent=1)
+    assert (folder / "transcript.json").read_text(encoding="utf-8") == transcript
+    assert "<pre>Wo ist Ä?</pre>" in (folder / "story.html").read_text(encoding="utf-8")
     assert json.loads((folder / "record.json").read_text())["text"] == plain.text
     with pytest.raises(InputError, match="not empty"):
         plain.save(folder)
@@ -140,6 +147,8 @@ def test_without_the_extra_web_an_answer_has_no_pages(
     write_index(tmp_path / "index.html", "", [])
     assert not [*tmp_path.rglob("*.html")]
     assert "story.html" not in (tmp_path / "a" / "answer.md").read_text(encoding="utf-8")
+    bare = replace(plain, bundle=()).save(tmp_path / "b")
+    assert "contact-sheet" not in (bare / "answer.md").read_text(encoding="utf-8")
 
 
 def dark(picture: Image.Image) -> tuple[int, int, int, int] | None:
@@ -161,6 +170,20 @@ def test_a_contact_sheet_has_a_row_for_each_clip() -> None:
     assert dark(sheet.crop((8, 163, 248, 183)))[:2] == (4 + left, 2 + top)  # type: ignore[index]
     low = contact_sheet([("", (Frame(0, 1.0, Still(90, height=8)), *frames(2)))])  # all in the shape of the first
     assert low.size == (504, 8 + 20 + 30 + 20 + 8)
+
+
+def test_frames_are_decoded_at_the_height_they_need(plain: AskResult, tmp_path: Path) -> None:
+    film = write_film(tmp_path / "tall.mp4", range(120), fps=1, size=(640, 480))
+    asked = replace(plain.question, video=str(film))
+    moments = plain.prediction.trajectory["storyboard"]["timestamps"]
+    expected = [[(float(int(seconds)), 180) for seconds in moments[first : first + 8]] for first in (0, 8, 16, 24)]
+    texts, rows = zip(*sheet_rows(replace(plain, question=asked, bundle=())), strict=True)
+    shown = [[(frame.seconds, frame.picture.height) for frame in row] for row in rows]
+    assert ([*texts], shown) == (["no evidence: frames of the first look over the whole video", "", "", ""], expected)
+    save_line(plain.prediction, asked, tmp_path, None)
+    written = {path.name: Image.open(io.BytesIO(path.read_bytes())).size for path in tmp_path.rglob("clip*.jpg")}
+    seen = [(n, int(at)) for n, clip in enumerate(plain.prediction.bundle, 1) for at in clip.timestamps]
+    assert written == {f"clip{n}-{at:09.3f}s.jpg": (480, 360) for n, at in seen}
 
 
 def test_a_preview_shows_each_frame(tmp_path: Path) -> None:
@@ -208,8 +231,9 @@ def test_a_folder_is_named_by_its_question(plain: AskResult, tmp_path: Path, nam
     (place / "story.html").write_text("left")
     save_line(line, question, tmp_path, None)
     assert (place / "story.html").read_text() == "left"
-    (place / "answer.md").unlink()  # it was not written completely
-    save_line(line, question, tmp_path, None)
-    assert (place / "story.html").read_text() != "left"
+    for part in ("answer.md", "record.json"):  # it was not written completely
+        (place / part).unlink()
+        save_line(line, question, tmp_path, None)
+        assert (place / part).is_file()
     save_line(replace(line, answer="B"), question, tmp_path, None)
     assert json.loads((place / "record.json").read_text())["answer"] == "B"

@@ -15,7 +15,7 @@ from http.client import HTTPConnection, HTTPMessage
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 from urllib.parse import urlencode, urlsplit
 
 import numpy as np
@@ -35,6 +35,7 @@ from trace_ves.core.jsonl import dump_line
 from trace_ves.records import Item
 from trace_ves.records.run_index import Entry
 from trace_ves.records.transcript import CallTranscript, Transcript
+from trace_ves.video import open as open_video
 from trace_ves.web import serve, views
 from trace_ves.web.app import add_shared_handlers, check_csrf, content_type, create_app, without_folders
 from trace_ves.web.costs import Costs
@@ -77,13 +78,17 @@ def page(path: str, /, **query: str) -> str:
 
 
 @pytest.mark.parametrize(("seconds", "number"), [(0.0, 0), (21.0, 210), (21.04, 210), (119.9, 1199), (63.0, 630)])
-def test_a_frame_is_the_one_on_screen(address: str, seconds: float, number: int) -> None:
-    for question in ("q000", "q001"):
-        reply = get(address, page("frame", id=question, t=str(seconds)))
-        assert reply.status == 200
+def test_a_frame_is_the_one_on_screen(address: str, world: Path, seconds: float, number: int) -> None:
+    for question, film, height in (("q000", "one", None), ("q001", "two", None), ("q001", "two", 90)):
+        path = page("frame", id=question, t=str(seconds), **({"height": str(height)} if height else {}))
+        reply = get(address, path)
         assert number_in(np.asarray(Image.open(io.BytesIO(reply.body)))) == number
-        assert float(reply.headers["X-Frame-Seconds"]) == number / 10
-        again = get(address, page("frame", id=question, t=str(seconds)), **{"If-None-Match": reply.headers["ETag"]})
+        with open_video(world / "bench" / "videos" / f"{film}.mp4") as opened:
+            [frame] = opened.frames_at([seconds], height=height)
+        assert (reply.status, reply.body) == (200, frame.jpeg(85))
+        assert (reply.headers["X-Frame-Seconds"], reply.headers["X-Frame-Pts"]) == (str(number / 10), str(frame.pts))
+        assert reply.headers["ETag"].endswith(f'-{seconds}-{height or 0}"')
+        again = get(address, path, **{"If-None-Match": reply.headers["ETag"]})
         assert (again.status, again.body, again.headers["ETag"]) == (304, b"", reply.headers["ETag"])
         assert {each.headers["Cache-Control"] for each in (reply, again)} == {"private, max-age=600"}
 
@@ -678,11 +683,8 @@ def test_a_story_has_every_frame_once(library: Library, world: Path, tmp_path: P
     Image.new("RGB", (16, 16)).save(expected, "JPEG", quality=75)
     with Image.open(io.BytesIO(base64.b64decode(pictures[0]))) as shown, Image.open(expected) as same:
         assert (shown.size, shown.quantization) == ((320, 180), same.quantization)  # type: ignore[attr-defined]
-    heights: list[object] = []
-    taken = Footage.frames_at
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Footage, "frames_at", lambda *given: heights.append(given[-1]) or taken(*given))
+    with patch.object(Footage, "frames_at", autospec=True, side_effect=Footage.frames_at) as taken:
         write_story(library, "uniform-16@scripted", "q000", file)
-    assert heights == [360] * 16
+    assert [given.args[-1] for given in taken.call_args_list] == [360] * 16
     without = open_library(world / "runs")
     assert write_story(without, "uniform-16@scripted", "q000", file)[0] == 0

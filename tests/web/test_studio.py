@@ -1,5 +1,6 @@
 """The page to ask on: what it sends, what it shows while a search goes on, and who may use it."""
 
+import io
 import json
 import re
 import threading
@@ -14,6 +15,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from PIL import Image
 from starlette.testclient import TestClient
 
 from tests.web.conftest import serving_app
@@ -34,7 +36,7 @@ from trace_ves.web.studio import LONGEST_TEXT, LiveSearch, Model, Studio, descri
 from trace_ves.web.studio_app import create_studio_app
 
 QUESTION = "In which order do these scenes appear?"
-PRICES = Prices({"scripted": Price(input=1.0, cached=0.1, output=4.0, date=date(2026, 5, 1))})
+PRICES = Prices({"scripted*": Price(input=1.0, cached=0.1, output=4.0, date=date(2026, 5, 1))})
 
 
 class Gate:
@@ -65,7 +67,7 @@ class Paid(ScriptedBackbone):
 
 def make_studio(world: Path, folder: Path, gate: Gate, **options: Any) -> Studio:
     folder.mkdir()
-    model = Model("scripted", ScriptedBackbone(gate))
+    model = Model("scripted@here", ScriptedBackbone(gate))
     return Studio(VideoFolders([world / "bench" / "videos"]), model, folder, PRICES, **options)
 
 
@@ -99,10 +101,10 @@ def own_headers(address: str) -> dict[str, str]:
 def test_an_answer_is_kept_as_a_story(world: Path, tmp_path: Path) -> None:
     studio = make_studio(world, tmp_path / "answers", Gate(), save=tmp_path / "saved")
     search = studio.begin("one.mp4", QUESTION, ORDERS, "trace", None)
-    assert ended(search) == "done"
+    assert (ended(search), search.daemon) == ("done", True)
     assert json.loads((tmp_path / "saved" / "answer-001" / "record.json").read_text())["answer"] == "A"
     listing = studio.library.listing("answers")[QUESTION]
-    assert (listing.bucket, listing.entry.answer) == ("unscored", "A")
+    assert (listing.bucket, listing.entry.answer, listing.entry.backbone) == ("unscored", "A", "scripted@here")
     assert studio.library.video_of(listing.info) == (world / "bench" / "videos" / "one.mp4").resolve()
     again = studio.begin("one.mp4", QUESTION, ORDERS, "uniform-16", None)
     assert (ended(again), again.title) == ("done", f"{QUESTION} (2)")
@@ -182,7 +184,7 @@ def test_events_are_waited_for(world: Path, tmp_path: Path, monkeypatch: pytest.
 
     now = SimpleNamespace(monotonic=lambda: sum(slept))
     monkeypatch.setattr("trace_ves.web.studio_app.time", now)
-    monkeypatch.setattr("trace_ves.web.studio_app.asyncio.sleep", sleep)
+    monkeypatch.setattr("trace_ves.web.studio_app.asyncio", SimpleNamespace(sleep=sleep))  # servers sleep, too
     view = TestClient(create_studio_app(studio, hosts=LOOPBACK_NAMES), "http://localhost")
     news = view.get(f"/ask/events?search=1&after={len(known)}").json()["events"]
     assert (slept, [each["kind"] for each in news]) == ([0.1] * 3, ["answered", "done"])
@@ -240,7 +242,8 @@ def test_writes_need_the_page_itself(world: Path, tmp_path: Path) -> None:
         assert post(address, "/ask/estimate", {**body, "video": "/etc/passwd"}, **own).status == 422
         assert get(address, f"/ask/frame?{urlencode({'video': '../../questions.jsonl'})}").status == 404
         frame = get(address, f"/ask/frame?{urlencode({'video': 'one.mp4', 't': '21', 'height': '90'})}")
-        assert (frame.status, frame.headers["X-Frame-Seconds"]) == (200, "21.0")
+        size = Image.open(io.BytesIO(frame.body)).size
+        assert (frame.status, frame.headers["X-Frame-Seconds"], size) == (200, "21.0", (160, 90))
         assert "script-src 'self'" in get(address, "/").headers["Content-Security-Policy"]
         gate.opened.set()
 
@@ -256,6 +259,10 @@ def test_a_video_is_added_under_a_free_name(world: Path, tmp_path: Path) -> None
         ("x" * 81 + ".mp4", "x" * 80 + ".mp4"),
     ):
         assert studio.add_video(given, lambda place: place.write_bytes(film)) == name
+    for number in range(1996):  # and the page offers as many as it can
+        (studio.uploads / f"y{number}.mp4").touch()
+    page = TestClient(create_studio_app(studio, hosts=LOOPBACK_NAMES), "http://localhost").get("/").text
+    assert (page.count(".mp4</option>"), len(studio.videos.names(9999))) == (2000, 2003)
     before = sorted(studio.uploads.iterdir())
     for write in (lambda place: place.write_bytes(b"none"), Path.unlink):
         with pytest.raises(VideoError):

@@ -98,8 +98,8 @@ def asked_questions(folder: Path) -> dict[str, QuestionInfo]:
     """The questions stored in the run lines of a folder; `ask --save` writes them for a table or a folder of videos."""
     questions: dict[str, QuestionInfo] = {}
     for path in sorted(folder.glob("*.jsonl")):
-        with suppress(FieldError, InputError):  # the lines of a bench run hold no questions
-            for _, line in read_predictions(path, on_torn_tail=lambda _: None):
+        with suppress(FieldError, InputError):  # a bench run holds no questions, and a last line may be torn
+            for _, line in read_predictions(path):
                 saved = SavedAnswer.from_json({**line.extra, "question_id": line.question_id})
                 name = line.question_id if saved.video.endswith(f"/{line.question_id}") else Path(saved.video).name
                 questions[line.question_id] = QuestionInfo(replace(saved.asked, video=name), saved.duration)
