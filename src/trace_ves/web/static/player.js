@@ -12,6 +12,7 @@ const output = document.querySelector("#moment");
 let times = null; // seconds of every frame, the first at 0
 let offset = 0; // the browser's time of the first frame
 let calibrated = !video || !("requestVideoFrameCallback" in video);
+let unmoved = true; // only the first frame can have been on screen
 let current = 0; // the requested frame
 let shown = -1; // the frame that the browser shows
 let seconds = 0;
@@ -97,7 +98,7 @@ function seek(moment) {
     seconds = moment;
     tellMoment();
     if (isStill()) showStill();
-    else if (video) video.currentTime = offset + moment;
+    else if (video && calibrated) video.currentTime = offset + moment;
   }
 }
 
@@ -112,21 +113,20 @@ function settle() {
   }
 }
 
-// The first frame that the browser shows says where the file's clock starts.
+// The video's first frame says where the file's clock starts.
 function calibrate(start) {
   offset = start;
   calibrated = true;
-  if (times && current > 0) show(current);
+  if (seconds > 0) seek(seconds);
 }
 
 // A frame that was on screen before this script ran is not reported; a seek to where it is shows it again.
 function showFirstAgain() {
-  if (!calibrated) video.currentTime = video.currentTime;
-  setTimeout(() => calibrated || calibrate(video.currentTime), SEEK_MS / 2);
+  if (!calibrated && unmoved) video.currentTime = 0;
 }
 
 function onFrame(_, facts) {
-  if (!calibrated) calibrate(facts.mediaTime);
+  if (!calibrated && unmoved) calibrate(facts.mediaTime);
   if (times) {
     shown = frameAt(facts.mediaTime - offset + 0.0005);
     if (!video.paused) {
@@ -143,7 +143,10 @@ async function loadTimes() {
   if (!response.ok) return;
   times = new Float64Array(await response.arrayBuffer());
   root.dataset.frames = String(times.length);
-  if (!followLink()) tellMoment();
+  if (!followLink()) {
+    if (seconds > 0) seek(seconds); // sought before the times arrived
+    else tellMoment();
+  }
   root.dataset.ready = "true";
 }
 
@@ -209,6 +212,7 @@ if (stored) {
   video.addEventListener("seeked", settle);
   if (video.error) useStills();
   if (!calibrated) {
+    video.addEventListener("play", () => (unmoved = false));
     video.requestVideoFrameCallback(onFrame);
     if (video.readyState >= HTMLMediaElement.HAVE_CURRENT_DATA) showFirstAgain();
     else video.addEventListener("loadeddata", () => setTimeout(showFirstAgain, SETTLE_MS), { once: true });
