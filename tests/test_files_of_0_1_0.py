@@ -170,6 +170,7 @@ def test_the_frames_of_a_line_are_written_from_its_video(tmp_path: Path) -> None
 
 def test_a_release_is_whole(tmp_path: Path) -> None:
     assert "7 of 7 files" in trace_ves("release", "--check", DATA / "colours-release").stdout
+    assert "2 videos named but not included." in trace_ves("release", DATA / "twin", tmp_path / "without-runs").stdout
     trace_ves("release", DATA / "twin", DATA / "twin-runs" / "trace@glance.jsonl", tmp_path / "again")
     copied = (tmp_path / "again" / "runs" / "trace@glance.jsonl").read_bytes()
     assert copied == (DATA / "twin-runs" / "trace@glance.jsonl").read_bytes()

@@ -170,6 +170,7 @@ def test_a_contact_sheet_has_a_row_for_each_clip() -> None:
     assert dark(sheet.crop((8, 163, 248, 183)))[:2] == (4 + left, 2 + top)  # type: ignore[index]
     low = contact_sheet([("", (Frame(0, 1.0, Still(90, height=8)), *frames(2)))])  # all in the shape of the first
     assert low.size == (504, 8 + 20 + 30 + 20 + 8)
+    assert contact_sheet([("one frame", frames(1))]).size == (256, 8 + 20 + 135 + 20 + 8)
 
 
 def test_frames_are_decoded_at_the_height_they_need(plain: AskResult, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from http.client import HTTPConnection, HTTPMessage
@@ -497,6 +498,14 @@ def test_an_application_is_served_to_this_machine_or_with_a_token(tmp_path: Path
     with pytest.raises(InputError, match=r"no\.pem: the certificate could not be used"):
         served("localhost", certificate=tmp_path / "no.pem")
     assert serve.Address("::1", 5, None, "https").url("/a", b="c") == "https://[::1]:5/a?b=c"
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl here")
+def test_an_application_is_served_with_a_certificate(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "desk.pem", tmp_path / "desk.key"
+    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=box"]
+    subprocess.run([*make, "-out", certificate, "-keyout", key], check=True, capture_output=True)
+    assert served("localhost", certificate=certificate, key=key)[2] == "https://localhost:1/?token=secret"
 
 
 async def send_much(scope: Scope, receive: Receive, send: Send) -> None:

@@ -108,6 +108,8 @@ def test_an_answer_is_kept_as_a_story(world: Path, tmp_path: Path) -> None:
     assert studio.library.video_of(listing.info) == (world / "bench" / "videos" / "one.mp4").resolve()
     again = studio.begin("one.mp4", QUESTION, ORDERS, "uniform-16", None)
     assert (ended(again), again.title) == ("done", f"{QUESTION} (2)")
+    said = (tmp_path / "answers" / "answers.transcripts").read_bytes().splitlines()
+    assert [json.loads(line)["question_id"] for line in said] == [QUESTION, f"{QUESTION} (2)"]
 
 
 def test_an_answer_outlives_a_folder_that_cannot_be_written(world: Path, tmp_path: Path) -> None:
@@ -246,6 +248,14 @@ def test_writes_need_the_page_itself(world: Path, tmp_path: Path) -> None:
         assert (frame.status, frame.headers["X-Frame-Seconds"], size) == (200, "21.0", (160, 90))
         assert "script-src 'self'" in get(address, "/").headers["Content-Security-Policy"]
         gate.opened.set()
+
+
+def test_a_video_that_no_browser_plays_is_not_sent(tmp_path: Path) -> None:
+    (tmp_path / "answers").mkdir()
+    (tmp_path / "old.flv").touch()
+    model = Model("scripted@here", ScriptedBackbone(Gate()))
+    with studio_page(Studio(VideoFolders([tmp_path]), model, tmp_path / "answers", PRICES)) as address:
+        assert get(address, "/ask/video?video=old.flv").status == 415
 
 
 def test_a_video_is_added_under_a_free_name(world: Path, tmp_path: Path) -> None:
