@@ -300,6 +300,7 @@ def test_a_construction_backbone_that_is_audited_is_told(used: str, audited: str
 
 
 def test_a_bench_tells_what_it_was_built_with(tmp_path: Path) -> None:
+    (tmp_path / "questions.jsonl").touch()
     assert construction_warnings(tmp_path, ["glance"]) == []
     for content in ("", "[]", '{"backbones": 3}', '{"backbones": {"x": 3}}'):
         (tmp_path / "construction.json").write_text(content)

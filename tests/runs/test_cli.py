@@ -138,7 +138,7 @@ def test_a_limit_without_a_price_is_refused_and_a_model_without_one_says_so_once
     assert f"--max-cost needs a price for openai:m@{server.url}/v1; give one with --price" in refused.stderr
     assert server.received == []
     helped = {"backbones": {"gist-probe": [f"openai:m@{server.url}/v1"]}}
-    (paid / "construction.json").write_text(json.dumps(helped))
+    paid.with_name("construction.json").write_text(json.dumps(helped))
     plain = program.run(*command(paid, server, "--limit", "2"))
     assert (plain.returncode, plain.stderr.count("has no price, so its cost is unknown")) == (0, 1)
     assert "this bench's gist-probe" in plain.stderr

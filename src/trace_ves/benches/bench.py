@@ -237,7 +237,7 @@ def overlap_warning(audited: Iterable[str], spec: str, doing: str) -> str | None
 def construction_warnings(bench: Path, audited: Sequence[str]) -> list[str]:
     """Warnings about audited backbones that helped to build this bench."""
     try:
-        used = json.loads((bench / CONSTRUCTION_FILE).read_text(encoding="utf-8"))["backbones"]
+        used = json.loads(questions_file(bench).with_name(CONSTRUCTION_FILE).read_text(encoding="utf-8"))["backbones"]
         pairs = [(str(stage), str(spec)) for stage, specs in used.items() for spec in specs]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return []
