@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from http.client import HTTPConnection, HTTPMessage
@@ -533,6 +534,7 @@ def test_a_server_ends_although_a_client_does_not_read() -> None:
         clients[0].sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert clients[0].recv(8) == b"HTTP/1.1"
         os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.2)  # the server hears of it while it still waits for this function
 
     before = signal.getsignal(signal.SIGTERM)
     serve.serve_app(lambda *_: send_much, host="127.0.0.1", port=0, ready=visit)

@@ -138,10 +138,10 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._ready = ready
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, then call `ready` in a thread, because a browser in the terminal would block the server."""
-        await super().startup(sockets=sockets)
+    async def main_loop(self) -> None:
+        """Call `ready` in a thread, because a browser in the terminal would block the server, then serve."""
         await asyncio.to_thread(self._ready)
+        await super().main_loop()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await super().shutdown(sockets)
