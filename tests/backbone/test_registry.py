@@ -23,6 +23,7 @@ from trace_ves.backbone.remote import RemoteBackbone
 from trace_ves.backbone.response_cache import CachedBackbone
 from trace_ves.backbone.secret import find_secret, mask_known_keys
 from trace_ves.cli.keys import keys_command
+from trace_ves.cli.main import SETTINGS
 from trace_ves.core import BackboneConfigError, InputError, MissingExtraError
 
 LOCAL = "openai:m@http://127.0.0.1:1/v1"
@@ -129,7 +130,7 @@ def test_the_default_is_the_first_provider_with_a_key(monkeypatch: pytest.Monkey
 
 def run_keys(*words: str, secret: str = "sk-stored-0123456789") -> click.testing.Result:
     """`trace-ves keys` in this process."""
-    return click.testing.CliRunner().invoke(keys_command, words, input=f"{secret}\n")
+    return click.testing.CliRunner().invoke(keys_command, words, input=f"{secret}\n", **SETTINGS)
 
 
 def test_stored_keys_are_used_masked_and_for_their_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

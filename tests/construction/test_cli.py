@@ -14,6 +14,7 @@ from tests.fakes import DIALECTS, Response, Server
 from tests.web.web_bench import write_video
 from trace_ves.cli.build import COMMANDS
 from trace_ves.cli.build import build_command as command
+from trace_ves.cli.main import SETTINGS
 from trace_ves.construction.project import open_project
 from trace_ves.core import Interval
 
@@ -31,7 +32,7 @@ def footage(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def build(*arguments: object) -> Result:
-    return CliRunner().invoke(command, [str(each) for each in arguments])
+    return CliRunner().invoke(command, [str(each) for each in arguments], **SETTINGS)
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from click.testing import CliRunner
 
 from tests.fakes import run_threads
 from trace_ves.cli.build import build_command
+from trace_ves.cli.main import SETTINGS
 from trace_ves.construction.assignments import AssignmentQueue
 from trace_ves.construction.export import pack, unpack
 from trace_ves.construction.ledger import Change, LedgerEntry, StaleError
@@ -334,7 +335,7 @@ def test_a_build_of_a_stranger_chooses_no_database(folder: Path, tmp_path: Path)
             assert unpacked.settings.database == ""
             unpacked.open_store().close()
             (tmp_path / "new" / "build.toml").write_text(settings)
-            refused = CliRunner().invoke(build_command, ["status", str(tmp_path / "new")])
+            refused = CliRunner().invoke(build_command, ["status", str(tmp_path / "new")], **SETTINGS)
             assert isinstance(refused.exception, InputError)
             assert f"--database {database}" in str(refused.exception)
             shutil.rmtree(tmp_path / "new")

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
 from trace_ves.cli.dev import FORMATS, schema_command
+from trace_ves.cli.main import SETTINGS
 from trace_ves.records import Record
 from trace_ves.records.base import OpenRecord
 
@@ -20,7 +21,7 @@ OLD = ROOT / "tests" / "data" / "v0_1_0"
 
 
 def printed(*arguments: str) -> str:
-    result = CliRunner().invoke(schema_command, arguments)
+    result = CliRunner().invoke(schema_command, arguments, **SETTINGS)
     assert result.exit_code == 0, result.output
     return result.output
 

@@ -15,6 +15,7 @@ from tests.runs.conftest import models_in
 from trace_ves.benches import load_bench
 from trace_ves.cli.benches import frames_command as frames
 from trace_ves.cli.benches import release_command as release
+from trace_ves.cli.main import SETTINGS
 from trace_ves.cli.run import run_command
 from trace_ves.core import InputError
 from trace_ves.records.run_file import load_run
@@ -50,7 +51,7 @@ UNIFORM = "runs/uniform-8@models-Steady.jsonl"
 
 
 def call(command: Any, *arguments: str) -> Any:
-    return CliRunner().invoke(command, list(arguments), standalone_mode=False)
+    return CliRunner().invoke(command, list(arguments), standalone_mode=False, **SETTINGS)
 
 
 def test_a_release_gives_the_same_audit_and_the_same_frames(place: Path) -> None:
