@@ -258,6 +258,7 @@ def test_pause_keeps_the_place_and_undo_is_everywhere(page: Any, world: World) -
     page.locator("input[name=reason]").fill("not there")
     page.get_by_role("button", name="Reject").click()
     page.get_by_text("c0002 · visual verification").wait_for()
+    page.wait_for_selector(READY)  # what the page still asks for would be refused once its task is closed
     page.wait_for_selector("[data-key=Z]:not([disabled])")
     page.keyboard.press("Z")
     page.get_by_text("You have c0001 open").wait_for()
