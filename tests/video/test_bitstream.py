@@ -441,7 +441,7 @@ def gives_size(codec: str, sets: list[bytes], *packet: bytes, size: int = 4, fir
     if codec == "h264":
         head = (bytes([first, 0x64, 0, 0x1F, 0xFB + size, 0xE0 | len(sets)]) + measured).ljust(23, b"\0")
     data = b"".join(len(each).to_bytes(size, "big") + each for each in packet)
-    return head_gives_size(codec, head[:end], lambda: memoryview(data))
+    return head_gives_size(codec, head[:end], SMALL, lambda: memoryview(data))
 
 
 HEVC_START = "000" + "1" * 97 + golomb(2)
@@ -475,6 +475,31 @@ def test_the_head_gives_the_size_where_nothing_else_can(
     long = b"\5\xff\1" + bytes(256)
     for said in (b"\x2f\2ab\x80", b"\5\2ab\x80", b"\5\2ab\5\0", long + b"\x80", long + b"\0\0"):
         assert gives_size(codec, [good], message + said) == (said.endswith(b"\x80") and said[0] == 5)
+
+
+VP9_KEY = "10" + "00" + "0" + "0" + "1" + "0" + f"{0x498342:024b}" + "0010" + f"{95:016b}{63:016b}" + "0" * 20
+
+
+@pytest.mark.parametrize(
+    ("bits", "gives"),
+    [
+        (VP9_KEY, True),
+        (VP9_KEY[:7] + "1" + VP9_KEY[8:], True),  # resilient to errors
+        *((VP9_KEY[:at] + str(1 - int(VP9_KEY[at])) + VP9_KEY[at + 1 :], False) for at in (*range(7), *range(8, 32))),
+        *((VP9_KEY[:at] + str(1 - int(VP9_KEY[at])) + VP9_KEY[at + 1 :], False) for at in range(36, 68)),
+        *((VP9_KEY[:at] + str(1 - int(VP9_KEY[at])) + VP9_KEY[at + 1 :], True) for at in (*range(32, 36), 68)),
+        (VP9_KEY + "11000000", False),  # the end of an index of several frames
+        (VP9_KEY + "11011111", False),
+        (VP9_KEY + "11100000", True),
+        (VP9_KEY + "10000000", True),
+        (VP9_KEY[:72], True),
+        (VP9_KEY[:64], False),
+        ("", False),
+    ],
+)
+def test_a_shown_keyframe_of_vp9_says_its_size(bits: str, gives: bool) -> None:
+    packet = int("1" + bits, 2).to_bytes(len(bits) // 8 + 1, "big")[1:]
+    assert head_gives_size("vp9", None, SMALL, lambda: memoryview(packet)) == gives
 
 
 @pytest.mark.parametrize("size", range(0, 60, 4))

@@ -130,7 +130,8 @@ def assert_same(stored: Survey, found: Survey) -> None:
         assert after.dtype == before.dtype
 
 
-OF_MP4 = [name for name in (*video_footage.PLAIN, *video_footage.SPECIAL) if name.endswith((".mp4", ".mov"))]
+ALL = (*video_footage.PLAIN, *video_footage.SPECIAL)
+WITH_HEAD = [name for name in ALL if name.endswith((".mp4", ".mov", ".mkv", ".webm"))]
 CHANGED = [
     "",
     "h264_metadata=sample_aspect_ratio=4/3",
@@ -139,7 +140,7 @@ CHANGED = [
 ]
 
 
-@pytest.mark.parametrize("name", [*OF_MP4, *(f"b-frames.mp4 {change}" for change in CHANGED)])
+@pytest.mark.parametrize("name", [*WITH_HEAD, *(f"b-frames.mp4 {change}" for change in CHANGED)])
 def test_a_head_that_is_complete_says_what_decoding_would(
     name: str, footage: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,19 +149,30 @@ def test_a_head_that_is_complete_says_what_decoding_would(
     if change:
         video_footage.remux(path, path := tmp_path / "changed.mp4", lambda *_: True, by=change)
     found = surveyed(path)
-    monkeypatch.setattr(container, "_is_mp4", lambda _: False)
+    monkeypatch.setattr(container, "_has_head", lambda _: False)
     assert_same(found, surveyed(path))
 
 
-@pytest.mark.parametrize("at", [29, 31])  # the lower bytes of width and height
+@pytest.mark.parametrize(
+    ("name", "before", "at"),  # the lower bytes of width and height
+    [
+        *(("b-frames.mp4", b"avc1", at) for at in (29, 31)),
+        *(("vp9.mp4", b"vp09", at) for at in (29, 31)),
+        *(("vp9.webm", b"\xb0\x81", 2), ("vp9.webm", b"\xba\x81", 2)),
+    ],
+)
 def test_a_head_that_contradicts_the_stream_is_not_believed(
-    at: int, footage: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, before: bytes, at: int, footage: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data, path = bytearray(footage("b-frames.mp4").read_bytes()), tmp_path / "changed.mp4"
-    data[data.rindex(b"avc1") + at] += 3
+    path = footage(name.replace("vp9.mp4", "vp9.webm"))
+    if path.name != name:
+        video_footage.remux(path, path := tmp_path / name, lambda *_: True)
+    data, path = bytearray(path.read_bytes()), tmp_path / f"changed{path.suffix}"
+    start = data.rindex(before) if path.suffix == ".mp4" else data.index(before)
+    data[start + at] += 3
     path.write_bytes(data)
     found = surveyed(path)
-    monkeypatch.setattr(container, "_is_mp4", lambda _: False)
+    monkeypatch.setattr(container, "_has_head", lambda _: False)
     assert_same(found, surveyed(path))
 
 

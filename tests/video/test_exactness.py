@@ -388,7 +388,7 @@ def seen_in(path: Path, span: Interval) -> tuple[list[float], list[NDArray[np.ui
         return [t - first for t in moments], [frame.rgb() for frame in source.frames_at(moments)]
 
 
-BY_HEAD = ["b-frames.mp4 null", "hevc-ten-bit.mkv null"]
+BY_HEAD = ["b-frames.mp4 null", "hevc-ten-bit.mkv null", "vp9.webm null", "vp9-odd.webm null"]
 BY_HEAD += ["b-frames.mp4 h264_metadata=crop_right=2", "hevc.mp4 hevc_metadata=crop_right=2"]
 BY_FRAME = ["b-frames.mp4 h264_metadata=crop_left=2", "hevc.mp4 hevc_metadata=crop_left=2", "hevc-layers.mp4 null"]
 BY_FRAME += ["b-frames.mp4 filter_units=remove_types=6,h264_metadata=display_orientation=insert:rotate=90"]

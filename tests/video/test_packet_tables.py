@@ -87,7 +87,9 @@ def test_a_damaged_head_gives_some_table_or_none(footage: Footage, tmp_path: Pat
 def test_any_bytes_are_a_start_or_not(packet: bytes, extradata: bytes | None) -> None:
     assert h264_start_check(extradata)(memoryview(packet)) in {True, False}
     assert hevc_has_one_layer(extradata) in {True, False}
-    assert head_gives_size("hevc", b"\1" + bytes(22) + (extradata or b""), lambda: memoryview(packet)) in {True, False}
+    head = b"\1" + bytes(22) + (extradata or b"")
+    for codec in ("hevc", "vp9"):
+        assert head_gives_size(codec, head, (8, 8), lambda: memoryview(packet)) in {True, False}
 
 
 @pytest.mark.parametrize(("name", "demuxed"), [("plain.mp4", 32 + 32), ("plain.mkv", 32 + 40)])

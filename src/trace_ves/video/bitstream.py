@@ -353,6 +353,8 @@ class _Bits:
         self._left, self._rest = left, rest
 
 
+_VP9_HEAD_BYTES: Final = 9  # of a keyframe, up to its size
+_VP9_SHOWN_KEY: Final = 0x82_49_83_42  # the start of one of profile 0, without the bit for resilience to errors
 _DISPLAY_ORIENTATION: Final = 47  # the SEI message that turns pictures
 _UNITS: Final = {  # bits behind the type, bytes of the head, type of sequence parameter sets, of SEI, of plain others
     "h264": (0, 1, _SPS, {_SEI}, {SLICE, IDR_SLICE, 9, 12}),
@@ -360,8 +362,12 @@ _UNITS: Final = {  # bits behind the type, bytes of the head, type of sequence p
 }
 
 
-def head_gives_size(codec: str, extradata: bytes | None, packet: Callable[[], memoryview]) -> bool:
+def head_gives_size(
+    codec: str, extradata: bytes | None, size: tuple[int, int], packet: Callable[[], memoryview]
+) -> bool:
     """Whether the size that the head of a file gives is that of a packet's picture, which nothing here turns."""
+    if codec == "vp9":
+        return _vp9_size(packet()) == size
     head = memoryview(extradata or b"")
     if codec not in _UNITS or len(head) < _HVCC_HEAD_BYTES or head[0] != 1:
         return False
@@ -373,14 +379,22 @@ def head_gives_size(codec: str, extradata: bytes | None, packet: Callable[[], me
             kind = unit[0] >> shift & (63 >> 1 - shift) if len(unit) else -1
             if kind in sei:
                 message, at = _sum_of_bytes(unit, head_bytes)
-                size, at = _sum_of_bytes(unit, at)
-                if message == _DISPLAY_ORIENTATION or at + size + 1 < len(unit):
+                length, at = _sum_of_bytes(unit, at)
+                if message == _DISPLAY_ORIENTATION or at + length + 1 < len(unit):
                     return False  # or another message follows
             elif is_first and kind == sps:
                 crops.append(_crops_left(codec, _Bits(unit[head_bytes:])))
             elif not is_first and kind not in others:
                 return False
     return crops == [False]
+
+
+def _vp9_size(packet: memoryview) -> tuple[int, int] | None:
+    """The size of a keyframe of profile 0 that is shown, unless it is one of several frames in its packet."""
+    if len(packet) < _VP9_HEAD_BYTES or _bits(packet, 0, 32) & ~(1 << 24) != _VP9_SHOWN_KEY:
+        return None
+    has_index = packet[-1] & 0xE0 == 0xC0  # of the frames in the packet
+    return None if has_index else (_bits(packet, 36, 16) + 1, _bits(packet, 52, 16) + 1)
 
 
 def _crops_left(codec: str, bits: _Bits) -> bool:

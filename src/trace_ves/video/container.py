@@ -37,6 +37,8 @@ RAW_FORMATS: Final = frozenset(  # elementary streams: what the demuxer makes up
 
 MAX_PIXELS: Final = 1 << 27  # larger pictures are refused: one frame of this size already takes 200 MB
 
+_PROBED: Final = "h264,hevc,libdav1d"  # decoders that find facts in the head of a file and need no frame for it
+
 _NOT_MOVING: Final = Disposition.attached_pic | Disposition.timed_thumbnails | Disposition.still_image
 
 
@@ -48,28 +50,30 @@ def open_container(path: Path, deadline: Deadline) -> InputContainer:
         raise VideoError(f"{path}: this is not a regular file; give the path of a video file.")
     if path.stat().st_size == 0:
         raise VideoError(f"{path}: the file is empty.")
-    if _is_mp4(path):
-        container = _open(path, deadline, skip_frame="all")
+    if _has_head(path):
+        container = _open(path, deadline, skip_frame="all", codec_whitelist=_PROBED)
         if all(needs_no_frame(stream) for stream in container.streams.video):
             return container
         container.close()
     return _open(path, deadline)
 
 
-def _is_mp4(path: Path) -> bool:
+def _has_head(path: Path) -> bool:
+    """Whether this is an MP4 or Matroska file, by its first bytes."""
     try:
         with path.open("rb") as file:
-            return file.read(8)[4:] == b"ftyp"
+            start = file.read(8)
     except OSError:  # opening it will say why
         return False
+    return start[4:] == b"ftyp" or start.startswith(b"\x1a\x45\xdf\xa3")
 
 
 def needs_no_frame(stream: VideoStream) -> bool:
-    """Whether the head of an MP4 file says all that FFmpeg would find out by decoding the first frames."""
+    """Whether the head of an MP4 or Matroska file says all that FFmpeg would find out by decoding the first frames."""
     codec, name = stream.codec_context, codec_name(stream)
     if name == "h264":
         return h264_head_is_complete(codec.extradata, (codec.width, codec.height))
-    return name in {"hevc", "libdav1d"} and codec.pix_fmt is not None
+    return name == "vp9" or (name in {"hevc", "libdav1d"} and codec.pix_fmt is not None)
 
 
 def _open(path: Path, deadline: Deadline, **options: str) -> InputContainer:
