@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,8 +22,8 @@ from trace_ves.core import Frame, MissingExtraError, VideoError
 from trace_ves.core.files import cache_dir
 from trace_ves.records import disk_cache
 from trace_ves.video import CachedVideo, container
-from trace_ves.video.container import Deadline, PacketTable
-from trace_ves.video.survey import Survey, load_survey, save_survey, survey
+from trace_ves.video.container import Deadline
+from trace_ves.video.survey import _PACKET_COLUMNS, Survey, load_survey, save_survey, survey
 
 
 @dataclass
@@ -125,8 +125,8 @@ def surveyed(path: Path) -> Survey:
 
 def assert_same(stored: Survey, found: Survey) -> None:
     np.testing.assert_equal(asdict(stored), asdict(found))
-    for column in fields(PacketTable):
-        before, after = (getattr(each.index.packets, column.name) for each in (found, stored))
+    for column in _PACKET_COLUMNS:
+        before, after = (getattr(each.index.packets, column) for each in (found, stored))
         assert after.dtype == before.dtype
 
 

@@ -188,6 +188,25 @@ def test_a_file_is_opened_with_limits(tmp_path: Path, monkeypatch: pytest.Monkey
     assert opened == [(str(path), {"options": options, "timeout": 7.5, "metadata_errors": "replace"})]
 
 
+@pytest.mark.parametrize("coding", ["cabac=0", "cabac=1"])
+def test_damage_does_not_reach_frames_that_are_decoded_after_it(coding: str, tmp_path: Path) -> None:
+    options = video_footage.x264(**{"x264-params": f"{video_footage.X264}:bframes=0:{coding}"})
+    video_footage.encode(whole := tmp_path / "whole.mp4", Recipe(options=options))
+    with video.open(whole) as opened:
+        moments, places, first = opened.timestamps, opened.byte_ranges, 5
+        [clean] = opened.frames_at([moments[first]])
+    for row in range(30, 60):  # of later groups
+        data = bytearray(whole.read_bytes())
+        start, end = places[row]
+        for at in range(start + (end - start) // 4, end, 40):
+            data[at] ^= 0x5A
+        (path := tmp_path / f"{row}.mp4").write_bytes(data)
+        with video.open(path) as opened:
+            opened.frames_at([moments[row]])
+            [after] = opened.frames_at([moments[first]])
+            assert after.picture.digest() == clean.picture.digest(), row
+
+
 def test_a_file_that_changes_under_a_reader_is_noticed(footage: Footage, tmp_path: Path) -> None:
     path = tmp_path / "changing.mp4"
     path.write_bytes(footage("b-frames.mp4").read_bytes())

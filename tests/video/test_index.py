@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +23,7 @@ from trace_ves.video.decoder import FrameDecoder, Group, Shown, plan, readers_pa
 from trace_ves.video.index import index_by_output, index_by_pts, index_by_rate, timestamps_can_be_trusted
 from trace_ves.video.picture import Orientation, Scaler
 from trace_ves.video.reader import PacketsMovedError, Reader, _numbers_by_identity
-from trace_ves.video.survey import _Facts
+from trace_ves.video.survey import _PACKET_COLUMNS, _Facts
 
 THIRTY = Fraction(30)
 
@@ -83,11 +83,11 @@ def test_without_word_of_it_the_last_frame_stays_as_long_as_the_others_or_as_the
 
 def test_a_table_contains_the_rows_that_are_alike() -> None:
     whole = table([0, 2, 1, 5], {0})
-    part = PacketTable(*(getattr(whole, column.name)[1:3].copy() for column in fields(PacketTable)))
+    part = PacketTable(*(getattr(whole, column)[1:3].copy() for column in _PACKET_COLUMNS))
     assert [whole.contains(part, row) for row in (-1, 0, 1, 2)] == [False, False, True, False]
-    for column in fields(PacketTable):
-        other = replace(part, **{column.name: np.array([0, 1], dtype=getattr(part, column.name).dtype)})
-        assert whole.contains(other, 1) == (column.name in {"duration", "is_key"})
+    for column in _PACKET_COLUMNS:
+        other = replace(part, **{column: np.array([0, 1], dtype=getattr(part, column).dtype)})
+        assert whole.contains(other, 1) == (column in {"duration", "is_key"})
     assert replace(whole, dts=np.full(4, NO_TIME)).contains(part, 1)
 
 

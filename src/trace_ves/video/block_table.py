@@ -262,6 +262,7 @@ def _table(
         blocks.size[chosen] - _BLOCK_HEAD_BYTES,
         is_key,
         np.zeros(count, dtype=np.bool_),
+        _BLOCK_HEAD_BYTES,
     )
 
 

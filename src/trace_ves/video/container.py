@@ -162,6 +162,7 @@ class PacketTable:
     size: NDArray[np.int64]
     is_key: NDArray[np.bool_]
     is_discard: NDArray[np.bool_]  # decoded, because others refer to it, but cut from what is shown by an edit list
+    head_bytes: int | None = None  # between position and data; None if the file does not have the data as it is
 
     def __len__(self) -> int:
         return len(self.pts)

@@ -5,7 +5,10 @@ For one thread at a time. A packet's timestamp is replaced by its number in deco
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from io import BufferedReader
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -53,6 +56,11 @@ _MAX_EMPTY_BYTES: Final = 19  # of a packet of MPEG-4 part 2 in AVI that has no 
 
 _MAX_HELD_BYTES: Final = 64 << 20  # packets to hold while it is found out which are needed; of more, all are decoded
 
+_X264: Final = re.compile(rb"x264 - core\s*(\d+)")  # what it writes before the first picture
+_X264_WITHOUT_FAULTS: Final = 151  # FFmpeg's decoder treats all builds from this one on as if it did not know the build
+
+_BYTES_AHEAD: Final = 1 << 18  # to read from the file at once
+
 _CHECK_EVERY: Final = 8  # packets between two looks at the clock
 
 _SEEK_BACK_TRIES: Final = 3
@@ -85,6 +93,7 @@ class Reader:
         self._strict = strict
         self._numbers = _numbers_by_identity(packets)
         self._is_fresh = container is None
+        self._file: BufferedReader | None = None  # for packets whose data is in the file as it is
         self.damaged: set[int] = set()  # packets of the last run that were refused, that miss a picture or gave a part
         self.started_badly = False  # whether the last run started at a frame that refers to others, whatever its flags
         self._use(container or open_container(path, deadline))
@@ -102,6 +111,7 @@ class Reader:
         self._skips_by_decoder = codec.name in _CAN_SKIP or one_layer
         self._names_references = codec.name == "libdav1d"
         self.skips = self._skips_by_decoder or self._names_references  # frames neither wanted nor referred to
+        self._knows_encoder = kind != "h264"
         self._doubts_flags = start_check(kind, codec.extradata) is None
         self.hides_damage = kind in _HIDES_DAMAGE  # only a second run can show that a picture is damaged
         self._is_jpeg = kind == "mjpeg"
@@ -120,6 +130,8 @@ class Reader:
     def close(self) -> None:
         """Close the file and the decoder."""
         self._container.close()
+        if self._file is not None:
+            self._file.close()
 
     def open_lenient(self, deadline: Deadline) -> Reader:
         """Another reader of the file, which conceals damage as a player does."""
@@ -137,14 +149,17 @@ class Reader:
         self, start: int, wanted: Collection[int], deadline: Deadline, *, skip_unwanted: bool = True
     ) -> Iterator[tuple[int, VideoFrame]]:
         """Decode from packet `start` to the last wanted one; each frame that comes, with its packet's number."""
-        self.damaged = set()
-        self.started_badly = False
-        if (self.hides_damage or not self._strict) and not self._is_fresh:
-            self._reopen(deadline)
+        if (self.hides_damage or not self._strict or self.damaged) and not self._is_fresh:
+            self._reopen(deadline)  # a decoder keeps what damage left in it
         elif self._codec.name == "hevc" and not self._is_fresh:  # the decoder keeps what damaged headers said
             fresh: Any = av.CodecContext.create(self._codec.codec, "r")
             fresh.extradata = self._codec.extradata
             self._set_up(fresh)
+        if start > 0 and not self._knows_encoder:
+            self._learn_encoder(deadline)
+        self._knows_encoder = True  # or learns it now, from the first packet
+        self.damaged = set()
+        self.started_badly = False
         last = max(wanted)
         packets = self._packets_from(start, last, deadline)
         if skip_unwanted and self._names_references:
@@ -166,8 +181,19 @@ class Reader:
                 yield shown, frame
         yield from self._decode(self._codec, None, last)
 
+    def _learn_encoder(self, deadline: Deadline) -> None:
+        """Show a new decoder of H.264 the first packet if it names an old x264, whose faults FFmpeg makes up for."""
+        for _, packet in self._packets_from(0, 0, deadline):
+            named = _X264.search(bytes(packet))
+            if named and int(named[1]) < _X264_WITHOUT_FAULTS:
+                with suppress(av.FFmpegError):
+                    self._codec.decode(packet)
+
     def _packets_from(self, start: int, last: int, deadline: Deadline) -> Iterator[tuple[int, Packet]]:
         """The packets from one to another, each with its number; fewer where the file ends or cannot be read on."""
+        if self._packets.head_bytes is not None:
+            yield from self._stored_packets(self._packets, self._packets.head_bytes, range(start, last + 1), deadline)
+            return
         number, packet, source = self._seek(start, deadline)
         self._codec.skip_frame = "DEFAULT"
         sizes = self._packets.size
@@ -180,6 +206,28 @@ class Reader:
                 yield number, packet
             number += 1
             packet = _next_packet(source) if number <= last else None
+
+    def _stored_packets(
+        self, table: PacketTable, head_bytes: int, numbers: range, deadline: Deadline
+    ) -> Iterator[tuple[int, Packet]]:
+        """The same where the file has the data of packets as it is, which is faster than demuxing."""
+        self._is_fresh = False
+        self._codec.flush_buffers()
+        self._codec.skip_frame = "DEFAULT"
+        columns = (one[numbers.start : numbers.stop].tolist() for one in (table.position, table.size, table.is_key))
+        for number, (position, size, is_key) in zip(numbers, zip(*columns, strict=True), strict=False):
+            if number % _CHECK_EVERY == 0:
+                deadline.check()
+            packet: Any = av.Packet(size)  # zeros follow; a packet made of bytes has none, and decoders read on
+            try:
+                file = self._file = self._file or BufferedReader(self._path.open("rb", buffering=0), _BYTES_AHEAD)
+                file.seek(position + head_bytes)
+                if file.readinto(packet) < size:
+                    return
+            except OSError:
+                return
+            packet.is_keyframe = is_key
+            yield number, packet
 
     def _needed_by(
         self, wanted: Collection[int], packets: Iterator[tuple[int, Packet]]
@@ -258,7 +306,7 @@ class Reader:
                     yield int(column[key])
 
     def _reopen(self, deadline: Deadline) -> None:
-        self.close()
+        self._container.close()
         self._use(open_container(self._path, deadline))
         self._is_fresh = True
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _MAX_HEAD_BYTES: Final = 256 << 20
 _MAX_SAMPLES: Final = 1 << 26
+_STORED_AS_THEY_ARE: Final = frozenset({b"avc1", b"avc3", b"hvc1", b"hev1", b"vp08", b"vp09", b"av01"})
 _AS_STORED: Final = struct.pack(">9I", 1 << 16, 0, 0, 0, 1 << 16, 0, 0, 0, 1 << 30)  # the matrix that turns nothing
 
 
@@ -111,9 +112,9 @@ def _track_table(track: memoryview) -> PacketTable:
     require_plain(count and np.all(size))
     decoded = np.cumsum(duration) - duration
     dts = decoded + min(0, int(offset.min()))  # shifted as in FFmpeg, so that none is shown before it is decoded
-    return PacketTable(
-        decoded + offset, dts, duration, _positions(tables, size), size, is_key, np.zeros(count, np.bool_)
-    )
+    positions, is_discard = _positions(tables, size), np.zeros(count, np.bool_)
+    head_bytes = 0 if tables[b"stsd"][12:16] in _STORED_AS_THEY_ARE else None
+    return PacketTable(decoded + offset, dts, duration, positions, size, is_key, is_discard, head_bytes)
 
 
 def _run_lengths(runs: NDArray[np.int64], count: int) -> NDArray[np.int64]:

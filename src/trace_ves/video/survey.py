@@ -56,10 +56,10 @@ _IN_DECODING_ORDER: Final = "its timestamps are in decoding order; frames follow
 _IN_NO_ORDER: Final = "its timestamps are not in the order of its frames; frames follow the decoder's order"
 _HIDES_ALL_DAMAGE: Final = frozenset({"h261", "speedhq", "tiff"})  # decoders that keep old pixels without an error
 _USUAL_RATE: Final = Fraction(25)  # frames for each second if the file gives no hint, as in FFmpeg
-_VERSION: Final = 8  # goes up whenever a survey would come out differently
+_VERSION: Final = 9  # goes up whenever a survey would come out differently
 _FOLDER: Final = "video-index"
 _PLAIN_FIELDS: Final = ("stream_index", "codec", "width", "height")
-_PACKET_COLUMNS: Final = tuple(column.name for column in fields(PacketTable))
+_PACKET_COLUMNS: Final = tuple(column.name for column in fields(PacketTable) if column.name != "head_bytes")
 _FIRST_FRAME_PACKETS: Final = 300  # packets to decode in search of a first frame before a file counts as undecodable
 
 
@@ -316,7 +316,7 @@ def load_survey(path: Path) -> Survey | None:
         return None
     values = facts.values
     columns = {name: each if each.dtype == bool else each.cumsum(dtype="i8") for name, each in facts.columns.items()}
-    packets = PacketTable(*(columns[name] for name in _PACKET_COLUMNS))
+    packets = PacketTable(**{name: columns[name] for name in _PACKET_COLUMNS}, head_bytes=values["head_bytes"])
     rate = Fraction(values["rate"])
     return Survey(
         **{name: values[name] for name in _PLAIN_FIELDS},
@@ -336,6 +336,7 @@ def save_survey(path: Path, survey: Survey) -> None:
     if survey.checksums is not None:
         columns["checksums"] = survey.checksums
     values = {name: getattr(survey, name) for name in _PLAIN_FIELDS} | {
+        "head_bytes": index.packets.head_bytes,
         "orientation": asdict(survey.orientation),
         "time_base": str(index.time_base),
         "rate": str(survey.rate),
