@@ -403,8 +403,8 @@ def test_what_is_kept_of_a_group(
     reader = reader_of({0: None if given is None else [(number, frames[number]) for number in given]})
     reader.damaged, reader.started_badly, reader.hides_damage = damaged, badly, False
     facts: Any = SimpleNamespace(index=None, checksums=exact and np.array(right), orientation=Orientation())
-    decoder = FrameDecoder(Path("a.mkv"), facts, None)
-    assert decoder._work(reader, [Group(0, (0, 2))], None, UNUSED).keys() == kept
+    decoder = FrameDecoder(Path("a.mkv"), facts, reader)
+    assert decoder._work((0, 1), [Group(0, (0, 2))], None, UNUSED).keys() == kept
     assert (decoder._bad_starts, decoder._damaged) == (bad, known)
 
 

@@ -119,20 +119,21 @@ class FrameDecoder:
         # threads within a decoder do not pay if most frames are skipped or few are decoded
         threads = 1 if first.skips or not threads_pay(groups, self._survey.width * self._survey.height) else self._cores
         if len(groups) < 2 or self._cores < 2 or not (threads == 1 or readers_pay(groups, self._cores)):
-            return self._work(self._reader((0, threads), deadline), groups, height, deadline)
-        readers = [self._reader((slot, 1), deadline) for slot in range(min(self._cores, len(groups)))]
+            return self._work((0, threads), groups, height, deadline)
+        readers = min(self._cores, len(groups))
         longest_first = iter(sorted(groups, key=lambda group: -group.packets))  # shared: each thread takes the next
-        with ThreadPoolExecutor(len(readers) - 1, thread_name_prefix="trace-ves-video") as pool:
-            others = [pool.submit(self._work, reader, longest_first, height, deadline) for reader in readers[1:]]
-            pictures = self._work(readers[0], longest_first, height, deadline)
+        with ThreadPoolExecutor(readers - 1, thread_name_prefix="trace-ves-video") as pool:
+            others = [pool.submit(self._work, (slot, 1), longest_first, height, deadline) for slot in range(1, readers)]
+            pictures = self._work(_FIRST_READER, longest_first, height, deadline)
             for other in others:
                 pictures |= other.result()
         return pictures
 
     def _work(
-        self, reader: Reader, groups: Iterable[Group], height: int | None, deadline: Deadline
+        self, kind: tuple[int, int], groups: Iterable[Group], height: int | None, deadline: Deadline
     ) -> dict[int, YuvPicture]:
-        """Decode groups one after another, and scale each wanted frame."""
+        """Decode groups one after another with this reader, and scale each wanted frame."""
+        reader = self._reader(kind, deadline)
         scaler = Scaler(self._survey.orientation)
         pictures: dict[int, YuvPicture] = {}
         for group in groups:
