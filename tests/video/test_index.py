@@ -1,5 +1,6 @@
 """Where frames lie: rounding, order, leading pictures, groups and their shares; rules without any file."""
 
+import ctypes
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -356,6 +357,43 @@ def test_packets_are_those_of_the_table(sizes: list[int], first: int, start: int
     assert (given, codec.skip_frame) == (found, "DEFAULT")
     assert len(looks) == len([number for number in range(first, min(last, len(sizes)) + 1) if number % 8 == 0])
     assert len(list(source)) == (19 - last if PacketsMovedError not in given else 20 - len(given))
+
+
+@pytest.mark.parametrize(("start", "last", "found"), [(0, 9, 6), (2, 3, 2), (5, 8, 1), (6, 8, 0)])
+def test_stored_packets_are_read_from_their_places(start: int, last: int, found: int, tmp_path: Path) -> None:
+    sizes = np.array([70, 80, 90, 20, 30, 40, 50, 60])
+    places = np.array([500, 3, 300, 100, 140, 200, 700, 760])  # the seventh is beyond the end
+    (tmp_path / "film.mp4").write_bytes(data := np.random.default_rng(1).bytes(702 + 49))
+    packets = replace(table([*range(8)], {0, 4}), size=sizes, position=places, head_bytes=2)
+    looks: list[int] = []
+    flushed: list[bool] = []
+    codec = SimpleNamespace(skip_frame="NONREF", flush_buffers=lambda: flushed.append(True))
+    reader = bare_reader(packets, _codec=codec, _path=tmp_path / "film.mp4", _file=None, _is_fresh=True)
+    deadline = SimpleNamespace(check=lambda: looks.append(1))
+    given = list(reader._packets_from(start, last, deadline))
+    assert [number for number, _ in given] == [*range(start, start + found)]
+    for number, packet in given:
+        place = int(places[number]) + 2
+        assert bytes(packet) == data[place : place + int(sizes[number])]
+        assert packet.is_keyframe == (number in {0, 4})
+        assert ctypes.string_at(packet.buffer_ptr + packet.size, 64) == bytes(64)  # where decoders read on
+    assert (codec.skip_frame, flushed, reader._is_fresh, len(looks)) == ("DEFAULT", [True], False, int(start == 0))
+    reader._file.close()
+    reader._file = None
+    (tmp_path / "film.mp4").unlink()
+    assert list(reader._packets_from(start, last, deadline)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "head_bytes"),
+    [
+        *(("b-frames.mp4", 0), ("hevc.mp4", 0), ("av1.mp4", 0), ("open-gop.mkv", 4), ("vp9.webm", 4), ("vp8.webm", 4)),
+        *(("mpeg4.mp4", None), ("mjpeg.mov", None), ("fragmented.mp4", None), ("open-gop.ts", None)),
+    ],
+)
+def test_which_packets_are_read_without_demuxing(name: str, head_bytes: int | None, footage: Footage) -> None:
+    with video.open(footage(name)) as opened:
+        assert opened._index.packets.head_bytes == head_bytes
 
 
 def test_what_a_decoder_gives_and_what_it_refuses() -> None:
