@@ -121,8 +121,7 @@ class Library:
         with self._lock:
             if not self._states:
                 self._states = {
-                    key: _state(run, self.listing(key), has_bench=self._cache.has_bench)
-                    for key, run in self.runs.items()
+                    key: _state(run, self.questions, has_bench=self._cache.has_bench) for key, run in self.runs.items()
                 }
             return self._states
 
@@ -258,11 +257,12 @@ def _row(item: Item, entry: Entry | None) -> AuditRow:
     return AuditRow(item.question.id, entry.correct, *counts, entry.termination)
 
 
-def _state(index: RunIndex, listing: Listing, *, has_bench: bool) -> RunState:
+def _state(index: RunIndex, questions: Collection[str], *, has_bench: bool) -> RunState:
     entries = index.entries.values()
     scored = [entry.correct for entry in entries if entry.correct is not None]
-    unknown = listing.unknown if has_bench else []
-    refused = [name for name, entry in index.entries.items() if entry.refusal]
+    not_in_bench = [name for name in index.entries if name not in questions]
+    unknown = not_in_bench if has_bench else []
+    refused = [f"{index.path.name}:{entry.line}: {entry.refusal}." for entry in entries if entry.refusal]
     try:
         modified = index.path.stat().st_mtime
     except OSError:
@@ -271,12 +271,12 @@ def _state(index: RunIndex, listing: Listing, *, has_bench: bool) -> RunState:
         method=find_common({entry.method for entry in entries}),
         backbone=find_common({entry.backbone for entry in entries}),
         answered=len(entries),
-        questions=len(listing),
+        questions=len(questions) + len(not_in_bench),
         accuracy=100 * sum(scored) / len(scored) if scored else None,
         errors=sum(entry.error is not None for entry in entries),
         frames=sum(entry.frames_supplied for entry in entries),
         unknown=tuple(unknown[:MOST_UNKNOWN_SHOWN]) + (("…",) if len(unknown) > MOST_UNKNOWN_SHOWN else ()),
-        problems=(*index.problems, *(f"{listing[name].problem}." for name in refused[:MOST_UNKNOWN_SHOWN])),
+        problems=(*index.problems, *refused[:MOST_UNKNOWN_SHOWN]),
         problem_count=index.problem_count + len(refused),
         is_torn=index.is_torn,
         modified=modified,

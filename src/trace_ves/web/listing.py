@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -178,15 +178,16 @@ class Listing(dict[str, QuestionEntry]):
 
     def __init__(self, questions: Mapping[str, QuestionInfo], run: RunIndex, *, has_transcripts: bool = False) -> None:
         known = dict(questions)  # a copy, because the studio may add questions
-        self.unknown: Final = [name for name in run.entries if name not in known]
-        known |= {name: QuestionInfo.of_id(name) for name in self.unknown}
+        known |= {name: QuestionInfo.of_id(name) for name in run.entries if name not in known}
         super().__init__({name: _make_entry(info, run) for name, info in known.items()})
         self._search = lru_cache(maxsize=16)(run.transcripts.search if has_transcripts else lambda _: set[str]())
 
     def choose(self, filters: Filters, *, including: str | None = None) -> list[str]:
         """The ids of the questions that match all filters, sorted; the id `including` is always among them."""
-        matching = {*self._passing(filters), including}
-        names = [name for name in self if name in matching]
+        names, rows = [*self], self._passing(filters)
+        if including in self:
+            rows = sorted({*rows, names.index(including)})
+        names = [names[row] for row in rows]
         column = filters.sort.removeprefix("-")
         if column in SORTS:
             values = {name: SORTS[column](self[name]) for name in names}
@@ -198,10 +199,10 @@ class Listing(dict[str, QuestionEntry]):
     def choices(self, filters: Filters) -> dict[str, list[Choice]]:
         """The values of each filter, in their natural order."""
         choices = {}
-        for name, value_of in FACETS.items():
+        for name, values in self._values.items():
             current = getattr(filters, name)
-            counts = Counter(value_of(self[each]) for each in self._passing(replace(filters, **{name: ""})))
-            offered = {*map(value_of, self.values()), *([current] if current else [])}
+            counts = Counter(map(values.__getitem__, self._passing(replace(filters, **{name: ""}))))
+            offered = {*values, *([current] if current else [])}
             choices[name] = [
                 Choice(value, _facet_label(name, value), counts[value], is_chosen=value == current)
                 for value in sorted(offered, key=partial(_facet_order, name))
@@ -211,18 +212,23 @@ class Listing(dict[str, QuestionEntry]):
     @property
     def buckets(self) -> set[str]:
         """The buckets that have a question."""
-        return {each.bucket for each in self.values()}
+        return {*self._values["bucket"]}
 
-    def _passing(self, filters: Filters) -> list[str]:
-        """The ids of the questions that match all filters, in bench order."""
-        values = {name: value for name in FACETS if (value := getattr(filters, name))}
-        names = [
-            name for name, each in self.items() if all(FACETS[key](each) == value for key, value in values.items())
-        ]
+    @cached_property
+    def _values(self) -> dict[str, list[str]]:
+        """The value of every question for each filter."""
+        return {name: [value_of(each) for each in self.values()] for name, value_of in FACETS.items()}
+
+    def _passing(self, filters: Filters) -> Sequence[int]:
+        """The positions of the questions that match all filters."""
+        rows: Sequence[int] = range(len(self))
+        for name, values in self._values.items():
+            if wanted := getattr(filters, name):
+                rows = [row for row in rows if values[row] == wanted]
         if words := filters.text.casefold().split():
-            matches = self._search(tuple(words))
-            names = [name for name in names if name in matches or _mentions(self[name].info.question, words)]
-        return names
+            matches, names = self._search(tuple(words)), [*self]
+            rows = [row for row in rows if names[row] in matches or _mentions(self[names[row]].info.question, words)]
+        return rows
 
 
 def _make_entry(info: QuestionInfo, run: RunIndex) -> QuestionEntry:

@@ -73,6 +73,9 @@ class CheckedQuestions(Mapping[str, QuestionInfo]):
             self._parsed[question_id] = QuestionInfo.of_item(Item.from_json(self._rows[question_id]))
         return self._parsed[question_id]
 
+    def __contains__(self, question_id: object) -> bool:
+        return question_id in self._rows
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._rows)
 
