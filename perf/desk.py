@@ -43,8 +43,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "build"
         tokens = make_build(folder, given.annotators, given.database)
+        database = ["--database", given.database] if given.database else []
         server = subprocess.Popen(
-            [sys.executable, "-m", "trace_ves", "build", "serve", str(folder), "--port", "0"],
+            [sys.executable, "-m", "trace_ves", "build", "serve", str(folder), "--port", "0", *database],
             stdout=subprocess.PIPE,
             text=True,
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
@@ -117,10 +118,11 @@ def write_video(path: Path) -> None:
 
 
 class Person:
-    """An annotator at a browser."""
+    """An annotator at a browser, with an address of their own: the desk limits the connections of each."""
 
-    def __init__(self, address: str, times: dict[str, list[float]], wrong: dict[str, int]) -> None:
-        self.http = httpx.AsyncClient(base_url=address, timeout=120)
+    def __init__(self, number: int, address: str, times: dict[str, list[float]], wrong: dict[str, int]) -> None:
+        own = httpx.AsyncHTTPTransport(local_address=f"127.0.1.{number + 1}")
+        self.http = httpx.AsyncClient(base_url=address, timeout=120, transport=own)
         self.times, self.wrong, self.csrf = times, wrong, ""
 
     async def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
@@ -184,7 +186,7 @@ async def work(address: str, tokens: dict[str, str], seconds: float) -> tuple[di
 
     async def one(number: int, name: str, token: str) -> None:
         await asyncio.sleep(number * min(0.25, 20 / len(tokens)))  # not all arrive at the same instant
-        person = Person(address, times, wrong)
+        person = Person(number, address, times, wrong)
         await person.sign_in(name, token)
         while time.monotonic() < end and await person.judge():
             pass

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
+from functools import cached_property
 from io import BufferedReader
 from operator import attrgetter
 from pathlib import Path
@@ -91,7 +92,6 @@ class Reader:
         self._stream_index = stream_index
         self._threads = threads
         self._strict = strict
-        self._numbers = _numbers_by_identity(packets)
         self._is_fresh = container is None
         self._file: BufferedReader | None = None  # for packets whose data is in the file as it is
         self.damaged: set[int] = set()  # packets of the last run that were refused, that miss a picture or gave a part
@@ -132,6 +132,10 @@ class Reader:
         self._container.close()
         if self._file is not None:
             self._file.close()
+
+    @cached_property
+    def _number_of(self) -> Callable[[Packet], int | None]:
+        return _numbers_by_identity(self._packets)
 
     def open_lenient(self, deadline: Deadline) -> Reader:
         """Another reader of the file, which conceals damage as a player does."""
@@ -288,7 +292,7 @@ class Reader:
                 packet = _next_packet(source)
                 if packet is None:
                     break
-                number = self._numbers(packet)
+                number = self._number_of(packet)
                 if number is not None:
                     if number <= start:
                         return number, packet, source
