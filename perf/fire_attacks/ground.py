@@ -232,6 +232,7 @@ class Ground:
         recipes = {
             "h264.mp4": ("libx264", {"x264-params": "keyint=12:bframes=2:threads=1"}),
             "h264.mkv": ("libx264", {"x264-params": "keyint=12:bframes=2:open-gop=1:threads=1"}),
+            "cavlc.mp4": ("libx264", {"x264-params": "keyint=12:bframes=0:cabac=0:threads=1"}),
             "h264.ts": ("libx264", {"x264-params": "keyint=12:bframes=2:threads=1"}),
             "raw.h264": ("libx264", {"x264-params": "keyint=12:bframes=2:threads=1"}),
             "mpeg4.avi": ("mpeg4", {"g": "12", "bf": "2"}),
