@@ -118,7 +118,7 @@ def write_video(path: Path) -> None:
 
 
 class Person:
-    """An annotator at a browser, with an address of their own: the desk limits the connections of each."""
+    """An annotator at a browser with a separate address, because the desk limits the connections of each."""
 
     def __init__(self, number: int, address: str, times: dict[str, list[float]], wrong: dict[str, int]) -> None:
         own = httpx.AsyncHTTPTransport(local_address=f"127.0.1.{number + 1}")

@@ -76,7 +76,7 @@ def _compare(opened: Video, chance: random.Random) -> str | None:
     shown = [found[seconds] for seconds in sorted(found)]
     in_order = [_luma(frame) for frame in shown] == [luma for _, luma in expected]
     by_time = dict(expected)
-    by_new = dict(_sequential(opened.path, anew=True)) if warned else {}
+    by_new = dict(_sequential(opened.path, restart=True)) if warned else {}
     wrong = [
         frame.pts
         for frame in shown
@@ -89,10 +89,10 @@ def _luma(frame: Any) -> bytes:
     return bytes(frame.picture.luma.tobytes())
 
 
-def _sequential(path: Path, *, anew: bool = False) -> list[tuple[int | None, bytes]]:
+def _sequential(path: Path, *, restart: bool = False) -> list[tuple[int | None, bytes]]:
     """Timestamps and pictures of a plain decode from the first packet on; packets with errors are skipped.
 
-    `anew` decodes with a new decoder from each keyframe on.
+    With `restart`, each keyframe gets a new decoder.
     """
     import av
 
@@ -108,7 +108,7 @@ def _sequential(path: Path, *, anew: bool = False) -> list[tuple[int | None, byt
         for packet in container.demux(stream):
             with suppress(av.FFmpegError):
                 frames = []
-                if anew and packet.is_keyframe:
+                if restart and packet.is_keyframe:
                     frames = codec.decode(None) if codec.is_open else []
                     extradata = codec.extradata
                     codec = av.CodecContext.create(codec.codec, "r")
