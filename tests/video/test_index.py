@@ -359,6 +359,18 @@ def test_packets_are_those_of_the_table(sizes: list[int], first: int, start: int
     assert len(list(source)) == (19 - last if PacketsMovedError not in given else 20 - len(given))
 
 
+@pytest.mark.parametrize(
+    ("build", "is_old"), [(b"150", True), (b"151", False), (b"7", True), (b"-7", False), (b"9" * 5000, False)]
+)
+def test_a_decoder_is_shown_what_an_old_x264_wrote(build: bytes, is_old: bool) -> None:
+    shown: list[object] = []
+    packet = b"before x264 - core " + build + b" after"
+    reader = bare_reader(table([0], {0}), _codec=SimpleNamespace(decode=shown.append))
+    reader._packets_from = lambda start, last, _: [(start, packet)] * (last + 1)
+    reader._learn_encoder(UNUSED)
+    assert shown == [packet] * is_old
+
+
 @pytest.mark.parametrize(("start", "last", "found"), [(0, 9, 6), (2, 3, 2), (5, 8, 1), (6, 8, 0)])
 def test_stored_packets_are_read_from_their_places(start: int, last: int, found: int, tmp_path: Path) -> None:
     sizes = np.array([70, 80, 90, 20, 30, 40, 50, 60])

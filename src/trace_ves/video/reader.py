@@ -57,7 +57,7 @@ _MAX_EMPTY_BYTES: Final = 19  # of a packet of MPEG-4 part 2 in AVI that has no 
 
 _MAX_HELD_BYTES: Final = 64 << 20  # packets to hold while it is found out which are needed; of more, all are decoded
 
-_X264: Final = re.compile(rb"x264 - core\s*(\d+)")  # what it writes before the first picture
+_X264: Final = re.compile(rb"x264 - core\s*(\d{1,9})")  # what it writes before the first picture
 _X264_WITHOUT_FAULTS: Final = 151  # FFmpeg's decoder treats all builds from this one on as if it did not know the build
 
 _BYTES_AHEAD: Final = 1 << 18  # to read from the file at once
@@ -219,7 +219,7 @@ class Reader:
         self._codec.flush_buffers()
         self._codec.skip_frame = "DEFAULT"
         columns = (one[numbers.start : numbers.stop].tolist() for one in (table.position, table.size, table.is_key))
-        for number, (position, size, is_key) in zip(numbers, zip(*columns, strict=True), strict=False):
+        for number, (position, size, is_key) in enumerate(zip(*columns, strict=True), numbers.start):
             if number % _CHECK_EVERY == 0:
                 deadline.check()
             packet: Any = av.Packet(size)  # zeros follow; a packet made of bytes has none, and decoders read on

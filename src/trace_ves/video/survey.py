@@ -92,8 +92,8 @@ def survey(path: Path, deadline: Deadline) -> tuple[Survey, Reader]:
         try:
             codec = stream.codec_context
             is_known = is_upright and packets.is_key[0] and (codec.pix_fmt is not None or needs_no_frame(stream))
-            size, packet = (codec.width, codec.height), lambda: reader.first_packet(deadline)
-            is_known = is_known and head_gives_size(facts.codec, codec.extradata, size, packet)
+            size, read_first = (codec.width, codec.height), lambda: reader.first_packet(deadline)
+            is_known = is_known and head_gives_size(facts.codec, codec.extradata, size, read_first)
             first = None if is_known else _first_frame(reader, packets, path, deadline)
             index, output = _index(reader, packets, facts, deadline)
         except PacketsMovedError:

@@ -199,7 +199,7 @@ class Listing(dict[str, QuestionEntry]):
     def choices(self, filters: Filters) -> dict[str, list[Choice]]:
         """The values of each filter, in their natural order."""
         choices = {}
-        for name, values in self._values.items():
+        for name, values in self._facet_values.items():
             current = getattr(filters, name)
             counts = Counter(map(values.__getitem__, self._passing(replace(filters, **{name: ""}))))
             offered = {*values, *([current] if current else [])}
@@ -212,17 +212,17 @@ class Listing(dict[str, QuestionEntry]):
     @property
     def buckets(self) -> set[str]:
         """The buckets that have a question."""
-        return {*self._values["bucket"]}
+        return {*self._facet_values["bucket"]}
 
     @cached_property
-    def _values(self) -> dict[str, list[str]]:
+    def _facet_values(self) -> dict[str, list[str]]:
         """The value of every question for each filter."""
         return {name: [value_of(each) for each in self.values()] for name, value_of in FACETS.items()}
 
     def _passing(self, filters: Filters) -> Sequence[int]:
         """The positions of the questions that match all filters."""
         rows: Sequence[int] = range(len(self))
-        for name, values in self._values.items():
+        for name, values in self._facet_values.items():
             if wanted := getattr(filters, name):
                 rows = [row for row in rows if values[row] == wanted]
         if words := filters.text.casefold().split():
